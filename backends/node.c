@@ -15,17 +15,18 @@
 
 struct node_world {
     struct world base;
-    struct world_ops ops; /* under the name of the backend whose devices they are */
+    struct world_ops ops; /* named after the backend of the devices */
     struct world_setting
-        *settings; /* Owned: the host's, and which process of it this is */
+        *settings; /* Owned: settings of the host, and the number of this process */
     char process[12];
-    struct linux_loop *loop;   /* Owned. */
-    struct verbs_host *host;   /* Owned; or */
-    struct soft_host *soft;    /* Owned; or */
-    struct linux_env *bare;    /* Owned */
-    struct node_gpu gpu;       /* Owned; gpu NULL: none */
-    struct linux_watch *wake;  /* of it; or NULL */
-    struct io_machine machine; /* Owned: what the scenario says is inside */
+    struct linux_loop *loop;  /* Owned. */
+    struct verbs_host *host;  /* Owned; one of host, soft and bare is set */
+    struct soft_host *soft;   /* Owned */
+    struct linux_env *bare;   /* Owned */
+    struct node_gpu gpu;      /* Owned; gpu is NULL if none */
+    struct linux_watch *wake; /* watches gpu.wake_fd; NULL if none */
+    /* Owned: what the scenario says about the host's hardware. */
+    struct io_machine machine;
 };
 
 static struct node_world *node_of(struct world *world)
@@ -54,7 +55,7 @@ static weft_ns node_now(struct world *world)
     return linux_loop_now(node_of(world)->loop);
 }
 
-/* Faults come from outside: whoever built the cables injects them. */
+/* Faults are injected by the process that built the cables. */
 static int node_inject(struct world *world, const struct world_fault *fault)
 {
     (void)world;
@@ -137,7 +138,7 @@ static const struct world_ops node_ops = {
     .destroy = node_destroy,
 };
 
-/* The host's settings, which win over the environment; the process's number does not. */
+/* Sets the host's settings, which override the environment; only WEFT_PROCESS does not. */
 static uint32_t make_settings(struct node_world *node, const struct world_host *self,
                               uint32_t process)
 {
@@ -191,7 +192,7 @@ static void gpu_ready(void *context)
     node->gpu.progress(node->gpu.gpu);
 }
 
-/* A simulated NIC is a program: it reaches what the CPU does. */
+/* A simulated NIC is software, so it reaches only memory that the CPU reaches. */
 static weft_status take_gpu(struct node_world *node, node_gpu_open open_gpu,
                             struct weft_error *error)
 {

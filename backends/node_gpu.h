@@ -1,19 +1,19 @@
-/* Which GPU a process works on, by its settings (or the environment):
+/* Selects the GPU of a process by its settings (or the environment):
  *
- *   WEFT_GPU          "host": host memory, the default. "cuda": an NVIDIA GPU, the first of those
- *                     that this process sees for the host's first process, the next for its second,
- *                     and round again. "cuda:1", "cuda:GPU-8f2c...": that one, by ordinal or by
- *                     UUID (or how it begins); of a list ("cuda:2,0") each process has its own
- *   WEFT_GPU_KERNELS  a file with the kernels (nvcc's cubin, fatbin or PTX), instead of those that
- *                     were built in
- */
+ *   WEFT_GPU          "host": host memory (default). "cuda": an NVIDIA GPU; the first process of
+ *                     the host uses the first visible GPU, the next process the next one, and so
+ *                     on, cyclically. "cuda:1", "cuda:GPU-8f2c...": this GPU, by ordinal or UUID
+ *                     (or a unique prefix); in a list ("cuda:2,0") each process has its own entry
+ *   WEFT_GPU_KERNELS  file with the kernels (nvcc's cubin, fatbin or PTX) to use instead of the
+ *                     built-in ones */
 #ifndef WEFT_BACKENDS_NODE_GPU_H
 #define WEFT_BACKENDS_NODE_GPU_H
 
 #include "backends/node.h"
 
-/* WEFT_ERR_INPUT: WEFT_GPU makes no sense. WEFT_ERR_ENVIRONMENT: no driver, an old one, no such
- * device, no kernels: never host memory instead. */
+/* Opens the selected GPU. Fails with WEFT_ERR_INPUT if WEFT_GPU is invalid, and with
+ * WEFT_ERR_ENVIRONMENT if the driver, the device or kernels are missing; never falls back to host
+ * memory. */
 weft_status node_gpu_choose(struct io_env *env, struct node_gpu *out,
                             struct weft_error *error);
 

@@ -18,9 +18,10 @@
 struct plain_world {
     struct world base;
     struct world *node;          /* Owned */
-    const struct world_ops *its; /* of `node` */
-    struct io_task *task;        /* Not owned; the loop's bell wakes it */
-    struct linux_loop *loop;     /* Not owned: of `node`; NULL: simulated */
+    const struct world_ops *its; /* operations of `node` */
+    struct io_task *task;        /* Not owned; woken by the loop's bell */
+    /* Not owned: loop of `node`; NULL until plain_world_wakes(). */
+    struct linux_loop *loop;
     uint32_t n_hosts;
     struct plain_loopback *loopback; /* Owned; or NULL */
     struct world_spec spec;
@@ -37,7 +38,7 @@ static struct plain_world *plain_of(struct world *world)
     return weft_container_of(world, struct plain_world, base);
 }
 
-/* ---- the machine, as a scenario's host ---- */
+/* ---- the machine as a host of a scenario ---- */
 
 static void add_port(struct plain_world *plain, const struct io_netdev *netdev)
 {
@@ -86,7 +87,7 @@ static void choose_management(struct plain_world *plain, const struct io_hostinf
     }
 }
 
-/* Reads the netdevs, with a loop and an environment that are gone afterwards. */
+/* Reads the netdevs, with a temporary loop and environment. */
 static weft_status describe_soft(struct plain_world *plain,
                                  const struct plain_config *config,
                                  struct weft_error *error)
@@ -191,7 +192,7 @@ static void plain_destroy(struct world *world)
     free(plain);
 }
 
-/* Several processes of a host share its addresses: each has a number. */
+/* Tries process numbers until one is free, because processes of a host share its addresses. */
 static weft_status create_soft(struct plain_world *plain, struct weft_error *error)
 {
     weft_status status = WEFT_ERR_ENVIRONMENT;

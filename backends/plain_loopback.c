@@ -8,7 +8,7 @@
 enum { HOSTS_MAX = 16, PORTS_MAX = 16, CABLES_MAX = 64 };
 
 #define RATE_BPS UINT64_C(10000000000)
-#define DELAY_PS 1000000 /* where it is simulated */
+#define DELAY_PS 1000000 /* of a simulated cable */
 
 struct plain_loopback {
     struct world_spec spec;
@@ -23,7 +23,7 @@ struct plain_loopback {
     struct world_setting settings[3];
 };
 
-/* A number below `end` at *at, which moves behind it. */
+/* Reads a number below `end` at *at, and advances *at behind it. */
 static bool read_number(const char **at, uint32_t end, uint32_t *out)
 {
     char *behind = NULL;
@@ -149,7 +149,7 @@ weft_status plain_loopback_create(const char *mesh, struct weft_log *log,
             "\"%.60s\"",
             HOSTS_MAX, mesh);
     }
-    /* Blocks from 16 to 239 are those of `weft run`; WEFT_SOFT_BLOCK chooses another. */
+    /* `weft run` uses blocks 16 to 239; WEFT_SOFT_BLOCK selects another. */
     self->settings[0] = (struct world_setting){"WEFT_NIC", "soft"};
     if (getenv("WEFT_SOFT_BLOCK") == NULL) {
         self->settings[1] = (struct world_setting){"WEFT_SOFT_BLOCK", "240"};

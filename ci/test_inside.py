@@ -8,6 +8,8 @@ import tarfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import pytest
+
 import sampling
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -50,6 +50,10 @@ PLANTED = [
     ("src/conn/n.c", "void f(void)\n{\n" + "    g();\n" * 71 + "}\n", 2, "at most 70"),
     ("src/conn/o.c", "int a_name" + "x" * 80 + ";\n", 1, "columns of code; at most 90"),
     ("src/conn/p.c", "/* " + "x" * 100 + " */\n", 1, "at most 100"),
+    ("src/coll/of.c", "/* Of a host\n * that left. */\n", 1, "begin with the noun"),
+    ("src/coll/told.c", "int x; /* what\n * it was told */\n", 2, "report, send, log"),
+    ("src/coll/who.c", "/* Nobody waits. */\n", 1, "name the process"),
+    ("src/coll/many.c", "/* Reads so many bytes. */\n", 1, "at most"),
     ("src/conn/q.h", HEADER.format("CONN_OTHER", ""), 1, "header guard"),
     ("src/conn/r.h", "int f(void);\n", 1, "header guard"),
     ("src/conn/s.c", "/* TO" + "DO: later */\n", 1, "open an issue"),
@@ -73,6 +77,7 @@ GOOD = [
     ("sim/good.c", "#include <infiniband/verbs.h>\nenum ibv_qp_state f(void);\n"),
     ("src/conn/calls.c", "/* time(NULL), rand() */\nint f(struct x *x)\n{\n"
                          '    return x->ops->poll(x) + x->time("rand()");\n}\n'),
+    ("src/coll/words.c", 'const char *x = "told so many"; /* Offers; NOBODY if none. */\n'),
     ("src/conn/good.h", HEADER.format("CONN_GOOD", "")),
     ("src/conn/loops.c", "void f(int a)\n{\n    do {\n        a--;\n    } while (a);\n"
                          "    if (a &&\n        g(a)) {\n        h();\n    }\n}\n"),

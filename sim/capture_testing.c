@@ -12,7 +12,7 @@ void capture_open(struct capture *capture, const char *path)
     capture->n = fread(capture->bytes, 1, sizeof(capture->bytes), file);
     capture->at = PCAP_HEADER;
     ck_assert_uint_lt(capture->n, sizeof(capture->bytes));
-    ck_assert_uint_eq(capture->bytes[0], 0xd4); /* the magic number, backwards */
+    ck_assert_uint_eq(capture->bytes[0], 0xd4); /* magic number in little endian */
     ck_assert_int_eq(fclose(file), 0);
 }
 

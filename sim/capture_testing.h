@@ -1,4 +1,4 @@
-/* Captures as test data: pcap files in little endian (sim/testdata). */
+/* Reads pcap files (little-endian) as test data (sim/testdata). */
 #ifndef WEFT_SIM_CAPTURE_TESTING_H
 #define WEFT_SIM_CAPTURE_TESTING_H
 
@@ -10,10 +10,10 @@ struct capture {
     size_t n, at;
 };
 
-/* Reads the file, whose path is from the root of the repository; fails the test if it cannot
- * or if there is more than fits. */
+/* Reads the file at `path`, relative to the root of the repository. Fails the test if it
+ * cannot be read or does not fit. */
 void capture_open(struct capture *capture, const char *path);
-/* The next frame, which is part of the capture, or NULL at its end. */
+/* Returns the next frame, a part of `capture`, or NULL at its end. */
 const uint8_t *capture_next(struct capture *capture, size_t *n_bytes);
 
 #endif

@@ -1,5 +1,6 @@
-/* Times without loss, to the picosecond, against formulas that a pencil gives: docs/nic-model.md.
- * Header bytes are those of the standards, typed here, and no table of the engine is read. */
+/* Times without loss, to the picosecond, against formulas that can be computed by hand
+ * (docs/nic-model.md). Header sizes are typed from the standards; no table of the engine
+ * is read. */
 #include <check.h>
 
 #include "base/suite_testing.h"
@@ -21,7 +22,7 @@ enum {
 
 static struct rc_pair pair;
 
-/* What the profile says about time, and the cable of the pair. */
+/* The times of the profile, and the cable of the pair. */
 struct times {
     weft_ps tx, rx, cqe, answer, delay;
     uint64_t bps;
@@ -50,7 +51,7 @@ static void teardown(void)
     rc_pair_fini(&pair);
 }
 
-/* Time of one frame on the wire: rounded up to a picosecond. */
+/* Returns the time of one frame on the wire, rounded up to a picosecond. */
 static weft_ps frame(unsigned extension, uint32_t payload)
 {
     uint64_t bytes = ETHERNET + (unsigned)(times.is_ipv6 ? IPV6 : IPV4) + UDP + BTH +
@@ -58,8 +59,8 @@ static weft_ps frame(unsigned extension, uint32_t payload)
     return (weft_ps)((bytes * 8 * 1000000000000u + times.bps - 1) / times.bps);
 }
 
-/* A message in packets of `mtu` bytes: `first` are the extensions of its first packet, `last`
- * those of its last, `all` of each. */
+/* Returns the time of a message in packets of `mtu` bytes: `first` is the size of the
+ * extension headers of its first packet, `last` that of its last, `all` that of each. */
 static weft_ps message(uint32_t bytes, uint32_t mtu, unsigned first, unsigned last,
                        unsigned all)
 {
@@ -75,13 +76,14 @@ static weft_ps message(uint32_t bytes, uint32_t mtu, unsigned first, unsigned la
     return time;
 }
 
-/* Responses of a READ: AETH in the first and the last, once if that is one packet. */
+/* Returns the time of the responses of a READ, with an AETH in the first and the last, or
+ * in the only one. */
 static weft_ps responses(uint32_t bytes, uint32_t mtu)
 {
     return bytes <= mtu ? frame(AETH, bytes) : message(bytes, mtu, AETH, AETH, 0);
 }
 
-/* From the last bit of a frame until the other NIC executes it. */
+/* Returns the time from the last bit of a frame to its execution by the other NIC. */
 static weft_ps way(void)
 {
     return times.delay + times.rx;
@@ -94,8 +96,9 @@ static weft_ps acknowledgement(void)
 
 struct operation {
     enum ibv_wr_opcode opcode;
-    unsigned first, last; /* extensions of the request's first and last packet */
-    bool is_received;     /* completes a receive */
+    /* size of the extension headers of the request's first and last packet */
+    unsigned first, last;
+    bool is_received; /* completes a receive */
 };
 
 static const struct operation operations[] = {
@@ -120,7 +123,8 @@ static const struct {
     {{.path_mtu = IBV_MTU_256}, 100000000000u, 256},
     {{.path_mtu = IBV_MTU_4096, .is_ipv6 = true}, 100000000000u, 4096},
     {{.path_mtu = IBV_MTU_4096}, 200000000000u, 4096},
-    {{.path_mtu = IBV_MTU_2048}, 7000000000u, 2048}, /* no whole number of ps a byte */
+    /* not a whole number of ps per byte */
+    {{.path_mtu = IBV_MTU_2048}, 7000000000u, 2048},
     {{.path_mtu = IBV_MTU_512, .is_ipv6 = true}, 3333333333u, 512},
 };
 enum { N_WORLDS = sizeof(worlds) / sizeof(worlds[0]) };
@@ -199,9 +203,9 @@ static weft_ps received_after(struct rc_options options)
     return time;
 }
 
-/* What a transfer takes between NICs that spend no time of their own, as the benchmarks' do, and
- * what those of mlx5 add to it: 300 ns from the doorbell to the first bit, 200 from the last bit
- * to its execution, 150 until the completion can be polled. Nothing else. */
+/* The time of a transfer between NICs without overheads, as the benchmarks use them, and
+ * the overheads that mlx5 adds: 300 ns from the doorbell to the first bit, 200 ns from
+ * the last bit to its execution, 150 ns until the completion can be polled. */
 START_TEST(a_nic_adds_its_overheads_and_nothing_else)
 {
     struct rc_options ideal = {.overrides = {{"tx_overhead", "0ns"},
@@ -231,8 +235,8 @@ START_TEST(messages_follow_each_other_without_a_gap)
 }
 END_TEST
 
-/* The acknowledgements of the other direction take their place among the packets: one for
- * every 64 of the peer's packets, but the one for its last. */
+/* Acknowledgements of the other direction are sent between the packets: one for every 64
+ * of the peer's packets, except the one for its last. */
 START_TEST(both_directions_at_once_pay_for_each_others_acknowledgements)
 {
     const uint32_t packets[] = {16, 64, 65, 127};
@@ -246,8 +250,8 @@ START_TEST(both_directions_at_once_pay_for_each_others_acknowledgements)
                              0);
         }
         weft_ps sent = times.tx + message(bytes, 4096, RETH, 0, 0);
-        /* The one in between is due so much after the 64th packet: data goes on by then only if
-         * there is enough of it. */
+        /* The acknowledgement in between is due this long after the 64th packet. It
+         * delays data only if there is enough left by then. */
         weft_ps due =
             times.tx + message(64 * 4096, 4096, RETH, 0, 0) + way() + times.answer;
         if (n_between > 0 && due < sent) {

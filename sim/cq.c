@@ -8,7 +8,7 @@
 
 enum { CQ_RING_MIN = 4 };
 
-/* The armed CQ's entry became visible. */
+/* Wakes the user, because the entry for which the CQ was armed has become visible. */
 static void notify(struct sim_event *event)
 {
     struct sim_cq *cq = weft_container_of(event, struct sim_cq, notify);
@@ -17,7 +17,7 @@ static void notify(struct sim_event *event)
     sim_wake(&cq->waker);
 }
 
-/* The lowest free number of the least loaded bank (hns_roce_cq.c, alloc_cqn). */
+/* Takes the lowest free number of the least loaded bank (hns_roce_cq.c, alloc_cqn). */
 static uint32_t take_number(struct sim_nic *nic)
 {
     uint32_t n_banks = nic->profile->cqn_banks;
@@ -119,7 +119,7 @@ static void grow(struct sim_cq *cq)
     cq->head = 0;
 }
 
-/* The entry is lost, and that is never silent: CQ_ERR, and every QP on it to ERR (IBA
+/* Loses the entry, and reports that: CQ_ERR, and every QP of the CQ enters ERR (IBA
  * 11.6.3). */
 static void overrun(struct sim_cq *cq)
 {
@@ -136,7 +136,8 @@ static void overrun(struct sim_cq *cq)
         if (qp != NULL && (qp->send_cq == cq || qp->recv_cq == cq) &&
             qp->state != IBV_QPS_RESET) {
             if (nic->profile->raises_access_events) {
-                sim_nic_raise_qp(qp, IBV_EVENT_QP_FATAL); /* it cannot tell its errors */
+                /* its errors cannot be reported by completions */
+                sim_nic_raise_qp(qp, IBV_EVENT_QP_FATAL);
             }
             rc_enter_error(qp, IBV_WC_SUCCESS, false);
         }
@@ -146,8 +147,9 @@ static void overrun(struct sim_cq *cq)
     }
 }
 
-/* Of a failure only wr_id, status, vendor_err and qp_num mean anything (ibv_poll_cq(3)). What
- * stands in the rest is left over from something else: no real opcode, too many bytes. */
+/* Overwrites the fields that are undefined in an error completion, all but wr_id, status,
+ * vendor_err and qp_num (ibv_poll_cq(3)), so that users that read them get an invalid
+ * opcode and a size that is too large. */
 static void spoil(struct ibv_wc *wc)
 {
     wc->opcode = (enum ibv_wc_opcode)0x55;
@@ -205,8 +207,8 @@ void sim_cq_push_sent(struct sim_cq *cq, const struct sim_cqe *cqe)
     sim_cq_push(cq, cqe);
 }
 
-/* The queue slots up to and including the entry's are free again; hns flushes now. Then
- * `cqe`, which is no longer in the ring, may be overwritten. */
+/* Frees the queue slots up to and including the entry's, and flushes what is due (hns).
+ * Reads `cqe` first, because the flush can overwrite that entry, which has left the ring. */
 static void release(struct sim_cq *cq, const struct sim_cqe *cqe)
 {
     struct sim_qp *qp = sim_nic_qp(cq->nic, cqe->wc.qp_num);
@@ -251,7 +253,8 @@ int sim_nic_req_notify(struct ibv_cq *ibv_cq, bool solicited_only)
     struct sim_cq *cq = sim_cq_of(ibv_cq);
     struct sim_engine *engine = cq->nic->engine;
     weft_ps now = sim_now(engine);
-    /* Arming for more widens, arming for less does not narrow (ibv_req_notify_cq(3)). */
+    /* Arming for all completions includes solicited ones; arming for solicited ones does
+     * not undo that (ibv_req_notify_cq(3)). */
     cq->armed_solicited = solicited_only && (!cq->is_armed || cq->armed_solicited);
     cq->is_armed = true;
     for (uint32_t i = 0; i < cq->n; i++) {

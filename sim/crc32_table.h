@@ -1,4 +1,4 @@
-/* For sim/icrc.c. */
+/* The tables of sim/icrc.c. */
 #ifndef WEFT_SIM_CRC32_TABLE_H
 #define WEFT_SIM_CRC32_TABLE_H
 

@@ -13,11 +13,11 @@ struct sim_dmabuf {
     uint8_t *addr;
     size_t n_bytes;
     bool is_open, is_revoked;
-    struct sim_mr *mrs; /* attached, by next_attached */
+    struct sim_mr *mrs; /* attached regions, by next_attached */
 };
 
 struct sim_dmabufs {
-    struct sim_dmabuf **open; /* Owned array of [n] by fd - FD_FIRST; NULL: free */
+    struct sim_dmabuf **open; /* Owned array of [n], by fd - FD_FIRST; NULL if free */
     int n;
 };
 

@@ -1,6 +1,6 @@
-/* Memory of a GPU as one process exports it to devices: dmabuf file descriptors, simulated. A
- * region registered by one does not count as pinned, and loses its memory when the exporter
- * takes it back (move_notify, Linux drivers/dma-buf). */
+/* Simulated dmabuf file descriptors: GPU memory that one process exports to devices. A
+ * region registered by descriptor does not count as pinned, and loses its memory when the
+ * exporter revokes it (move_notify, Linux drivers/dma-buf). */
 #ifndef WEFT_SIM_DMABUF_H
 #define WEFT_SIM_DMABUF_H
 
@@ -9,24 +9,28 @@
 
 /* The exports of one process. */
 struct sim_dmabufs;
-/* One of them; alive while its descriptor is open or regions refer to it. */
+/* One export. It exists while its descriptor is open or regions refer to it. */
 struct sim_dmabuf;
 
 struct sim_dmabufs *sim_dmabufs_create(void);
-/* Closes all; regions lose their memory. NULL is ignored. */
+/* Revokes and closes all exports. NULL is ignored. */
 void sim_dmabufs_destroy(struct sim_dmabufs *table);
-/* Exports [addr, addr + n_bytes) and returns a descriptor, at least 3, the lowest free. */
+/* Exports [addr, addr + n_bytes). Returns the lowest free descriptor, at least 3. */
 int sim_dmabuf_export(struct sim_dmabufs *table, void *addr, size_t n_bytes);
-/* EBADF if it is not open. Regions keep their memory. */
+/* Closes the descriptor; regions keep their memory. Fails with EBADF if it is not
+ * open. */
 int sim_dmabuf_close(struct sim_dmabufs *table, int fd);
-/* The exporter takes the memory back: accesses fail from now on. EBADF as above. */
+/* Revokes the memory, as the exporter may; accesses fail from now on. Fails with EBADF if
+ * the descriptor is not open. */
 int sim_dmabuf_revoke(struct sim_dmabufs *table, int fd);
 
 struct sim_nic;
-/* Gives the process that is `user` of `nic` its descriptors; without, all are EBADF. */
+/* Sets the descriptors of the process that is `user` of `nic`. Without a table every
+ * descriptor fails with EBADF. */
 void sim_nic_set_dmabufs(struct sim_nic *nic, uint32_t user, struct sim_dmabufs *table);
 
-/* The NIC's side. EBADF; EINVAL if [offset, offset + length) is not inside. */
+/* For the NIC. Fails with EBADF, or with EINVAL if the memory was revoked or [offset,
+ * offset + length) is not inside the export. */
 struct sim_mr;
 int sim_dmabuf_attach(struct sim_dmabufs *table, int fd, uint64_t offset, size_t length,
                       struct sim_mr *mr);

@@ -1,6 +1,6 @@
-/* Enhanced connection establishment: options that both ends of a connection must have to use
- * them (ibv_query_ece(3), ibv_set_ece(3)). What they mean is the vendor's; here they do
- * nothing but agree. */
+/* Enhanced connection establishment: options that a connection uses only if both ends
+ * have them (ibv_query_ece(3), ibv_set_ece(3)). Their meaning is the vendor's; here they
+ * have no effect. */
 #include <errno.h>
 
 #include "sim/nic_impl.h"

@@ -103,7 +103,8 @@ void sim_event_init_ranked(struct sim_engine *engine, struct sim_event *event,
     event->rank = (uint32_t)kind << RANKS_SHIFT | engine->n_ranks;
 }
 
-/* The clock is at `now`, and events up to `order` (UINT32_MAX: all of them) had their turn. */
+/* Sets the clock to `now`; events up to `order` (UINT32_MAX: all) have then had their
+ * turn. */
 static inline void reach(struct sim_engine *engine, weft_ps now, uint32_t order)
 {
     if (now > engine->now || order > engine->rank_reached) {
@@ -134,7 +135,7 @@ weft_ps sim_next(struct sim_engine *engine)
     return event == NULL ? SIM_NEVER : event->at;
 }
 
-/* sim_step where the next event is not simply the first of the line. */
+/* Does the work of sim_step() if the next event might not be the first of the line. */
 static WEFT_APART bool step_any(struct sim_engine *engine, weft_ps until)
 {
     struct sim_event *event = sim_pending_peek(&engine->pending);

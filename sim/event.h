@@ -1,4 +1,4 @@
-/* What happens at some time; the engine (sim/engine.h) lets it. */
+/* An event that the engine (sim/engine.h) runs at its time. */
 #ifndef WEFT_SIM_EVENT_H
 #define WEFT_SIM_EVENT_H
 
@@ -8,21 +8,20 @@
 #include "base/heap.h"
 #include "base/status.h"
 
-/* Where an event waits: in the line or, by its time, in a slot of the wheel; or in the heap.
- * sim/pending.h. */
+/* Where an event is queued (sim/pending.h). */
 enum sim_event_place { SIM_EVENT_IDLE, SIM_EVENT_SOON, SIM_EVENT_FAR };
 
-/* Among events of one time those without a rank come last, in the order of scheduling. */
+/* Rank of events without one. Of the events of one time they come last, in the order of
+ * scheduling. */
 #define SIM_NO_RANK UINT32_MAX
 
-/* Embedded in what happens. `fire` runs once, at its time, with the event out of the
- * queue; it may schedule itself again. */
+/* Embedded in the struct that the event is about. `fire` runs once, at the event's time,
+ * after the event has left the queue; it may schedule the event again. */
 struct sim_event {
-    struct weft_heap_node
-        node; /* where it is far only: those around keep it out of the way */
+    struct weft_heap_node node; /* used only while far */
     weft_ps at;
     enum sim_event_place place;
-    uint32_t rank; /* SIM_NO_RANK: none */
+    uint32_t rank; /* SIM_NO_RANK if none */
     void (*fire)(struct sim_event *event);
 };
 

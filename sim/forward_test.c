@@ -1,4 +1,4 @@
-/* RoCE v2 packets through a host that has none of their addresses. */
+/* Forwards RoCE v2 packets through a host that has none of their addresses. */
 #include <check.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 static struct net net;
 static const char payload[] = "diagonals of a ring";
 
-/* h0 -- h1 -- h2: the packet of h0's to h2 comes in at h1. */
+/* h0 -- h1 -- h2: h0's packet to h2 arrives at h1. */
 struct way {
     const char *nets[2][2]; /* addresses of the two cables' ends */
     struct sim_stack_config middle;
@@ -48,7 +48,7 @@ static void on_tap(void *context, weft_ps at, const struct sim_port *port,
     }
 }
 
-/* What sim_stack_forward_roce says; what h2 gets is in `arrived`. */
+/* Returns the result of sim_stack_forward_roce(). What h2 receives is in `arrived`. */
 static bool send_through(const struct way *way)
 {
     bool is_ipv4 = strchr(way->nets[0][0], '.') != NULL;
@@ -75,7 +75,7 @@ static bool send_through(const struct way *way)
     n_arrived = 0;
     sim_port_tap(last, on_tap, NULL);
     bool is_taken = sim_stack_forward_roce(net.hosts[1].stack, in, &frame);
-    memset(&path, 0, sizeof path); /* it was copied */
+    memset(&path, 0, sizeof path); /* must have been copied */
     net_run(&net, 5 * SECOND);
     return is_taken;
 }
@@ -90,7 +90,7 @@ static void check_arrived(size_t hop_limit_at, uint8_t hop_limit)
     ck_assert_uint_eq(macs[0], sim_port_mac(net.hosts[2].ports[0]));
     ck_assert_uint_eq(macs[1], sim_port_mac(net.hosts[1].ports[1]));
     ck_assert_uint_eq(arrived[hop_limit_at], hop_limit);
-    /* Behind it: ICRC. */
+    /* Only the ICRC follows the payload. */
     ck_assert_mem_eq(arrived + n_arrived - 4 - sizeof payload, payload, sizeof payload);
     net_fini(&net);
 }
@@ -128,7 +128,7 @@ START_TEST(what_stops_it)
     way = plain;
     way.has_no_route = true;
     check_dropped(&way, "why=no_route");
-    /* Without forwarding it is the NIC's, which has no such queue pair. */
+    /* Without forwarding the NIC gets the packet, and has no such queue pair. */
     way = plain;
     way.middle.sysctl.ip_forward = 0;
     ck_assert(!send_through(&way));
@@ -140,7 +140,7 @@ END_TEST
 START_TEST(what_is_for_an_address_of_the_host_is_its_own)
 {
     struct way way = plain;
-    way.nets[1][1] = "10.0.1.2/32"; /* h2 claims the address that h1 has */
+    way.nets[1][1] = "10.0.1.2/32"; /* h2 uses the address that h1 has */
     ck_assert(!send_through(&way));
     net_fini(&net);
 }

@@ -1,5 +1,5 @@
-/* RoCE frames as compact records: what the wire would carry, without encoding a byte of
- * it. sim/packet.h makes the bytes when a tap asks. */
+/* RoCE frames as compact records: the fields of a packet, not its bytes. sim/packet.h
+ * encodes the bytes when a tap needs them. */
 #ifndef WEFT_SIM_FRAME_H
 #define WEFT_SIM_FRAME_H
 
@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 
-/* BTH opcodes of the reliable connection (IBA vol. 1, 9.2.1), with CNP of RoCE v2
- * annex 17. */
+/* BTH opcodes of the reliable connection (IBA vol. 1, 9.2.1) and the CNP of RoCE v2
+ * (annex A17). */
 enum rc_opcode {
     RC_SEND_FIRST = 0x00,
     RC_SEND_MIDDLE = 0x01,
@@ -38,11 +38,11 @@ enum rc_opcode {
     RC_SEND_ONLY_INVALIDATE = 0x17,
     RC_FLUSH = 0x1c,
     RC_ATOMIC_WRITE = 0x1d,
-    RC_N_OPCODES = 0x1e, /* but CNP */
+    RC_N_OPCODES = 0x1e, /* all but CNP */
     RC_CNP = 0x81
 };
 
-/* What an opcode is and carries. */
+/* Properties of an opcode. */
 enum {
     RC_IS_REQUEST = 1 << 0,
     RC_IS_RESPONSE = 1 << 1,
@@ -59,17 +59,17 @@ enum {
     RC_HAS_PAYLOAD = 1 << 12,
     RC_HAS_IETH = 1 << 13,
     RC_HAS_FETH = 1 << 14,
-    /* Neither: known by its shape only, and not executed by this engine. */
+    /* Opcodes with neither flag are decoded, but this engine does not execute them. */
     RC_IS_SPOKEN = RC_IS_REQUEST | RC_IS_RESPONSE
 };
 
 struct rc_opcode_info {
-    uint16_t flags;    /* RC_IS_*, RC_HAS_*; 0: not an opcode of RC */
-    uint8_t ext_bytes; /* headers between BTH and payload */
+    uint16_t flags;    /* RC_IS_*, RC_HAS_*; 0 if not an opcode of RC */
+    uint8_t ext_bytes; /* size of the headers between BTH and payload */
     const char *name;  /* "WRITE_MIDDLE" */
 };
 
-/* By opcode; unknown ones have flags 0 and the name "?". */
+/* Indexed by opcode. Unknown opcodes have flags 0 and the name "?". */
 extern const struct rc_opcode_info rc_opcode_infos[RC_N_OPCODES];
 extern const struct rc_opcode_info rc_opcode_unknown;
 
@@ -90,15 +90,15 @@ enum {
 
 #define RC_PSN_MASK 0xffffffu
 
-/* a - b on the circle of PSNs: negative if `a` is before `b`. */
+/* Returns a - b modulo 2^24, as a signed number: negative if `a` is before `b`. */
 static inline int32_t rc_psn_diff(uint32_t a, uint32_t b)
 {
     return (int32_t)((a - b) << 8) >> 8;
 }
 
-/* Addressing of a connection's packets. What a port sends is interned: equal contents have equal
- * pointers, and an entry lives as long as its port. A path from outside is not interned
- * (sim/port_bytes.h). */
+/* Addresses of a connection's packets. Paths of sent packets are interned by their port:
+ * equal contents have equal pointers, and an entry lives as long as the port. A path
+ * received from outside is not interned (sim/port_bytes.h). */
 struct sim_path {
     union ibv_gid source_gid;
     union ibv_gid destination_gid;
@@ -107,35 +107,37 @@ struct sim_path {
     uint32_t flow_label;   /* IPv6, 20 bits */
     uint8_t traffic_class; /* IPv4 TOS or IPv6 traffic class, ECN bits included */
     uint8_t hop_limit;
-    bool is_v1;            /* RoCE v1: GRH instead of IP and UDP */
-    bool is_ipv4;          /* both GIDs are ::ffff:a.b.c.d, and not v1 */
-    uint8_t header_bytes;  /* Ethernet payload before the BTH: 28, 48, or 40 (v1) */
-    uint8_t tag_bytes;     /* 4 with an 802.1Q tag, else 0 */
-    uint16_t vlan_tci;     /* of the tag: priority 3, 0, VLAN 12 */
+    bool is_v1;           /* RoCE v1: GRH instead of IP and UDP */
+    bool is_ipv4;         /* both GIDs are ::ffff:a.b.c.d, and not v1 */
+    uint8_t header_bytes; /* Ethernet payload before the BTH: 28, 48, or 40 (v1) */
+    uint8_t tag_bytes;    /* 4 with an 802.1Q tag, else 0 */
+    /* of the tag: 3 bits priority, 1 bit drop eligible, 12 bits VLAN ID */
+    uint16_t vlan_tci;
     bool is_passing;       /* not interned; valid until sim_port_put_bytes returns */
-    struct sim_path *next; /* of the port's list */
+    struct sim_path *next; /* in the port's list */
 };
 
 enum {
     SIM_FRAME_ACK_REQ = 1 << 0,
     SIM_FRAME_SOLICITED = 1 << 1,
-    SIM_FRAME_CORRUPT = 1 << 2, /* a bit was flipped on the way: the ICRC is wrong */
+    SIM_FRAME_CORRUPT = 1 << 2, /* a bit was flipped in transit, so the ICRC is wrong */
     SIM_FRAME_OWNED = 1 << 3,   /* `payload` is a block of the pool */
     SIM_FRAME_ECN_CE = 1 << 4,
     SIM_FRAME_MIG_REQ = 1 << 5,
     SIM_FRAME_RETRANSMIT = 1 << 6,
-    SIM_FRAME_HASHED = 1 << 7 /* `hash` is of the payload when it was sent */
+    SIM_FRAME_HASHED = 1 << 7 /* `hash` holds the hash of the payload when it was sent */
 };
 
-/* What every packet has comes first, in 64 bytes; of the rest only what its opcode has is
- * ever written. */
+/* The fields common to all packets come first, in 64 bytes. The fields behind them are
+ * valid only if the opcode has them. */
 struct sim_frame {
     weft_ps at;             /* when the receiver executes it */
     const uint8_t *payload; /* the sender's memory, or a pool block if OWNED */
     const struct sim_path *path;
     uint32_t psn; /* 24 bits */
     uint32_t dest_qpn;
-    uint32_t source_qpn; /* not on the wire: UDP source port, matches, the story */
+    /* not on the wire; for the UDP source port, matches and the event log */
+    uint32_t source_qpn;
     uint32_t n_payload;
     uint32_t msn; /* AETH */
     uint16_t sport;
@@ -144,9 +146,10 @@ struct sim_frame {
     uint8_t syndrome;    /* AETH */
     uint8_t opcode;
     uint8_t flags; /* SIM_FRAME_* */
-    bool is_loop;  /* to the port that sends it */
-    /* Packets of its QP for which it stands too (sim/train.h); what of the wire is theirs: one
-     * packet in `stride`; their receiver has agreed. */
+    bool is_loop;  /* sent to the port's own MAC */
+    /* Fields of a frame that stands for a train (sim/train.h): `n_before` more packets of
+     * its QP, which are every `stride`th packet on the wire. `is_agreed` if the receiver
+     * is known to execute them all. */
     bool is_agreed;
     uint8_t stride;
     uint16_t n_before;
@@ -165,13 +168,13 @@ enum { SIM_FRAME_COMMON_BYTES = offsetof(struct sim_frame, imm) };
 _Static_assert(SIM_FRAME_COMMON_BYTES == 64 && sizeof(struct sim_frame) <= 128,
                "frame records stay compact");
 
-/* 0: none. */
+/* Returns the VLAN ID; 0 if none. */
 static inline uint16_t sim_path_vlan(const struct sim_path *path)
 {
     return path->vlan_tci & 0xfff;
 }
 
-/* Bytes of the IP packet (v1: of GRH and the rest) that `frame` is. */
+/* Returns the length of the IP packet (RoCE v1: of everything from the GRH on). */
 static inline uint32_t sim_frame_ip_bytes(const struct sim_path *path, unsigned ext_bytes,
                                           uint32_t n_payload)
 {

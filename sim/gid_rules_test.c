@@ -1,5 +1,5 @@
-/* The histories of sim/rules/gid_table.csv and gid_recorded.csv, played to the stack step by
- * step. */
+/* Replays the histories of sim/rules/gid_table.csv and gid_recorded.csv on the stack,
+ * step by step. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -38,7 +38,8 @@ static void start(bool has_roce_v1)
     sim_port_attach(port, NULL, stack);
 }
 
-/* "10.0.0.1/24 dev 5": cuts the VLAN off; of what is left the netdev. */
+/* Returns the netdev of "10.0.0.1/24 dev 5", where 5 is a VLAN; `out` receives the text
+ * before it. */
 static uint32_t netdev_of(const char *argument, char *out, size_t out_bytes)
 {
     const char *dev = strstr(argument, " dev ");
@@ -50,7 +51,7 @@ static uint32_t netdev_of(const char *argument, char *out, size_t out_bytes)
     return sim_stack_ifindex(stack, port, (uint16_t)rules_number(dev + strlen(" dev ")));
 }
 
-/* "10.0.0.1/24", "10.0.0.1 peer 10.0.0.2/32". */
+/* Adds an address: "10.0.0.1/24" or "10.0.0.1 peer 10.0.0.2/32". */
 static int add(uint32_t ifindex, const char *argument)
 {
     const char *peer = strstr(argument, " peer ");
@@ -65,7 +66,8 @@ static int add(uint32_t ifindex, const char *argument)
     return sim_stack_add_peer_address(stack, ifindex, &ip, &prefix);
 }
 
-/* A QP goes to RTR: towards the address of its own slot, which needs nobody else. */
+/* Moves a QP to RTR, towards the address of its own slot, so that no other host is
+ * needed. */
 static int hold(uint32_t index)
 {
     struct sim_gid gid = {.valid = false};
@@ -111,7 +113,7 @@ static int step(const char *op, const char *argument)
     return 0;
 }
 
-/* Slot `index` against the next word of `*table`. */
+/* Compares slot `index` with the next word of `*table`. */
 static void check_slot(uint32_t index, const char **table)
 {
     struct sim_gid gid;
@@ -159,7 +161,7 @@ static void check_row(unsigned row)
     ck_assert_int_eq(sim_stack_gid(stack, port, n_slots, &beyond), EINVAL);
 }
 
-/* The case of `file` that starts at `row`, if one does. */
+/* Runs the case of `file` that starts at `row`, if one does. */
 static void check_case(const char *file, unsigned row)
 {
     rules_read(&rules, file);

@@ -34,7 +34,7 @@ static uint32_t del(const char *text)
     return sim_gid_table_del(&table, &ip, IFINDEX);
 }
 
-/* "ADDRESS/v1" or "-" for what the slot holds. */
+/* Returns the contents of a slot: "ADDRESS/v1", or "-" if it is empty. */
 static const char *slot(uint32_t index)
 {
     static char text[64];
@@ -114,10 +114,11 @@ START_TEST(slots_in_use_are_not_refilled)
     sim_gid_table_hold(&table, 3);
     sim_gid_table_hold(&table, 3);
     sim_gid_table_hold(&table, 6);  /* empty: ignored */
-    sim_gid_table_hold(&table, 99); /* beyond: ignored */
+    sim_gid_table_hold(&table, 99); /* beyond the table: ignored */
     ck_assert_uint_eq(del("10.0.0.1"), 2);
     ck_assert_str_eq(slot(3), "-");
-    ck_assert_int_eq(add("10.0.0.1"), 0); /* back, elsewhere: 3 is pending */
+    /* added again, in other slots, because slot 3 is pending */
+    ck_assert_int_eq(add("10.0.0.1"), 0);
     ck_assert_str_eq(slot(2), "10.0.0.1/v1");
     ck_assert_str_eq(slot(3), "-");
     ck_assert_str_eq(slot(4), "10.0.0.1/v2");
@@ -126,7 +127,7 @@ START_TEST(slots_in_use_are_not_refilled)
     ck_assert_int_eq(add("10.0.0.2"), 0);
     ck_assert_str_eq(slot(3), "-"); /* one user left */
     sim_gid_table_release(&table, 3);
-    sim_gid_table_release(&table, 3); /* once too often: ignored */
+    sim_gid_table_release(&table, 3); /* released too often: ignored */
     sim_gid_table_release(&table, 99);
     ck_assert_uint_eq(del("10.0.0.2"), 2);
     ck_assert_int_eq(add("10.0.0.3"), 0);

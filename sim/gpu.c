@@ -15,7 +15,7 @@ struct sim_gpu {
     struct sim_gpu_config config;
     struct sim_gpu_work *first; /* Not owned; in the order of starting */
     struct sim_gpu_work *last;
-    struct sim_event end;           /* of `first` */
+    struct sim_event end;           /* end of `first` */
     struct sim_gpu_work *under_way; /* Not owned; copies that pass links */
 };
 
@@ -100,13 +100,14 @@ void sim_gpu_destroy(struct sim_gpu *gpu)
     free(gpu);
 }
 
-/* Rounded up. Buffers are far below 2^43 bytes, so the product fits. */
+/* Rounds up. Buffers are far below 2^43 bytes, so the product fits. */
 static weft_ps duration_ps(size_t n_bytes, uint64_t bytes_per_us)
 {
     return (weft_ps)(((uint64_t)n_bytes * 1000000u + bytes_per_us - 1) / bytes_per_us);
 }
 
-/* A link that is busy holds up only what comes to it, not the links before. */
+/* Reserves the links of a copy, and returns its end. A busy link delays the copy at that
+ * link and behind it, but does not occupy the links before. */
 static weft_ps pass(const struct sim_gpu_work *work, weft_ps start)
 {
     weft_ps end = start;

@@ -32,7 +32,7 @@ START_TEST(work_takes_its_time_and_ends_in_order)
     sim_gpu_start(gpu, &move);
     sim_gpu_start(gpu, &nothing);
 
-    ck_assert_int_eq(sum[0], 0); /* nothing happens before its time */
+    ck_assert_int_eq(sum[0], 0); /* has no effect before its time */
     ck_assert(sim_step(engine, SIM_NEVER));
     ck_assert_int_eq(sim_now(engine), 1000 + 8000); /* 8 bytes at 1 byte/ns */
     ck_assert(reduce.is_done && !move.is_done);
@@ -57,8 +57,8 @@ START_TEST(work_takes_its_time_and_ends_in_order)
 }
 END_TEST
 
-/* Two copies over one link take turns on it, each goes on over its own; one the other way, and
- * one within the memory, wait for nobody. */
+/* Two copies over one link are served in turn; each continues over its own link. A copy
+ * in the other direction, and one within the memory, do not wait. */
 START_TEST(copies_share_the_links_that_they_pass)
 {
     struct sim_engine *engine = sim_engine_create(1, NULL, NULL);
@@ -86,14 +86,14 @@ START_TEST(copies_share_the_links_that_they_pass)
     while (sim_step(engine, SIM_NEVER)) {
     }
     ck_assert_int_eq(works[3].end, 1000 + 10000);
-    ck_assert_int_eq(works[0].end, 1000 + 100000); /* the wide link is quicker */
+    ck_assert_int_eq(works[0].end, 1000 + 100000); /* the wider link is faster */
     ck_assert_int_eq(works[2].end, 1000 + 100000);
     ck_assert_int_eq(works[1].end, 1000 + 100000 + 50000); /* behind the first */
     ck_assert_int_eq(ended[3], 1);
     ck_assert_int_eq(ended[1], 4);
     ck_assert_int_eq(links[2].free_at, 1000 + 25000);
 
-    /* What is under way when its owner dies never arrives. */
+    /* A copy in progress never arrives if its owner dies. */
     sim_gpu_start(gpus[0], &works[0]);
     sim_gpu_start(gpus[0], &works[2]);
     sim_gpu_reset(gpus[0]);

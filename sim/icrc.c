@@ -16,7 +16,7 @@ enum {
     HEAD_BYTES_MAX = IPV6_BYTES + UDP_BYTES + BTH_BYTES
 };
 
-/* Eight bytes at a time, each by the table of its place. */
+/* Processes eight bytes at a time, each with the table of its position. */
 static uint32_t crc_by_tables(uint32_t crc, const uint8_t *bytes, size_t n_bytes)
 {
     const uint32_t(*const table)[256] = sim_crc32_table;
@@ -34,10 +34,11 @@ static uint32_t crc_by_tables(uint32_t crc, const uint8_t *bytes, size_t n_bytes
 }
 
 #if defined(__x86_64__)
-/* Folding by carry-less multiplication (V. Gopal et al., "Fast CRC Computation for Generic
- * Polynomials Using PCLMULQDQ Instruction", Intel 2009): 64 bytes are carried over the next 64
- * as products with x^n mod P, until 16 are left, whose remainder the tables take. The constants
- * are x^(n+32) mod P and x^(n-32) mod P for n = 512 and 128, reflected, times x. */
+/* Folds by carry-less multiplication (V. Gopal et al., "Fast CRC Computation for Generic
+ * Polynomials Using PCLMULQDQ Instruction", Intel 2009): 64 bytes are folded into the
+ * next 64 as products with x^n mod P, until 16 are left, whose remainder is computed with
+ * the tables. The constants are x^(n+32) mod P and x^(n-32) mod P for n = 512 and 128,
+ * reflected, times x. */
 __attribute__((target("pclmul,sse4.1"))) static __m128i fold(__m128i x, __m128i by,
                                                              __m128i next)
 {
@@ -51,7 +52,7 @@ static inline __m128i load(const uint8_t *bytes)
     return _mm_loadu_si128((const __m128i *)(const void *)bytes);
 }
 
-/* `n_bytes` >= 64. */
+/* `n_bytes` must be at least 64. */
 __attribute__((target("pclmul,sse4.1"))) static uint32_t
 crc_by_folding(uint32_t crc, const uint8_t *bytes, size_t n_bytes)
 {
@@ -91,7 +92,8 @@ uint32_t sim_crc32(uint32_t crc, const uint8_t *bytes, size_t n_bytes)
     return ~crc_by_tables(~crc, bytes, n_bytes);
 }
 
-/* Fills with ones what may change on the way. */
+/* Sets the bits that can change in transit to ones. Returns the length of the IP
+ * header. */
 static size_t mask_ip(uint8_t *head)
 {
     if (head[0] >> 4 == 4) {
@@ -120,7 +122,7 @@ uint32_t sim_icrc(const uint8_t *ip, size_t n_bytes, bool is_v1)
         at += UDP_BYTES;
     }
     head[at + 4] = 0xff;            /* FECN, BECN and six reserved bits */
-    memset(lrh, 0xff, sizeof(lrh)); /* the masked LRH that a RoCE packet does not have */
+    memset(lrh, 0xff, sizeof(lrh)); /* LRH, masked, which a RoCE packet does not have */
     uint32_t crc = sim_crc32(0, lrh, sizeof(lrh));
     crc = sim_crc32(crc, head, n_head);
     return sim_crc32(crc, ip + n_head, n_bytes - n_head);

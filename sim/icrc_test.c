@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "base/suite_testing.h"
 
-/* Bit by bit, as the polynomial says. */
+/* Computes the CRC bit by bit from the polynomial. */
 static uint32_t divide(uint32_t crc, const uint8_t *bytes, size_t n_bytes)
 {
     crc = ~crc;
@@ -38,7 +38,7 @@ START_TEST(every_length_place_and_start_is_division)
     for (size_t n = 4000; n < sizeof(bytes); n += 13) {
         ck_assert_uint_eq(sim_crc32(0, bytes, n), divide(0, bytes, n));
     }
-    /* In pieces it is the same. */
+    /* Computing it in pieces gives the same result. */
     uint32_t first = sim_crc32(0, bytes, 1001);
     ck_assert_uint_eq(sim_crc32(first, bytes + 1001, 3000), divide(0, bytes, 4001));
 }

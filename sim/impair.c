@@ -5,11 +5,11 @@
 
 enum {
     ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20, /* header, FCS, preamble and gap */
-    REORDER_FRAMES = 4, /* how many full frames may pass one held back */
+    REORDER_FRAMES = 4, /* how many full-size frames can overtake a delayed one */
     FULL_FRAME_BYTES = 4178
 };
 
-/* True if `state`'s packet is `frame`, in the transmission that it waits for. */
+/* Returns true if `frame` is the packet and the transmission that `state` selects. */
 static bool is_matched(const struct sim_link *link, struct sim_match_state *state,
                        const struct sim_frame *frame)
 {
@@ -26,7 +26,7 @@ static bool is_matched(const struct sim_link *link, struct sim_match_state *stat
     return state->is_done;
 }
 
-/* For so long that others pass. */
+/* Returns a delay during which other frames can overtake. */
 static weft_ps held_back(const struct sim_link *link)
 {
     return REORDER_FRAMES * sim_rate_time(&link->rate, FULL_FRAME_BYTES);
@@ -65,7 +65,7 @@ static void apply_matches(const struct sim_link *link, const struct sim_frame *f
     }
 }
 
-/* The draws come in a fixed order. */
+/* Draws in a fixed order, whatever the results. */
 static void apply_chance(struct sim_link *link, struct sim_fate *fate)
 {
     const struct sim_impairment *impairment = &link->impairment;
@@ -114,7 +114,7 @@ const char *sim_link_impair_packet(struct sim_link *link, const struct sim_packe
         bool corrupt = weft_rng_chance(&link->rng, impairment->corrupt_ppb);
         *duplicate = weft_rng_chance(&link->rng, impairment->duplicate_ppb);
         if (lost || corrupt) {
-            return lost ? "loss" : "corrupt"; /* the receiver's FCS check */
+            return lost ? "loss" : "corrupt"; /* the receiver's FCS check drops it */
         }
     }
     if (link->path_limit_bytes != 0 && packet->ip_bytes > link->path_limit_bytes) {

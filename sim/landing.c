@@ -1,11 +1,11 @@
-/* Bytes on their way into memory. PCIe may bring the pieces of a WRITE in any order where the
- * device does not promise otherwise (ibv_query_qp_data_in_order(3)) or the region asks for no
- * order (IBV_ACCESS_RELAXED_ORDERING, ibv_reg_mr(3)), and what is written to a GPU is seen
- * there later than its completion on the CPU. What is promised:
- * - a receive completion comes after all that its QP wrote to host memory before;
- * - a READ or atomic through the NIC sees, and flushes, everything written through it; so does
- *   what the NIC sends from there;
- * - of two writes to the same place the later one lands later. */
+/* Bytes on their way into memory. PCIe can reorder the pieces of a WRITE if the device
+ * does not promise otherwise (ibv_query_qp_data_in_order(3)), or if the region permits it
+ * (IBV_ACCESS_RELAXED_ORDERING, ibv_reg_mr(3)). Writes to a GPU become visible there
+ * later than their completion on the CPU. Promised is:
+ * - a receive completion follows everything that its QP wrote to host memory before;
+ * - a READ or atomic through the NIC sees, and flushes, everything written through it,
+ * and so does a send from that memory;
+ * - of two writes to one address the later one lands later. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,23 +16,24 @@
 
 enum { LINE_BYTES = 64, PIECES_MAX = 8 };
 
-/* A piece on its way into memory. The pieces of a NIC do not overlap, so the order in which they
- * land does not matter. It is in a treap by address (Seidel and Aragon, "Randomized Search
- * Trees", 1996), in the heap of what is due, on the list of its side, and on its QP's if that must
- * wait for it. Bytes follow. */
+/* A piece on its way into memory. The pieces of a NIC do not overlap, so the order in
+ * which they land does not matter. A piece is in a treap by address (Seidel and Aragon,
+ * "Randomized Search Trees", 1996), in the heap of deadlines, in the list of its side,
+ * and in its QP's list if the QP's completions must wait for it. */
 struct sim_piece {
     struct sim_piece *lower, *higher; /* subtrees */
-    uint64_t priority;                /* not below that of either subtree */
+    uint64_t priority;                /* not lower than that of either subtree */
     struct weft_heap_node due;
-    struct sim_piece **of_side, *next_of_side; /* the link to this piece; the next */
-    struct sim_piece **of_qp, *next_of_qp; /* of_qp is NULL if it is on no QP's list */
+    /* the pointer to this piece, and the next piece */
+    struct sim_piece **of_side, *next_of_side;
+    struct sim_piece **of_qp, *next_of_qp; /* of_qp is NULL if it is in no QP's list */
     uint8_t *to;
     uint32_t n_bytes;
     uint8_t bytes[];
 };
 
-/* Returns the n-th of a fixed sequence that looks random (splitmix64, Steele, Lea and Flood,
- * 2014). */
+/* Returns the n-th number of a fixed pseudo-random sequence (splitmix64, Steele, Lea and
+ * Flood, 2014). */
 static uint64_t priority_of(uint64_t n)
 {
     uint64_t z = n * 0x9e3779b97f4a7c15U;
@@ -41,7 +42,7 @@ static uint64_t priority_of(uint64_t n)
     return z ^ (z >> 31);
 }
 
-/* Splits `tree` into what begins below `key` and the rest. */
+/* Splits `tree` into the pieces that begin below `key` and the others. */
 static void split(struct sim_nic *nic, struct sim_piece *tree, const uint8_t *key,
                   struct sim_piece **lower, struct sim_piece **higher)
 {

@@ -1,5 +1,5 @@
-/* Regions that are addressed otherwise than they lie, memory of GPUs, and when bytes are where
- * they were written to. */
+/* Tests of regions whose keys use other addresses, of GPU memory, and of when written
+ * bytes become visible. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void finish(void)
     rc_pair_fini(&pair);
 }
 
-/* Registers at end b: the first BYTES of its memory, addressed from `iova` on. */
+/* Registers the first BYTES of end b's memory, addressed from `iova` on. */
 static struct ibv_mr *reg_with(uint64_t iova, int dmabuf_fd, int access)
 {
     struct sim_request request = {.verb = SIM_VERB_REG_MR};
@@ -89,7 +89,7 @@ START_TEST(keys_address_by_iova)
     post_at(IBV_WR_ATOMIC_FETCH_AND_ADD, 0x10000000, mr->rkey, 8);
     ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
     ck_assert_uint_eq(there[0], 5);
-    /* Local lists too: end b sends and receives by it. */
+    /* Local SGEs use these addresses, too: end b sends and receives with them. */
     struct ibv_sge sge = {0x10000000 + 100, 5000, mr->lkey};
     struct ibv_recv_wr recv = {.wr_id = 2, .sg_list = &sge, .num_sge = 1};
     struct ibv_recv_wr *bad_recv = NULL;
@@ -135,7 +135,7 @@ START_TEST(a_revoked_dmabuf_is_no_longer_written)
     post_at(IBV_WR_RDMA_WRITE, 0x20000000, mr->rkey, 4096);
     ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
     ck_assert_mem_eq(pair.ends[1].memory, pair.ends[0].memory, 4096);
-    /* Closing the descriptor changes nothing for who has it mapped. */
+    /* Closing the descriptor does not affect users that have mapped it. */
     int again = sim_dmabuf_export(dmabufs, pair.ends[1].memory, BYTES);
     ck_assert_int_eq(again, fd + 1);
     ck_assert_int_eq(sim_dmabuf_revoke(dmabufs, fd), 0);
@@ -148,7 +148,8 @@ START_TEST(a_revoked_dmabuf_is_no_longer_written)
 }
 END_TEST
 
-/* Polls the last byte of a WRITE, as some programs do; true if it came before another. */
+/* Polls the last byte of a WRITE, as some programs do. Returns true if it landed before
+ * another byte. */
 static bool last_byte_came_early(uint64_t seed, const char *in_order)
 {
     start(
@@ -163,7 +164,7 @@ static bool last_byte_came_early(uint64_t seed, const char *in_order)
     early = memchr(pair.ends[1].memory, 0, 4096) != NULL;
     rc_run(&pair, RC_PS_PER_MS);
     ck_assert_ptr_null(
-        memchr(pair.ends[1].memory, 0, 4096)); /* in the end all is there */
+        memchr(pair.ends[1].memory, 0, 4096)); /* finally all bytes are there */
     finish();
     return early;
 }
@@ -174,14 +175,15 @@ START_TEST(bytes_of_a_write_land_in_any_order)
     for (uint64_t seed = 1; seed <= 16; seed++) {
         ck_assert(!last_byte_came_early(seed, "true"));
         bool early = last_byte_came_early(seed, "false");
-        ck_assert_int_eq(early, last_byte_came_early(seed, "false")); /* by the seed */
+        /* depends only on the seed */
+        ck_assert_int_eq(early, last_byte_came_early(seed, "false"));
         n_early += early;
     }
     ck_assert_uint_gt(n_early, 8);
 }
 END_TEST
 
-/* A region that asks for no order gets none, on a device that would keep it. */
+/* A region registered as relaxed gets no order, on a device that would keep it. */
 START_TEST(a_relaxed_region_has_no_order)
 {
     unsigned n_early = 0;
@@ -205,8 +207,8 @@ START_TEST(a_relaxed_region_has_no_order)
 }
 END_TEST
 
-/* Fills the region by WRITEs of a cache line, in an order that jumps about; `round` decides what is
- * written. Returns the entries that the NIC visited, for each WRITE. */
+/* Fills the region by WRITEs of one cache line each, in a scattered order; `round`
+ * determines the bytes. Returns the number of tree entries visited per WRITE. */
 static uint64_t fill_by_lines(struct ibv_mr *mr, unsigned round)
 {
     enum { LINE = 64, N_LINES = BYTES / LINE, STEP = 389 };
@@ -220,7 +222,7 @@ static uint64_t fill_by_lines(struct ibv_mr *mr, unsigned round)
     return (pair.ends[1].nic->n_piece_visits - before) / N_LINES;
 }
 
-/* A thousand pieces wait, and each new one must be found a place among them, or take the place of
+/* A thousand pieces are in the tree, and each new one must be inserted or replace an old
  * one. */
 START_TEST(many_pieces_cost_no_more_than_their_logarithm)
 {
@@ -250,7 +252,7 @@ START_TEST(a_receive_completes_when_all_is_there)
         struct ibv_wc wc;
         ck_assert_int_eq(rc_post_recv(&pair, 1, 9, BYTES, 0), 0);
         ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 20000, 0), 0);
-        /* Over half of the first: the later one wins. */
+        /* Overlaps half of the first WRITE; the later one wins. */
         ck_assert_int_eq(
             rc_post(&pair, 0, IBV_WR_RDMA_WRITE_WITH_IMM, 2, 30000, 10000, 0), 0);
         rc_run(&pair, RC_PS_PER_MS);
@@ -262,7 +264,8 @@ START_TEST(a_receive_completes_when_all_is_there)
 }
 END_TEST
 
-/* The sender's completion says that the NIC has it; a READ behind it makes it seen. */
+/* The sender's completion means that the NIC has the data; a READ behind it makes it
+ * visible. */
 START_TEST(a_gpu_sees_late_what_a_read_does_not_flush)
 {
     start(&(struct rc_options){.overrides = {{"gpu_visibility", "1ms"}}});
@@ -273,7 +276,7 @@ START_TEST(a_gpu_sees_late_what_a_read_does_not_flush)
     ck_assert_int_eq(rc_post_recv(&pair, 1, 9, BYTES, 0), 0);
     post_at(IBV_WR_RDMA_WRITE_WITH_IMM, 0x20000000, mr->rkey, 4096);
     ck_assert_int_eq(rc_wait(&pair, 1).status, IBV_WC_SUCCESS);
-    ck_assert_uint_eq(there[1], 0); /* completed, not visible */
+    ck_assert_uint_eq(there[1], 0); /* completed, but not visible */
     rc_run(&pair, 2 * RC_PS_PER_MS);
     ck_assert_mem_eq(there, pair.ends[0].memory, 4096);
     memset(there, 0, BYTES);
@@ -304,7 +307,7 @@ START_TEST(ends_agree_on_options)
     ck_assert_int_eq(sim_nic_query_ece(pair.ends[0].qp, &here), 0);
     ck_assert_uint_eq(here.vendor_id, 0x02c9);
     ck_assert_uint_eq(here.options, 13);
-    /* The passive end is told 7 by the active one: both have 5 of it. */
+    /* The active end sends 7 to the passive end; both have 5 of it. */
     here.options = 7;
     ck_assert_int_eq(sim_nic_set_ece(pair.ends[1].qp, &here), 0);
     ck_assert_int_eq(sim_nic_query_ece(pair.ends[1].qp, &there), 0);

@@ -18,7 +18,7 @@ struct sim_line_block *sim_line_block_grow(struct sim_line_block *block, uint32_
     return grown;
 }
 
-/* At least one free entry behind the last. */
+/* Makes room for at least one entry behind the last. */
 static void make_room(struct sim_line *line)
 {
     size_t n = sim_line_size(line);
@@ -39,7 +39,8 @@ static void make_room(struct sim_line *line)
     line->limit = entries + line->block->cap;
 }
 
-/* The place of the new one, which is in [low, high]: after those that are not after it. */
+/* Returns the place of a new entry in [low, high]: behind all entries that do not come
+ * after it. */
 static struct sim_line_entry *search(struct sim_line_entry *low,
                                      struct sim_line_entry *high,
                                      const struct sim_line_entry *entry)
@@ -56,7 +57,8 @@ static struct sim_line_entry *search(struct sim_line_entry *low,
     return low;
 }
 
-/* Those before the new one move up, into the room that taken ones have left. */
+/* Moves the entries that come before the new one towards the front, into the room that
+ * removed ones have left. */
 static void add_from_front(struct sim_line *line, const struct sim_line_entry *entry)
 {
     struct sim_line_entry *hole = --line->head;
@@ -120,7 +122,7 @@ void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at)
     }
 }
 
-/* One past the last of those from `from` on that are in order. */
+/* Returns the index behind the run of ordered entries that starts at `from`. */
 static size_t end_of_run(const struct sim_line_entry *entries, size_t from, size_t n)
 {
     size_t end = from + 1;
@@ -132,7 +134,7 @@ static size_t end_of_run(const struct sim_line_entry *entries, size_t from, size
     return end < n ? end : n;
 }
 
-/* Two runs, [from, middle) and [middle, end), become one in `out`. */
+/* Merges two runs, [from, middle) and [middle, end), into `out`. */
 static void merge(const struct sim_line_entry *entries, size_t from, size_t middle,
                   size_t end, struct sim_line_entry *out)
 {
@@ -149,7 +151,7 @@ static void merge(const struct sim_line_entry *entries, size_t from, size_t midd
     }
 }
 
-/* What is appended comes in a few runs, each in order: one a kind of event. */
+/* Merge sort. Appended entries form a few ordered runs, one for each kind of event. */
 static void sort(struct sim_line *line)
 {
     size_t n = line->block->n;
@@ -173,7 +175,7 @@ static void sort(struct sim_line *line)
     }
 }
 
-/* The first entry that is not in order moves to its place among those before it. */
+/* Moves the first entry that is out of order to its place among the entries before it. */
 static void sort_in(struct sim_line_block *block)
 {
     struct sim_line_entry *stray = &block->entries[block->n_sorted];

@@ -1,5 +1,5 @@
-/* Events in order, used from both ends: a sorted array whose first is taken again and again,
- * and where what is new belongs near one of the ends. */
+/* A sorted queue of events that is used from both ends: an array whose first entry is
+ * removed often, and whose new entries belong near one of the ends. */
 #ifndef WEFT_SIM_LINE_H
 #define WEFT_SIM_LINE_H
 
@@ -8,7 +8,7 @@
 
 #include "sim/event.h"
 
-/* So many entries are looked at one by one. */
+/* Maximum number of entries scanned linearly for an insertion point. */
 #define SIM_LINE_SHORT 16
 
 struct sim_line_entry {
@@ -17,22 +17,24 @@ struct sim_line_entry {
     struct sim_event *event;
 };
 
-/* Room for entries, and those of a slot of the wheel (sim/pending.h) until it becomes the line. */
+/* Room for entries: those of the line, or those of a slot of the wheel (sim/pending.h)
+ * until it becomes the line. */
 struct sim_line_block {
-    struct sim_line_block *next; /* of those that nobody uses */
+    struct sim_line_block *next; /* in the list of unused blocks */
     uint32_t n, cap;
-    uint32_t n_sorted; /* so many from the first on are in order */
+    uint32_t n_sorted; /* number of leading entries that are in order */
     struct sim_line_entry entries[];
 };
 
 struct sim_line {
-    struct sim_line_entry *head, *end; /* those in use, in `block` */
-    struct sim_line_entry *limit;      /* the end of its room */
-    struct sim_line_block *block;      /* Owned; or NULL */
-    struct sim_line_block *merged;     /* Owned; or NULL: for sorting */
+    struct sim_line_entry *head, *end; /* the entries in use, within `block` */
+    struct sim_line_entry *limit;      /* end of the room in `block` */
+    struct sim_line_block *block;      /* Owned; NULL if none */
+    struct sim_line_block *merged;     /* Owned; scratch for sorting, or NULL */
 };
 
-/* `block` with room for `cap` entries, or a new one if it is NULL. Aborts when out of memory. */
+/* Returns `block` with room for `cap` entries, or a new block if it is NULL. Aborts when
+ * out of memory. */
 struct sim_line_block *sim_line_block_grow(struct sim_line_block *block, uint32_t cap);
 
 static inline bool sim_line_is_before(weft_ps at, uint32_t order,
@@ -41,13 +43,13 @@ static inline bool sim_line_is_before(weft_ps at, uint32_t order,
     return at < entry->at || (at == entry->at && order < entry->order);
 }
 
-/* The first entry, or NULL. */
+/* Returns the first entry, or NULL. */
 static inline const struct sim_line_entry *sim_line_first(const struct sim_line *line)
 {
     return line->head == line->end ? NULL : line->head;
 }
 
-/* Of a line that has one. */
+/* Removes the first entry. The line must not be empty. */
 static inline void sim_line_drop_first(struct sim_line *line)
 {
     line->head++;
@@ -67,13 +69,15 @@ static inline struct sim_line_entry sim_line_entry_of(struct sim_event *event, w
     };
 }
 
-/* Few enough entries that a new one finds its place by looking at them, and room for it. */
+/* Returns true if the line has room, and so few entries that a linear scan finds the
+ * place of a new one. */
 static inline bool sim_line_is_short(const struct sim_line *line)
 {
     return line->end - line->head <= SIM_LINE_SHORT && line->end < line->limit;
 }
 
-/* True if there is room before the first entry, which comes after (at, order). */
+/* Returns true if there is room before the first entry, and that entry comes after (at,
+ * order). */
 static inline bool sim_line_takes_first(const struct sim_line *line, weft_ps at,
                                         uint32_t order)
 {
@@ -81,7 +85,7 @@ static inline bool sim_line_takes_first(const struct sim_line *line, weft_ps at,
            sim_line_is_before(at, order, line->head);
 }
 
-/* Adds `event` before all others: sim_line_takes_first was true. */
+/* Adds `event` as the first entry. sim_line_takes_first() must be true. */
 static inline void sim_line_add_first(struct sim_line *line, struct sim_event *event,
                                       weft_ps at)
 {
@@ -89,9 +93,10 @@ static inline void sim_line_add_first(struct sim_line *line, struct sim_event *e
     *line->head = sim_line_entry_of(event, at);
 }
 
-/* Adds `event` behind all that are not after it. Aborts when out of memory. */
+/* Adds `event` behind all entries that do not come after it. Aborts when out of
+ * memory. */
 void sim_line_add(struct sim_line *line, struct sim_event *event, weft_ps at);
-/* The same to a short line, where `event` is not the first. */
+/* Adds `event` in the same order to a line for which sim_line_is_short() is true. */
 static inline void sim_line_add_short(struct sim_line *line, struct sim_event *event,
                                       weft_ps at)
 {
@@ -105,7 +110,8 @@ static inline void sim_line_add_short(struct sim_line *line, struct sim_event *e
     line->end++;
 }
 
-/* True if there is room behind the last entry, which does not come after (at, order). */
+/* Returns true if there is room behind the last entry, and that entry does not come after
+ * (at, order). */
 static inline bool sim_line_takes_last(const struct sim_line *line, weft_ps at,
                                        uint32_t order)
 {
@@ -113,14 +119,14 @@ static inline bool sim_line_takes_last(const struct sim_line *line, weft_ps at,
            !sim_line_is_before(at, order, line->end - 1);
 }
 
-/* Adds `event` behind all others: sim_line_takes_last was true. */
+/* Adds `event` as the last entry. sim_line_takes_last() must be true. */
 static inline void sim_line_add_last(struct sim_line *line, struct sim_event *event,
                                      weft_ps at)
 {
     *line->end++ = sim_line_entry_of(event, at);
 }
 
-/* `event` is the only one in `block`. */
+/* Makes `event` the only entry of `block`. */
 static inline void sim_line_begin(struct sim_line_block *block, struct sim_event *event,
                                   weft_ps at)
 {
@@ -129,7 +135,7 @@ static inline void sim_line_begin(struct sim_line_block *block, struct sim_event
     block->n_sorted = 1;
 }
 
-/* Adds `event`, wherever it belongs, to a block that has entries, and room. */
+/* Appends `event` to a block that has entries and room, without sorting. */
 static inline void sim_line_append(struct sim_line_block *block, struct sim_event *event,
                                    weft_ps at)
 {
@@ -142,11 +148,11 @@ static inline void sim_line_append(struct sim_line_block *block, struct sim_even
     block->n++;
 }
 
-/* The entries of `block`, put in order, become those of a line that has none; equals stay in
- * the order of appending. Returns the block that the line had, or NULL. */
+/* Sorts `block` and makes it the block of an empty line; equal entries keep the order of
+ * appending. Returns the block that the line had, or NULL. */
 struct sim_line_block *sim_line_take_block(struct sim_line *line,
                                            struct sim_line_block *block);
-/* Takes `event`, which is inside, out. */
+/* Removes `event`, which must be in the line. */
 void sim_line_remove(struct sim_line *line, const struct sim_event *event);
 void sim_line_fini(struct sim_line *line);
 

@@ -13,7 +13,7 @@
 
 enum { RING_MIN = 2, QUEUE_MIN = 16 };
 
-/* A port without a cable still spends time on what it sends into the void. */
+/* The rate of a port without a cable, which spends time on its frames, too. */
 static const uint64_t uncabled_bps = 100000000000u;
 
 void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame)
@@ -69,7 +69,7 @@ void sim_queue_fini(struct sim_packet_queue *queue)
     queue->cap = 0;
 }
 
-/* `frame` came out of the ring of `link`. */
+/* Passes on `frame`, which was in the ring of `link`, and releases it. */
 static void hand_over(struct sim_link *link, struct sim_frame *frame)
 {
     struct sim_port *to = link->to;
@@ -82,8 +82,8 @@ static void hand_over(struct sim_link *link, struct sim_frame *frame)
     sim_frame_release(link->from->engine, frame);
 }
 
-/* The last of a train, or one with trains behind it: what it does may settle them, which
- * makes a new ring. */
+/* Handles the last frame of a train, or a frame with trains behind it. Copies it, because
+ * its execution can settle those, which replaces the ring. */
 static WEFT_APART void train_arrives(struct sim_link *link,
                                      const struct sim_frame *in_ring)
 {
@@ -98,8 +98,8 @@ static WEFT_APART void train_arrives(struct sim_link *link,
     }
 }
 
-/* The frame is executed where it lies in the ring: nothing is put while that lasts, for what
- * a receiver sends has an event of its own. */
+/* The frame is executed in place in the ring. No frame is put meanwhile, because what a
+ * receiver sends has an event of its own. */
 static void frame_arrives(struct sim_event *event)
 {
     struct sim_link *link = weft_container_of(event, struct sim_link, arrival);
@@ -191,7 +191,7 @@ struct sim_rate sim_rate_of(uint64_t bps)
 
 weft_ps sim_rate_time_divided(const struct sim_rate *rate, uint32_t wire_bytes)
 {
-    /* Frames are shorter than 2^17 B, so that the product stays below 2^60. */
+    /* Frames are shorter than 2^17 B, so the product stays below 2^60. */
     return (weft_ps)((wire_bytes * 8ull * PS_PER_S + rate->bps - 1) / rate->bps);
 }
 
@@ -238,7 +238,7 @@ void sim_link_grow(struct sim_link *link)
     sim_link_set_ring(link, ring, cap);
 }
 
-/* Time from the last bit sent to the last bit there. */
+/* Returns the time from the last bit sent to the last bit received. */
 static weft_ps flight_time(struct sim_link *link)
 {
     weft_ps time = link->delay_ps;
@@ -248,7 +248,7 @@ static weft_ps flight_time(struct sim_link *link)
     return time;
 }
 
-/* Time from the last bit there to execution. */
+/* Returns the time from the last bit received to execution. */
 static weft_ps rx_overhead(const struct sim_link *link, const struct sim_frame *frame)
 {
     const struct sim_network *network = link->from->network;
@@ -259,7 +259,8 @@ static weft_ps rx_overhead(const struct sim_link *link, const struct sim_frame *
     return to == NULL ? 0 : to->rx_overhead_ps;
 }
 
-/* The frame behind the last moves to where it belongs. Returns its index. */
+/* Moves the frame behind the last one to its place in the order of arrival. Returns its
+ * index. */
 static uint32_t move_up(struct sim_link *link)
 {
     uint32_t mask = link->cap - 1;
@@ -277,7 +278,7 @@ void sim_link_put_frame(struct sim_link *link, const struct sim_frame *frame,
 {
     struct sim_frame *slot = sim_link_slot(link);
     weft_ps at = sent_at + flight_time(link) + rx_overhead(link, frame);
-    /* A cable whose delay shrinks does not reorder. */
+    /* A cable whose delay is reduced does not reorder frames. */
     if (at < link->last_at) {
         at = link->last_at;
     }

@@ -1,6 +1,6 @@
-/* Loss on both ways of a cable: every message completes exactly once, at the goodput that
- * docs/nic-model.md derives for go-back-N. With a number as its argument the program sends so
- * many times as much, from another seed. */
+/* Loss in both directions of a cable: every message completes exactly once, at the
+ * goodput that docs/nic-model.md derives for go-back-N. A number as argument multiplies
+ * the amount sent and selects another seed. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 enum { SLOTS = 8, RECEIVES = 60, POLLED = 16, HALF = RC_MEMORY_BYTES / 2 };
 
 static struct rc_pair pair;
-static uint32_t times = 1; /* as much as usual */
+static uint32_t times = 1; /* multiplies the amount sent */
 
 static void teardown(void)
 {
@@ -24,12 +24,12 @@ static void setup_with(const struct rc_options *options, uint32_t loss_ppb)
 {
     struct sim_impairment impairment = {.loss_ppb = loss_ppb};
     rc_pair_init(&pair, options);
-    pair.trace.level = WEFT_TRACE_OFF; /* the story of millions of packets */
+    pair.trace.level = WEFT_TRACE_OFF; /* no event log of millions of packets */
     sim_port_set_impairment(pair.ends[0].port, true, true, &impairment);
 }
 
-/* Check writes to a pipe for every assertion that holds: too slow for what is asked of
- * every message. */
+/* Aborts the test unless `holds`. Check writes to a pipe for every assertion that passes,
+ * which is too slow for checks of every message. */
 static void require(bool holds, const char *what, uint32_t message)
 {
     if (!holds) {
@@ -37,8 +37,8 @@ static void require(bool holds, const char *what, uint32_t message)
     }
 }
 
-/* Messages from end 0 to end 1, at most `n_slots` of them under way: number i carries itself
- * in its first and last 8 bytes and as its immediate. */
+/* Messages from end 0 to end 1, at most `n_slots` of them in progress. Message i carries
+ * i in its first and last 8 bytes and as its immediate. */
 struct stream {
     uint32_t n_messages, bytes, n_slots;
     uint32_t n_posted, n_sent, n_received, n_receives;
@@ -76,7 +76,7 @@ static int poll(unsigned end, struct ibv_wc *wc)
     return n;
 }
 
-/* Completions come in order, each once, and with the bytes of their message. */
+/* Checks that completions arrive in order, once each, with the bytes of their message. */
 static void take_completions(struct stream *stream)
 {
     struct ibv_wc wc[POLLED];
@@ -105,7 +105,7 @@ static void take_completions(struct stream *stream)
     }
 }
 
-/* Sends them all. Returns the time from the first post to the last completion. */
+/* Sends all messages. Returns the time from the first post to the last completion. */
 static weft_ps send_all(uint32_t n_messages, uint32_t bytes, uint32_t n_slots)
 {
     struct stream stream = {.n_messages = n_messages, .bytes = bytes, .n_slots = n_slots};
@@ -120,13 +120,13 @@ static weft_ps send_all(uint32_t n_messages, uint32_t bytes, uint32_t n_slots)
             end = sim_now(pair.engine);
             (void)sim_nic_req_notify(pair.ends[0].cq, false);
             (void)sim_nic_req_notify(pair.ends[1].cq, false);
-            take_completions(&stream); /* what came before the CQs were armed */
+            take_completions(&stream); /* those that arrived before the CQs were armed */
             continue;
         }
         require(sim_step(pair.engine, start + 10000 * RC_PS_PER_S), "stuck",
                 stream.n_received);
     }
-    /* Nothing comes twice. */
+    /* No completion arrives twice. */
     rc_run(&pair, RC_PS_PER_S);
     struct ibv_wc wc;
     ck_assert_int_eq(rc_poll(&pair, 0, &wc, 1), 0);
@@ -146,25 +146,25 @@ enum {
 
 enum { MODEL_PACKETS = 16, MODEL_TIMEOUT = 3 };
 
-/* At 100 Gb/s; the parts of profile mlx5 that the model knows. */
+/* At 100 Gbit/s, with the parts of profile mlx5 that the model includes. */
 enum { PS_PER_BYTE = 80, DELAY_PS = 1000000, RX_PS = 200000, ACK_DELAY_PS = 100000 };
 
-/* Mean time of a packet on the wire: only the first of a message has RETH, the last the
- * immediate. */
+/* Mean time of a packet on the wire: only the first of a message has a RETH, only the
+ * last the immediate. */
 static double slot_ps(void)
 {
     return (AROUND_BYTES + 4096 + (RETH + IMMEDIATE) / (double)MODEL_PACKETS) *
            PS_PER_BYTE;
 }
 
-/* From the first bit of a packet until its answer is known. */
+/* Time from the first bit of a packet until its acknowledgement has been executed. */
 static double round_ps(void)
 {
     return slot_ps() + DELAY_PS + RX_PS + ACK_DELAY_PS +
            (AROUND_BYTES + AETH) * PS_PER_BYTE + DELAY_PS + RX_PS;
 }
 
-/* Slots lost to a gap that a NAK closes: from the lost packet to its repetition. */
+/* Slots lost to a gap that a NAK closes: from the lost packet to its retransmission. */
 static double slots_of_nak(void)
 {
     return ceil((slot_ps() + round_ps()) / slot_ps());
@@ -175,7 +175,7 @@ static double slots_of_timer(void)
     return (4096000.0 * (1 << MODEL_TIMEOUT)) / slot_ps() + 0.5;
 }
 
-/* Slots that one delivered packet costs. */
+/* Slots used per delivered packet. */
 static double slots_per_packet(double loss)
 {
     double since_ack = (1 + MODEL_PACKETS) / 2.0;
@@ -185,8 +185,8 @@ static double slots_per_packet(double loss)
     return 1 + loss * gap;
 }
 
-/* Its standard deviation, over `n` packets: how often gaps open, and how often the timer has to
- * close one, are Poisson. */
+/* Standard deviation of that over `n` packets. The number of gaps and the number of gaps
+ * that the timer closes are Poisson-distributed. */
 static double deviation(double loss, double n)
 {
     double by_nak = slots_of_nak(), by_timer = slots_of_timer();
@@ -207,23 +207,24 @@ START_TEST(goodput_is_that_of_the_model)
     double n_packets = (double)n * MODEL_PACKETS;
     setup_with(&options, goodputs[_i].loss_ppb);
     for (unsigned end = 0; end < 2; end++) {
-        sim_nic_check_payloads(pair.ends[end].nic, false); /* the messages tell */
+        sim_nic_check_payloads(pair.ends[end].nic, false); /* the messages show changes */
     }
     double measured =
         (double)send_all(n, MODEL_PACKETS * 4096, SLOTS) / slot_ps() / n_packets;
     double off = fabs(measured - slots_per_packet(loss));
     ck_assert_double_lt(off / slots_per_packet(loss), 0.01);
     ck_assert_double_lt(off, 4 * deviation(loss, n_packets));
-    /* The bound says something: it is much finer than what it bounds. */
+    /* The bound is meaningful, because it is much finer than the value it bounds. */
     ck_assert_double_lt(4 * deviation(loss, n_packets), 0.01);
-    /* Gaps open per packet sent once, so more often than the packets that were lost for good. */
+    /* Gaps open per packet sent the first time, including packets that are retransmitted
+     * later. */
     double naks = (double)rc_counters(&pair, 1).naks_sent;
     ck_assert_double_lt(fabs(naks - n_packets * loss), 5 * sqrt(n_packets * loss));
     teardown();
 }
 END_TEST
 
-/* ---- whatever is lost ---- */
+/* ---- any loss ---- */
 
 static const uint32_t sweep_ppb[] = {10000, 100000, 1000000, 10000000, 100000000};
 
@@ -239,7 +240,7 @@ END_TEST
 
 START_TEST(twelve_thousand_small_messages_at_one_in_a_thousand)
 {
-    /* One at a time, each as the last of its kind: no later packet tells of its loss. */
+    /* One message at a time, so that no later packet shows its loss. */
     bool is_chain = _i == 0;
     setup_with(NULL, 1000000);
     (void)send_all(12000, 4096, is_chain ? 1 : SLOTS);
@@ -250,7 +251,7 @@ START_TEST(twelve_thousand_small_messages_at_one_in_a_thousand)
 }
 END_TEST
 
-/* The last packet of all, and again when it is sent again, or the answer to it. */
+/* The last packet is lost, and then its retransmissions. */
 START_TEST(the_very_last_packet_is_lost)
 {
     const uint32_t n = 100, first_psn = 0;
@@ -312,7 +313,7 @@ START_TEST(a_cable_down_for_good_ends_in_a_typed_error)
         ck_assert_int_eq(wc[i].status, IBV_WC_WR_FLUSH_ERR);
         ck_assert_uint_eq(wc[i].wr_id, (uint64_t)i);
     }
-    /* Eight times the timer: the last progress, then seven retries. */
+    /* Eight timeouts: after the last progress, and after seven retries. */
     ck_assert_uint_eq(rc_counters(&pair, 0).timeouts, 8);
     teardown();
 }

@@ -1,6 +1,6 @@
-/* Memory that is not there: a range of addresses without bytes, for runs that ask only how
- * long things take. It is registered, sent and reduced like any other; what would be
- * copied out of it or into it is not. */
+/* Phantom memory: an address range without storage, for timing-only runs. It is
+ * registered, sent and reduced like other memory, but no bytes are copied into it or out
+ * of it. */
 #ifndef WEFT_SIM_MEMORY_H
 #define WEFT_SIM_MEMORY_H
 
@@ -11,7 +11,7 @@
 
 struct sim_phantom {
     uintptr_t start;
-    size_t n_bytes; /* 0: all memory is real */
+    size_t n_bytes; /* 0 if all memory is real */
 };
 
 static inline bool sim_is_phantom(const struct sim_phantom *phantom, const void *at)
@@ -19,7 +19,7 @@ static inline bool sim_is_phantom(const struct sim_phantom *phantom, const void 
     return (uintptr_t)at - phantom->start < phantom->n_bytes;
 }
 
-/* memmove, unless either end is not there. */
+/* Calls memmove(), unless either end is phantom. */
 static inline void sim_move(const struct sim_phantom *phantom, void *to, const void *from,
                             size_t n_bytes)
 {
@@ -29,7 +29,7 @@ static inline void sim_move(const struct sim_phantom *phantom, void *to, const v
 }
 
 struct sim_engine;
-/* Before anything is built on the engine. */
+/* Call before anything is built on the engine. */
 void sim_engine_set_phantom(struct sim_engine *engine, const struct sim_phantom *phantom);
 const struct sim_phantom *sim_engine_phantom(const struct sim_engine *engine);
 

@@ -10,7 +10,7 @@
 
 enum {
     MR_SLOTS_MIN = 64,
-    /* So many keys rest before the first of them comes again, with another variant. */
+    /* A key is reused, with another variant, only if more keys than this are free. */
     MR_RESTING_MIN = 64,
     NO_SLOT = 0
 };
@@ -57,7 +57,7 @@ int sim_pd_dealloc(struct sim_pd *pd)
     return 0;
 }
 
-/* Slot 0 stays unused, so that no key is less than 256. */
+/* Takes a slot. Slot 0 stays unused, so that no key is less than 256. */
 static uint32_t take_slot(struct sim_nic *nic)
 {
     if (nic->n_mr_free > MR_RESTING_MIN || nic->n_mr_slots >= 1u << 24) {
@@ -96,7 +96,7 @@ static void give_slot_back(struct sim_nic *nic, uint32_t slot)
     nic->n_mr_free++;
 }
 
-/* Linux umem.c: whole pages are pinned and counted. */
+/* Whole pages are pinned and counted (Linux umem.c). */
 static int64_t pinned_bytes(uintptr_t addr, size_t length)
 {
     uintptr_t first = addr / SIM_PAGE_BYTES;
@@ -104,7 +104,8 @@ static int64_t pinned_bytes(uintptr_t addr, size_t length)
     return (int64_t)((end - first) * SIM_PAGE_BYTES);
 }
 
-/* ib_check_mr_access (ib_verbs.h), and the length that the device takes. */
+/* Checks access flags (ib_check_mr_access, ib_verbs.h) and the device's maximum
+ * length. */
 static int check_access(const struct sim_nic *nic, const struct sim_reg_mr *arg)
 {
     const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
@@ -116,12 +117,12 @@ static int check_access(const struct sim_nic *nic, const struct sim_reg_mr *arg)
         return EINVAL;
     }
     if ((arg->access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED)) != 0) {
-        return EOPNOTSUPP; /* no such device here */
+        return EOPNOTSUPP; /* not supported by these devices */
     }
     return arg->length > nic->profile->max_mr_size ? EINVAL : 0;
 }
 
-/* In the order of uverbs_std_types_mr.c. */
+/* Checks in the order of uverbs_std_types_mr.c. */
 static int check_dmabuf(const struct sim_nic *nic, const struct sim_reg_mr *arg)
 {
     if (!nic->profile->has_dmabuf) {
@@ -154,12 +155,13 @@ static int check_memory(const struct sim_nic *nic, const struct sim_reg_mr *arg)
         return EINVAL;
     }
     if (arg->length == 0 && addr % SIM_PAGE_BYTES == 0) {
-        return EINVAL; /* no page at all */
+        return EINVAL; /* covers no page */
     }
     return addr < SIM_PAGE_BYTES ? EFAULT : 0; /* nothing is mapped there */
 }
 
-/* Pages of a dmabuf are the exporter's, all others count against the limit. */
+/* Pins the memory. Pages of a dmabuf are the exporter's; all others count against the
+ * limit. */
 static int pin(struct sim_mr *mr, const struct sim_reg_mr *arg)
 {
     struct sim_nic_user *user = mr->pd->user;
@@ -222,7 +224,8 @@ int sim_mr_reg(struct sim_pd *pd, const struct sim_reg_mr *arg, struct sim_mr **
     return 0;
 }
 
-/* What is on the wire or on its way into the region is settled while it is there. */
+/* Copies or lands everything on the wire or on its way into the region, while the memory
+ * exists. */
 static void settle(struct sim_mr *mr)
 {
     struct sim_nic *nic = mr->nic;
@@ -336,7 +339,7 @@ const uint8_t *sim_sges_piece(const struct ibv_sge *sges, uint32_t n_sge, uint64
     return NULL;
 }
 
-/* Walks the pieces of the list that hold [offset, offset + n_bytes). */
+/* Copies to or from the SGEs that hold [offset, offset + n_bytes) of the list. */
 static void copy_pieces(const struct sim_phantom *phantom, const struct ibv_sge *sges,
                         uint32_t n_sge, uint64_t offset, uint8_t *out, const uint8_t *in,
                         size_t n_bytes)

@@ -15,8 +15,8 @@
 #define N_PROBES 3                     /* mcast_solicit, ucast_solicit */
 #define REACHABLE_PS (30 * SECOND_PS)  /* base_reachable_time_ms, not randomised */
 #define DELAY_PROBE_PS (5 * SECOND_PS) /* delay_first_probe_time */
-#define RESOLVE_TIMEOUT_PS SECOND_PS   /* rdma_resolve_ip's 1000 ms in core/addr.c */
-#define QUEUE_PACKETS_MAX 101          /* unres_qlen; then the oldest is dropped */
+#define RESOLVE_TIMEOUT_PS SECOND_PS   /* 1000 ms of rdma_resolve_ip in core/addr.c */
+#define QUEUE_PACKETS_MAX 101          /* unres_qlen; the oldest is dropped beyond that */
 
 static struct sim_engine *engine_of(const struct sim_netdev *netdev)
 {
@@ -135,8 +135,8 @@ static void transmit(struct sim_neighbour *entry, struct sim_packet *packet)
 
 static void fail(struct sim_neighbour *entry)
 {
-    /* Who resolves for an RDMA device goes on waiting: rdma_addr looks again when its second
-     * is over. */
+    /* Resolutions for RDMA devices continue to wait, because rdma_addr checks again when
+     * its second has passed. */
     enter(entry, SIM_NEIGH_FAILED);
     struct sim_packet *packet;
     while ((packet = take_queued(entry)) != NULL) {
@@ -182,7 +182,7 @@ struct sim_neighbour *sim_neigh_get(struct sim_netdev *netdev, const struct sim_
     return entry;
 }
 
-/* Starts asking, unless that is under way or the answer is known. */
+/* Starts probing, unless the entry is being resolved or is valid. */
 static void start_probing(struct sim_neighbour *entry)
 {
     if (entry->state == SIM_NEIGH_NONE || entry->state == SIM_NEIGH_FAILED) {
@@ -192,7 +192,8 @@ static void start_probing(struct sim_neighbour *entry)
     }
 }
 
-/* REACHABLE turns STALE by age, which nothing but a look at it can notice. */
+/* Turns a REACHABLE entry STALE by age. No timer does, so users of the entry call this
+ * first. */
 static void age(struct sim_neighbour *entry)
 {
     weft_ps now = sim_now(engine_of(entry->netdev));
@@ -234,7 +235,7 @@ static void on_resolve_timeout(struct sim_event *event)
     struct sim_resolve *resolve = weft_container_of(event, struct sim_resolve, timeout);
     struct sim_neighbour *entry = resolve->entry;
     sim_neigh_cancel(resolve);
-    start_probing(entry); /* the last look asks once more */
+    start_probing(entry); /* the last check sends another probe */
     resolve->error = ETIMEDOUT;
     sim_wake(&resolve->done);
 }

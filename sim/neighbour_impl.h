@@ -1,11 +1,12 @@
-/* Inside of neighbour resolution: neighbour.c (entries and their users) and neighbour_wire.c
- * (what is sent and answered). */
+/* Internal to neighbour resolution: neighbour.c (entries and their users) and
+ * neighbour_wire.c (packets). */
 #ifndef WEFT_SIM_NEIGHBOUR_IMPL_H
 #define WEFT_SIM_NEIGHBOUR_IMPL_H
 
 #include "sim/stack_impl.h"
 
-#define SIM_NEIGH_LOCK_PS ((weft_ps)1000000000000) /* locktime: the first answer wins */
+/* locktime: later replies with another MAC are ignored */
+#define SIM_NEIGH_LOCK_PS ((weft_ps)1000000000000)
 
 struct waiting {
     struct waiting *next;
@@ -23,7 +24,7 @@ struct sim_neighbour {
     weft_ps updated_at;
     unsigned n_probes;
     struct sim_event timer;
-    struct sim_resolve *resolves; /* Not owned; in the order of asking */
+    struct sim_resolve *resolves; /* Not owned; in the order of the requests */
     struct waiting *queue_first;  /* Owned */
     struct waiting *queue_last;
     unsigned n_queued;
@@ -31,14 +32,15 @@ struct sim_neighbour {
 
 struct sim_neighbour *sim_neigh_find(const struct sim_netdev *netdev,
                                      const struct sim_ip *ip);
-/* Finds or makes. */
+/* Returns the entry of `ip`; creates it if there is none. */
 struct sim_neighbour *sim_neigh_get(struct sim_netdev *netdev, const struct sim_ip *ip);
-/* REACHABLE, STALE, DELAY or PROBE: its MAC can be used. */
+/* Returns true if the entry's MAC can be used. */
 bool sim_neigh_is_valid(enum sim_neigh_state state);
-/* The neighbour has `mac`: from an answer (REACHABLE) or from its own question (STALE). */
+/* Sets the entry's MAC, from a reply (REACHABLE) or from a request of the neighbour
+ * (STALE). */
 void sim_neigh_learn(struct sim_neighbour *entry, uint64_t mac,
                      enum sim_neigh_state state);
-/* Asks for the entry's MAC once: everybody, or in PROBE the known one. */
+/* Sends one request for the entry's MAC, to all hosts, or in PROBE to the known MAC. */
 void sim_neigh_ask(struct sim_neighbour *entry);
 
 #endif

@@ -1,4 +1,4 @@
-/* The questions of sim/rules/neighbour.csv, each put to two hosts of its own. */
+/* The cases of sim/rules/neighbour.csv, each with two hosts of its own. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static void add_address(uint32_t host, uint32_t ifindex, const char *text)
     ck_assert_int_eq(sim_stack_add_peer_address(stack, ifindex, &ip, &prefix), 0);
 }
 
-/* "p0=10.0.0.1/24 p1=10.0.1.1/24", all in their order. Returns how many ports. */
+/* Adds "p0=10.0.0.1/24 p1=10.0.1.1/24", in this order. Returns the number of ports. */
 static uint32_t add_addresses(uint32_t host, const char *cell)
 {
     char text[TEXT_BYTES];
@@ -68,7 +68,7 @@ static uint32_t add_addresses(uint32_t host, const char *cell)
     weft_format(text, sizeof(text), "%s", cell);
     for (char *at = text; at != NULL;) {
         char *next = strstr(at, " p");
-        while (next != NULL && next[3] != '=') { /* " peer " is no port */
+        while (next != NULL && next[3] != '=') { /* " peer " is not a port */
             next = strstr(next + 1, " p");
         }
         if (next != NULL) {
@@ -118,7 +118,8 @@ static uint32_t slot_of(const struct sim_port *port, const char *ip, bool is_v1)
     return 0;
 }
 
-/* "b.p0" the port's, "self" the asker's, or the MAC itself. */
+/* Returns the MAC of a cell: "b.p0" is the port's, "self" that of `asker`; otherwise the
+ * MAC itself. */
 static uint64_t mac_of(const char *cell, const struct sim_port *asker)
 {
     if (strcmp(cell, "self") == 0) {

@@ -14,7 +14,7 @@
 
 static struct net net;
 
-/* The triangle's first side: h0 10.0.0.1 -- 10.0.0.2 h1. */
+/* The first side of a triangle: h0 10.0.0.1 -- 10.0.0.2 h1. */
 static void start_with(const struct sim_stack_config *config)
 {
     net_init(&net);
@@ -50,7 +50,7 @@ static int ask(uint32_t host, uint32_t port, uint32_t sgid_index, const char *ip
                              sgid_index, &gid, &resolve);
 }
 
-/* Asks and waits for the answer; tells how long it took. */
+/* Resolves an address and waits for the result. Stores how long it took. */
 static int ask_and_wait(uint32_t host, uint32_t port, const char *ip, weft_ns *out_took)
 {
     weft_ns start_ns = sim_now_ns(net.engine);
@@ -81,10 +81,11 @@ START_TEST(a_neighbour_answers)
     ck_assert_int_gt(took, 2000); /* there and back */
     ck_assert_int_lt(took, 3000);
     ck_assert_int_eq(state_of(0, 0, "10.0.0.2"), SIM_NEIGH_REACHABLE);
-    ck_assert_int_eq(state_of(1, 0, "10.0.0.1"), SIM_NEIGH_STALE); /* from the question */
+    /* learnt from the request */
+    ck_assert_int_eq(state_of(1, 0, "10.0.0.1"), SIM_NEIGH_STALE);
     ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.2", &took), 0);
     ck_assert_int_eq(took, 0);
-    ck_assert_int_eq(ask_and_wait(1, 0, "10.0.0.1", &took), 0); /* a stale MAC will do */
+    ck_assert_int_eq(ask_and_wait(1, 0, "10.0.0.1", &took), 0); /* a stale MAC is used */
     ck_assert_int_eq(took, 0);
     net_run(&net, 100 * SECOND);
     ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.2", &took), 0);
@@ -103,10 +104,11 @@ START_TEST(nobody_answers_and_every_asker_waits_its_second)
     ck_assert_int_eq(state_of(0, 0, "10.0.0.9"), SIM_NEIGH_INCOMPLETE);
     net_run(&net, 3 * SECOND);
     ck_assert_int_eq(state_of(0, 0, "10.0.0.9"), SIM_NEIGH_FAILED);
-    /* What is known to be missing is asked for again, and errno is the same. */
+    /* A missing neighbour is probed again, and errno is the same. */
     ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.9", &took), ETIMEDOUT);
     ck_assert_int_eq(took, SECOND);
-    /* One that asks just before the entry fails waits on, and its last look asks anew. */
+    /* A resolution that starts just before the entry fails continues to wait, and its
+     * last check probes again. */
     net_run(&net, 5 * SECOND + SECOND * 9 / 10);
     ck_assert_int_eq(state_of(0, 0, "10.0.0.9"), SIM_NEIGH_INCOMPLETE);
     ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.9", &took), ETIMEDOUT);
@@ -119,8 +121,8 @@ END_TEST
 
 START_TEST(the_wrong_cable_of_a_triangle)
 {
-    /* h0 has a second cable, to h2. Asked over the first cable for h2's address there, which
-     * no route of that netdev covers, Linux takes it for on link: nobody answers. */
+    /* h0 has a second cable, to h2. On the first cable, h2's address is covered by no
+     * route of that netdev, so Linux treats it as on link, and no host answers. */
     weft_ns took;
     net_add_host(&net, NULL);
     net_cable(&net, 0, "10.0.2.1/24", 2, "10.0.2.3/24");
@@ -133,11 +135,12 @@ END_TEST
 
 START_TEST(arp_flux_and_its_cure)
 {
-    /* Both twins of a cable pair in one subnet: any interface answers for any address. */
+    /* Both cables of a twin pair are in one subnet: any interface replies for any
+     * address. */
     weft_ns took;
     net_cable(&net, 0, "10.0.0.3/24", 1, "10.0.0.4/24");
     ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.4", &took), 0);
-    ck_assert_uint_eq(resolve.destination_mac, 0x020000000101); /* the wrong port's */
+    ck_assert_uint_eq(resolve.destination_mac, 0x020000000101); /* of the wrong port */
     start_sysctl((struct sim_sysctl){.arp_ignore = 1});
     net_cable(&net, 0, "10.0.0.3/24", 1, "10.0.0.4/24");
     ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.4", &took), ETIMEDOUT);
@@ -163,7 +166,7 @@ START_TEST(rp_filter_leaves_strange_questions_unanswered)
     weft_ns took;
     start_sysctl((struct sim_sysctl){.rp_filter = 1});
     ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.2", &took), 0);
-    /* h1 has no route back to 172.16.1.1, or one on another netdev. */
+    /* h1 has no route back to 172.16.1.1, or one through another netdev. */
     net_cable(&net, 0, "172.16.1.1/24", 1, "172.16.2.2/24");
     ck_assert_int_eq(ask_and_wait(0, 1, "172.16.2.2", &took), ETIMEDOUT);
     struct sim_prefix back = net_prefix("172.16.1.0/24");
@@ -171,7 +174,7 @@ START_TEST(rp_filter_leaves_strange_questions_unanswered)
     net_run(&net, 10 * SECOND);
     (void)ask_and_wait(0, 1, "172.16.2.2", &took);
     ck_assert_int_eq(ask_and_wait(0, 1, "172.16.2.2", &took), ETIMEDOUT);
-    /* Loose is content with any route. */
+    /* Loose mode accepts any route. */
     start_sysctl((struct sim_sysctl){.rp_filter = 2});
     net_cable(&net, 0, "172.16.1.1/24", 1, "172.16.2.2/24");
     ck_assert_int_eq(sim_stack_add_route(net.hosts[1].stack, &back, 2, NULL), 0);
@@ -189,7 +192,8 @@ START_TEST(ones_own_address_comes_from_outside_only_if_accepted)
     net_cable(&net, 0, "10.5.0.1/24", 0, "10.5.0.2/24");
     ck_assert_int_eq(ask_and_wait(0, 1, "10.5.0.2", &took), 0);
     ck_assert_uint_eq(resolve.destination_mac, 0x020000000003);
-    ck_assert_int_eq(ask(0, 1, GID_V2, "10.5.0.1"), 0); /* the netdev's own: loopback */
+    /* the netdev's own address: loopback */
+    ck_assert_int_eq(ask(0, 1, GID_V2, "10.5.0.1"), 0);
     ck_assert_uint_eq(resolve.destination_mac, 0x020000000002);
 }
 END_TEST
@@ -210,7 +214,8 @@ END_TEST
 
 START_TEST(ipv6_and_link_local)
 {
-    /* From an IPv4 GID there is no way to an IPv6 one, nor from one without a route. */
+    /* There is no route from an IPv4 GID to an IPv6 address, nor from a GID without a
+     * route. */
     ck_assert_int_eq(ask(0, 0, GID_V2, "fd00::9"), EINVAL);
     ck_assert_int_eq(ask(0, 0, 1, "10.0.0.2"), EINVAL);
     ck_assert_int_eq(ask(0, 0, 1, "fd00::9"), ENETUNREACH);
@@ -221,13 +226,13 @@ START_TEST(ipv6_and_link_local)
     net_run(&net, MS);
     ck_assert_int_eq(resolve.error, 0);
     ck_assert_uint_eq(resolve.destination_mac, 0x020000000101);
-    /* The question came from the link-local address, so that is what the answerer knows. */
+    /* The request came from the link-local address, so h1 knows only that one. */
     ck_assert_int_eq(state_of(1, 0, "fd00::1"), SIM_NEIGH_NONE);
     struct sim_ip asker = net.hosts[0].stack->netdevs[0]->link_local;
     ck_assert_int_eq(sim_neigh_state(net.hosts[1].stack->netdevs[0], &asker),
                      SIM_NEIGH_STALE);
 
-    /* The default GIDs: discovery for v2, the MAC inside the address for v1. */
+    /* For default GIDs, v2 uses discovery, v1 the MAC inside the address. */
     struct sim_ip peer = sim_ip_of_mac(0x020000000101);
     union ibv_gid gid = sim_gid_of_ip(&peer);
     resolve = (struct sim_resolve){.done = net_count(&n_done)};
@@ -240,7 +245,7 @@ START_TEST(ipv6_and_link_local)
     net_run(&net, sim_now_ns(net.engine) + MS);
     ck_assert_int_eq(resolve.error, 0);
     ck_assert_uint_eq(resolve.destination_mac, 0x020000000101);
-    /* A neighbour that has another address only is not found. */
+    /* A neighbour with a different address is not found. */
     peer = sim_ip_of_mac(0x020000000777);
     gid = sim_gid_of_ip(&peer);
     ck_assert_int_eq(sim_stack_resolve(stack, net.hosts[0].ports[0], 1, &gid, &resolve),
@@ -277,12 +282,12 @@ START_TEST(cancelled_questions_are_not_answered)
     sim_stack_resolve_cancel(net.hosts[0].stack, &resolve);
     net_run(&net, 5 * SECOND);
     ck_assert_int_eq(n_done, 0);
-    /* Nor are those of a host that died. */
+    /* Nor do those of a killed host complete. */
     ck_assert_int_eq(ask(0, 0, GID_V2, "10.0.0.8"), EINPROGRESS);
     sim_stack_kill(net.hosts[0].stack);
     net_run(&net, 10 * SECOND);
     ck_assert_int_eq(n_done, 0);
-    /* And the dead answer nobody. */
+    /* A killed host does not answer. */
     weft_ns took;
     ck_assert_int_eq(ask_and_wait(1, 0, "10.0.0.1", &took), ETIMEDOUT);
 }
@@ -290,14 +295,14 @@ END_TEST
 
 START_TEST(loss_is_repaired_within_the_second)
 {
-    /* Questions are lost until the cable heals: the next one is too late for the first asker,
-     * but not for the second. */
+    /* Requests are lost until the cable is repaired. The next request is too late for the
+     * first resolution, but not for the second. */
     weft_ns took;
     struct sim_impairment all = {.loss_ppb = 1000000000}, none = {0};
     sim_port_set_impairment(net.hosts[0].ports[0], true, false, &all);
     ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.2", &took), ETIMEDOUT);
     sim_port_set_impairment(net.hosts[0].ports[0], true, false, &none);
-    net_run(&net, SECOND + SECOND / 10); /* the third question goes out at 2 s */
+    net_run(&net, SECOND + SECOND / 10); /* the third request is sent at 2 s */
     ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.2", &took), 0);
     ck_assert_int_gt(took, SECOND * 9 / 10);
     ck_assert_int_lt(took, SECOND);
@@ -334,7 +339,7 @@ START_TEST(a_stale_neighbour_that_is_used_gets_probed)
     net_run(&net, 49 * SECOND);
     ck_assert_int_eq(state_of(0, 0, "10.0.0.2"), SIM_NEIGH_FAILED);
     net_run(&net,
-            61 * SECOND); /* the SYN's next repetition finds nobody: 113 before 110 */
+            61 * SECOND); /* the next SYN finds no neighbour: errno 113 before 110 */
     ck_assert_int_eq(sim_tcp_connected(stream), EHOSTUNREACH);
 }
 END_TEST
@@ -358,7 +363,7 @@ START_TEST(the_first_of_two_answers_holds_for_a_second)
         ck_assert_uint_eq(resolve.destination_mac, i == 0 ? 0x020000000101 : 0xbad);
         net_run(&net, sim_now_ns(net.engine) + 2 * SECOND);
     }
-    /* Answers that nobody asked for are not believed. */
+    /* Unsolicited replies are ignored. */
     body.sender = net_ip("10.0.0.77");
     struct sim_packet *packet = weft_calloc(1, sizeof *packet);
     packet->payload = weft_alloc(sizeof body);
@@ -369,7 +374,7 @@ START_TEST(the_first_of_two_answers_holds_for_a_second)
 }
 END_TEST
 
-/* h0 hears a packet of `body`, to `mac`. */
+/* Passes a packet with `body`, sent to `mac`, to h0. */
 static void hear(const struct sim_neigh_packet *body, uint64_t mac)
 {
     struct sim_packet *packet = weft_calloc(1, sizeof *packet);
@@ -391,7 +396,7 @@ START_TEST(who_tells_of_himself_is_believed_at_once)
     weft_ns took;
     struct sim_neigh_packet own = {
         .sender = net_ip("10.0.0.2"), .target = net_ip("10.0.0.2"), .sender_mac = 0xaaa};
-    hear(&own, SIM_MAC_BROADCAST); /* nobody asked for him yet: arp_accept is 0 */
+    hear(&own, SIM_MAC_BROADCAST); /* there is no entry yet, and arp_accept is 0 */
     ck_assert_int_eq(state_of(0, 0, "10.0.0.2"), SIM_NEIGH_NONE);
     ck_assert_int_eq(ask_and_wait(0, 0, "10.0.0.2", &took), 0);
     hear(&own, SIM_MAC_BROADCAST);
@@ -417,7 +422,7 @@ START_TEST(a_question_to_another_is_believed_after_the_lock_time)
     hear(&other, SIM_MAC_BROADCAST);
     ck_assert_uint_eq(mac_of("10.0.0.2"), 0xaaa);
     ck_assert_int_eq(state_of(0, 0, "10.0.0.2"), SIM_NEIGH_STALE);
-    /* One to us is answered, and believed at once. */
+    /* A request to this host is answered, and its sender learnt at once. */
     other.target = net_ip("10.0.0.1");
     other.sender_mac = 0xbbb;
     hear(&other, SIM_MAC_BROADCAST);
@@ -425,7 +430,8 @@ START_TEST(a_question_to_another_is_believed_after_the_lock_time)
 }
 END_TEST
 
-/* A host announces itself, as a bond does when it moves: to who knows it, by ARP and discovery. */
+/* A host announces itself by ARP and discovery, as a bond does on failover, to hosts that
+ * have an entry for it. */
 START_TEST(announcements_reach_who_knows_him)
 {
     struct sim_stack *stacks[] = {net.hosts[0].stack, net.hosts[1].stack};

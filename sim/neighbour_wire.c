@@ -1,4 +1,4 @@
-/* ARP and neighbour discovery: questions and answers. */
+/* ARP and neighbour discovery: requests and replies. */
 #include <string.h>
 
 #include "base/check.h"
@@ -8,8 +8,8 @@
 static void send_packet(struct sim_netdev *netdev, uint64_t destination_mac,
                         const struct sim_neigh_packet *body)
 {
-    /* ARP: 28 bytes, padded to the least frame; discovery: IPv6, 24 bytes and one option.
-     */
+    /* ARP: 28 bytes, padded to the minimum frame. Discovery: IPv6, 24 bytes and one
+     * option. */
     bool is_v4 = sim_ip_is_v4(&body->target);
     struct sim_packet *packet = weft_calloc(1, sizeof *packet);
     packet->kind = SIM_FRAME_NEIGH;
@@ -22,7 +22,7 @@ static void send_packet(struct sim_netdev *netdev, uint64_t destination_mac,
     sim_netdev_send(netdev, packet);
 }
 
-/* Both are in one subnet of the netdev (inet_addr_onlink). */
+/* Returns true if both addresses are in one subnet of the netdev (inet_addr_onlink). */
 static bool is_on_link(const struct sim_netdev *netdev, const struct sim_ip *target,
                        const struct sim_ip *source)
 {
@@ -35,9 +35,10 @@ static bool is_on_link(const struct sim_netdev *netdev, const struct sim_ip *tar
     return false;
 }
 
-/* The source of what waits, if a probe may speak as it: arp_announce 0 allows any address
- * of the host, 1 one that shares a subnet of the interface with the target, 2 none.
- * Discovery takes only the interface's own (ndisc_solicit). */
+/* Returns true if a probe may use the source address of the first queued packet.
+ * arp_announce 0 permits any address of the host, 1 one that shares a subnet of the
+ * interface with the target, 2 none. Discovery permits only the interface's own
+ * (ndisc_solicit). */
 static bool queued_source(const struct sim_neighbour *entry, struct sim_ip *out)
 {
     const struct sim_netdev *netdev = entry->netdev;
@@ -55,8 +56,9 @@ static bool queued_source(const struct sim_neighbour *entry, struct sim_ip *out)
            (announce == 0 || (announce == 1 && is_on_link(netdev, &entry->ip, source)));
 }
 
-/* The sender address of a probe: what is waiting wants to speak as, else the interface's
- * best, which for discovery is its link-local one (ndisc_send_ns). */
+/* Selects the sender address of a probe: the source of a queued packet if permitted;
+ * otherwise the interface's best, which for discovery is its link-local address
+ * (ndisc_send_ns). Returns false if there is none. */
 static bool probe_source(const struct sim_neighbour *entry, struct sim_ip *out)
 {
     const struct sim_netdev *netdev = entry->netdev;
@@ -70,7 +72,7 @@ static bool probe_source(const struct sim_neighbour *entry, struct sim_ip *out)
     if (sim_netdev_select(netdev, &entry->ip, out)) {
         return true;
     }
-    /* inet_select_addr goes on to the other interfaces. */
+    /* inet_select_addr continues with the other interfaces. */
     for (uint32_t i = 0; i < netdev->stack->n_netdevs; i++) {
         if (sim_netdev_select(netdev->stack->netdevs[i], &entry->ip, out)) {
             return true;
@@ -79,7 +81,8 @@ static bool probe_source(const struct sim_neighbour *entry, struct sim_ip *out)
     return false;
 }
 
-/* Everybody who may have `ip`: ff02::1:ff00:0/104 with its last 24 bits (RFC 4291, 2.7.1). */
+/* Returns the group MAC of hosts that may have `ip`: broadcast, or of ff02::1:ff00:0/104
+ * with its last 24 bits (RFC 4291, 2.7.1). */
 static uint64_t group_of(const struct sim_ip *ip)
 {
     struct sim_ip group = {{0xff, 2, [11] = 1, [12] = 0xff}};
@@ -97,11 +100,11 @@ void sim_neigh_ask(struct sim_neighbour *entry)
     }
 }
 
-/* What arp_ignore leaves unanswered: 1 what is not the interface's own, 2 besides what comes
- * from outside its subnet, 8 all. 0 answers for any address of the host on any interface
- * (ARP flux), and so do 4 to 7, which are reserved, and 3, which is about addresses of host
- * scope. An address counts as the interface's only if it lies in the subnet of its peer
- * (inet_confirm_addr). */
+/* Returns true if arp_ignore forbids a reply. 1 ignores requests for addresses that are
+ * not the interface's own, 2 also those from outside its subnet, 8 all. 0 replies for any
+ * address of the host on any interface (ARP flux), and so do 4 to 7, which are reserved,
+ * and 3, which is about addresses of host scope. An address counts as the interface's
+ * only if it lies in the subnet of its peer (inet_confirm_addr). */
 static bool is_ignored(const struct sim_netdev *netdev,
                        const struct sim_neigh_packet *body)
 {
@@ -120,7 +123,8 @@ static bool is_ignored(const struct sim_netdev *netdev,
     return !has_address || !has_subnet;
 }
 
-/* arp_filter: only if what goes from `target` to `sender` leaves by this interface. */
+/* Returns true if arp_filter forbids a reply, because packets from `target` to `sender`
+ * leave through another interface. */
 static bool is_filtered(const struct sim_netdev *netdev,
                         const struct sim_neigh_packet *body)
 {
@@ -142,7 +146,7 @@ static void answer(struct sim_netdev *netdev, const struct sim_neigh_packet *bod
     send_packet(netdev, body->sender_mac, &reply);
 }
 
-/* An entry that is there takes over what it hears; none is made (arp_accept 0). */
+/* Updates an existing entry from a received packet; creates none (arp_accept 0). */
 static void update(struct sim_netdev *netdev, const struct sim_neigh_packet *body,
                    bool asserts_reachable, bool overrides)
 {
@@ -157,7 +161,7 @@ static void update(struct sim_netdev *netdev, const struct sim_neigh_packet *bod
     }
 }
 
-/* arp_process. `to_us`: not by broadcast. */
+/* arp_process. `to_us` is false for broadcasts. */
 static void on_arp(struct sim_netdev *netdev, const struct sim_neigh_packet *body,
                    bool to_us)
 {
@@ -176,7 +180,7 @@ static void on_arp(struct sim_netdev *netdev, const struct sim_neigh_packet *bod
     update(netdev, body, body->is_reply && to_us, is_gratuitous || !is_locked);
 }
 
-/* ndisc_recv_ns, ndisc_recv_na. An advertisement that nobody asked for is to all nodes. */
+/* ndisc_recv_ns, ndisc_recv_na. An unsolicited advertisement is sent to all nodes. */
 static void on_discovery(struct sim_netdev *netdev, const struct sim_neigh_packet *body,
                          bool to_us)
 {

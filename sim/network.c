@@ -6,7 +6,8 @@
 
 /* The ideal switch that joins many ports. */
 struct sim_network {
-    struct sim_port **ports; /* Owned array of [n], by MAC; the ports are not owned. */
+    /* Owned array of [n], sorted by MAC; the ports are not owned. */
+    struct sim_port **ports;
     size_t n;
 };
 

@@ -33,10 +33,11 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
     nic->n_ports = n_ports;
     weft_format(stream, sizeof(stream), "nic:%s:%s", host, name);
     weft_rng_init(&nic->rng, sim_seed(engine), stream);
-    /* NICs number their QPs differently, so that the wrong end's number is nobody's. */
+    /* NICs have different first QPNs, so that using the wrong end's QPN finds no QP. */
     nic->qpn_base = profile->first_qpn + QPN_BASE_MIN +
                     (uint32_t)weft_rng_below(&nic->rng, QPN_BASES);
-    nic->qpn_base -= nic->qpn_base % profile->qpn_banks; /* the bank is its lowest bits */
+    /* the lowest bits are the bank */
+    nic->qpn_base -= nic->qpn_base % profile->qpn_banks;
     for (uint8_t i = 0; i < n_ports; i++) {
         struct sim_nic_port *port = &nic->ports[i];
         port->port = ports[i];
@@ -217,7 +218,7 @@ uint64_t sim_nic_payload_changes(const struct sim_nic *nic)
     return nic->n_payload_changes;
 }
 
-/* EUI-64 of a MAC, network order (RFC 4291 appendix A). */
+/* Returns the EUI-64 of a MAC in network order (RFC 4291 appendix A). */
 static uint64_t guid_of_mac(uint64_t mac)
 {
     uint64_t high = mac >> 24 & 0xffffff;
@@ -265,7 +266,7 @@ int sim_nic_query_device(struct sim_nic *nic, struct ibv_device_attr *out)
     return 0;
 }
 
-/* ib_addr.h, iboe_get_mtu: the largest IB MTU that fits; 0: none. */
+/* iboe_get_mtu (ib_addr.h). */
 uint32_t sim_nic_active_mtu(const struct sim_nic *nic, const struct sim_port *port)
 {
     uint32_t room = sim_port_mtu(port);
@@ -296,7 +297,8 @@ static enum ibv_mtu mtu_code(uint32_t mtu_bytes)
     }
 }
 
-/* Four lanes of the least IB speed that carries the rate (IBA PortInfo.LinkSpeedActive). */
+/* Returns the code of the lowest IB speed at which four lanes carry the rate (IBA
+ * PortInfo.LinkSpeedActive). */
 static uint8_t active_speed(uint64_t rate_bps)
 {
     static const struct {

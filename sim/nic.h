@@ -1,7 +1,7 @@
-/* The simulated RDMA NIC: verbs objects, the RC engine, and a device profile. One
- * sim_nic is one RDMA device with one or two ports. It exchanges RoCE frames with its
- * ports and spends virtual time where hardware does. Errors: positive errno, 0 on
- * success. Facts and sources: docs/fidelity.md. */
+/* A simulated RDMA NIC: verbs objects, the RC engine and a device profile. One sim_nic is
+ * one RDMA device with one or two ports. It exchanges RoCE frames with its ports, and
+ * takes virtual time where hardware takes time. Errors are a positive errno; 0 is
+ * success. Sources: docs/fidelity.md. */
 #ifndef WEFT_SIM_NIC_H
 #define WEFT_SIM_NIC_H
 
@@ -18,25 +18,26 @@
 struct sim_nic;
 struct nic_verb; /* nic_model.h */
 
-/* `profile` is copied. `memlock_bytes` is of the first process that has the device open,
- * its user 0, which shares it among its NICs: what is pinned counts against it (ENOMEM);
- * NULL: unlimited. */
+/* Copies `profile`. `memlock_bytes` is the pinned-memory limit of user 0, the first
+ * process that has the device open, which shares it among its NICs. Pinned memory counts
+ * against it (ENOMEM); NULL is unlimited. */
 struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
                                const char *name, const struct sim_profile *profile,
                                struct sim_stack *stack, struct sim_port *const *ports,
                                uint8_t n_ports, int64_t *memlock_bytes);
-/* Another process opens the device: objects of its own, its own async events, its own
- * limit of pinned memory (ib_umem_get counts per process). Returns its number. */
+/* Opens the device for another process, which has its own objects, async events and
+ * pinned-memory limit (ib_umem_get counts per process). Returns its user number. */
 uint32_t sim_nic_open(struct sim_nic *nic, int64_t *memlock_bytes);
-/* Its QPNs are from `first` on, so that several NICs behind one address share out the numbers.
- * Before it has a QP; a multiple of the profile's banks. */
+/* Makes QPNs start at `first` above the NIC's own base, so that several NICs behind one
+ * address have distinct numbers. Call before the first QP exists; `first` must be a
+ * multiple of the profile's QPN banks. */
 void sim_nic_number_from(struct sim_nic *nic, uint32_t first);
 /* Frees the NIC and every object still on it. */
 void sim_nic_destroy(struct sim_nic *nic);
-/* A process of the host died: every object goes, without completions; peers see
- * silence. */
+/* Frees every object of all users, because their processes died. No completions follow,
+ * and peers get no notice. */
 void sim_nic_reset(struct sim_nic *nic);
-/* The same of what one user has. */
+/* Frees the objects of one user, in the same manner. */
 void sim_nic_reset_user(struct sim_nic *nic, uint32_t user);
 
 int sim_nic_query_device(struct sim_nic *nic, struct ibv_device_attr *out);
@@ -45,8 +46,8 @@ int sim_nic_query_gid(struct sim_nic *nic, uint8_t port, uint32_t index,
                       struct sim_gid *out);
 const struct sim_profile *sim_nic_profile(const struct sim_nic *nic);
 
-/* Control verbs spend the profile's latency. The caller owns the request until it is
- * done or cancelled; `done` is woken once. */
+/* Control verbs take the profile's latency. The caller owns the request until it is done
+ * or cancelled; `done` is called once. */
 enum sim_verb {
     SIM_VERB_ALLOC_PD,
     SIM_VERB_DEALLOC_PD,
@@ -65,7 +66,7 @@ enum sim_verb {
 
 struct sim_request {
     enum sim_verb verb;
-    uint32_t user; /* who asks; ALLOC_PD and CREATE_CQ: whose the object is */
+    uint32_t user; /* the caller; for ALLOC_PD and CREATE_CQ, owner of the object */
     struct sim_waker done;
     bool is_done;
     int error; /* positive errno or 0, when done */
@@ -73,29 +74,28 @@ struct sim_request {
         struct ibv_pd *pd; /* DEALLOC_PD */
         struct sim_reg_mr {
             struct ibv_pd *pd;
-            void *addr; /* not for a dmabuf */
+            void *addr; /* unused for a dmabuf */
             size_t length;
             int access;
-            bool has_iova; /* ibv_reg_mr_iova(3); else keys address by `addr` */
+            bool has_iova; /* ibv_reg_mr_iova(3); if false, keys address by `addr` */
             uint64_t iova;
-            bool
-                is_gpu; /* memory of a GPU, reached as peer memory; a dmabuf is in any case */
-            bool is_dmabuf; /* ibv_reg_dmabuf_mr(3): by `iova` in any case */
-            int dmabuf_fd;  /* sim/dmabuf.h */
+            bool is_gpu;    /* GPU memory, as peer memory; a dmabuf always is */
+            bool is_dmabuf; /* ibv_reg_dmabuf_mr(3); keys always address by `iova` */
+            int dmabuf_fd;  /* a descriptor of sim/dmabuf.h */
             uint64_t dmabuf_offset;
         } reg_mr;
         struct ibv_mr *mr; /* DEREG_MR */
         struct {
             int cqe;
-            struct sim_waker waker; /* completions while armed */
-            /* each wake is an event that the user acknowledges; false: it counts as
-             * acknowledged */
+            struct sim_waker waker; /* called on completions while armed */
+            /* if true, the user acknowledges each wake as an event; otherwise it counts
+             * as acknowledged */
             bool acks_events;
         } create_cq;
         struct ibv_cq *cq; /* DESTROY_CQ */
         struct {
             struct ibv_pd *pd;
-            struct ibv_qp_init_attr init; /* granted caps when done */
+            struct ibv_qp_init_attr init; /* granted capabilities when done */
         } create_qp;
         struct {
             struct ibv_qp *qp;
@@ -121,23 +121,24 @@ struct sim_request {
         struct ibv_qp *qp;
         struct ibv_srq *srq;
     } out;
-    struct sim_event event;     /* the NIC's */
-    struct sim_resolve resolve; /* the NIC's, during modify to RTR */
-    bool awaits_acks;           /* the NIC's: of events of the object that is to go */
-    struct nic_verb *told;      /* the NIC's: what its watcher will hear, or NULL */
-    struct sim_nic *nic;        /* the NIC's */
-    struct sim_request *next;   /* the NIC's */
+    struct sim_event event;     /* private to the NIC */
+    struct sim_resolve resolve; /* private to the NIC, during modify to RTR */
+    /* private: waits until events of the object are acknowledged */
+    bool awaits_acks;
+    struct nic_verb *told;    /* private: record for the watcher; or NULL */
+    struct sim_nic *nic;      /* private */
+    struct sim_request *next; /* private */
 };
 
-/* Starts a verb; checks that hardware makes before it starts work may refuse it at
- * once. The object changes when the verb ends, not before; on failure nothing changed. */
+/* Starts a verb; always returns 0. All checks are made when the verb ends: the object
+ * changes then and not before, and on failure nothing changes. */
 int sim_nic_submit(struct sim_nic *nic, struct sim_request *request);
-/* Takes a request that is not done out of the NIC, which undoes or finishes it
- * silently. */
+/* Cancels a request that is not done. The NIC drops it, or finishes it at once if it
+ * destroys an object; `done` is not called. */
 void sim_nic_cancel(struct sim_nic *nic, struct sim_request *request);
 
-/* Tells of every control verb when it ends; not of those that are given up, but of the
- * destructions among them. `tell` NULL: no more. */
+/* Calls `tell` for every control verb when it ends. Cancelled verbs are not reported,
+ * except those that destroy an object. NULL stops reporting. */
 void sim_nic_watch(struct sim_nic *nic,
                    void (*tell)(void *context, const struct nic_verb *verb),
                    void *context);
@@ -148,9 +149,9 @@ int sim_nic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
                       struct ibv_recv_wr **bad);
 int sim_nic_poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n);
 int sim_nic_req_notify(struct ibv_cq *cq, bool solicited_only);
-/* Its waker is not called any more. */
+/* Stops calls of the CQ's waker. */
 void sim_nic_mute_cq(struct ibv_cq *cq);
-/* The state and attributes of ibv_query_qp(3). */
+/* Returns the state and attributes (ibv_query_qp(3)). */
 int sim_nic_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *out);
 
 /* ibv_post_srq_recv(3), ibv_query_srq(3). */
@@ -158,52 +159,59 @@ int sim_nic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
                           struct ibv_recv_wr **bad);
 int sim_nic_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *out);
 
-/* Async events of a user: of its objects, and of all ports. EAGAIN if none. `waker` is
- * told when one comes. Destroying an object waits until every event that was got of it is
- * acknowledged (ibv_get_async_event(3)); events not got yet go with it. */
+/* Async events of a user: those of its objects and of all ports.
+ * sim_nic_get_async_event() returns EAGAIN if there is none. `waker` is called when one
+ * arrives. Destroying an object waits until every event that was got for it is
+ * acknowledged (ibv_get_async_event(3)), and drops events that were not got yet. */
 int sim_nic_get_async_event(struct sim_nic *nic, uint32_t user,
                             struct ibv_async_event *out);
 void sim_nic_ack_async_event(struct sim_nic *nic, const struct ibv_async_event *event);
-/* Both at once. */
+/* Gets an event and acknowledges it. */
 int sim_nic_async_event(struct sim_nic *nic, uint32_t user, struct ibv_async_event *out);
-/* Of a CQ made with `acks_events`: destroying it waits for these (ibv_ack_cq_events(3)). */
+/* Acknowledges `n` events of a CQ created with `acks_events`; its destruction waits until
+ * all are acknowledged (ibv_ack_cq_events(3)). */
 void sim_nic_ack_cq_events(struct ibv_cq *cq, uint32_t n);
 void sim_nic_async_waker(struct sim_nic *nic, uint32_t user, struct sim_waker waker);
 
-/* ibv_query_ece(3), ibv_set_ece(3): options that both ends accept. What is set takes effect
- * with the next modify; until then 0 is accepted. EOPNOTSUPP if the device has none. */
+/* ibv_query_ece(3), ibv_set_ece(3): options that both ends accept. Options that were set
+ * take effect at the next modify; until then 0 is reported as accepted. Fail with
+ * EOPNOTSUPP if the device has none. */
 int sim_nic_query_ece(struct ibv_qp *qp, struct ibv_ece *out);
 int sim_nic_set_ece(struct ibv_qp *qp, const struct ibv_ece *ece);
 
-/* A fence of the CPU's: everything written to GPUs through the NIC is visible there. */
+/* Makes everything written to GPUs through the NIC visible there, as a fence by the CPU
+ * does. */
 void sim_nic_fence_gpu(struct sim_nic *nic);
 
-/* Verb faults: the nth (from 1) `verb` from now fails with `error`, or takes `by` longer
- * (error 0). SIM_VERB_POST_SEND/RECV count too: the NIC knows of the WR `by` later. */
+/* Verb faults: the nth `verb` from now (from 1) fails with `error`, or takes `by` longer
+ * if `error` is 0. A delayed SIM_VERB_POST_SEND or _RECV succeeds, but the NIC reads the
+ * WR `by` later. */
 #define SIM_VERB_POST_SEND SIM_N_VERBS
 #define SIM_VERB_POST_RECV (SIM_N_VERBS + 1)
 void sim_nic_fault_verb(struct sim_nic *nic, int verb, uint32_t nth, int error,
                         weft_ps by);
 
-/* Called by ports. A RoCE frame is in the port's receive FIFO; carrier changed. */
+/* Called by ports, when a RoCE frame is in the receive FIFO, and when the carrier
+ * changed. */
 struct sim_frame;
 void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame *frame);
 void sim_nic_carrier(struct sim_nic *nic, struct sim_port *port, bool is_up);
-/* Called by the stack: a slot of the port's GID table changed (GID_CHANGE). */
+/* Called by the stack when a slot of the port's GID table changed (GID_CHANGE). */
 void sim_nic_gid_changed(struct sim_nic *nic, struct sim_port *port);
 
 struct sim_nic_counters {
     uint64_t tx_packets, rx_packets, retransmits, timeouts, naks_sent, rnr_naks_sent,
         duplicates, out_of_sequence, icrc_errors, dropped_unknown_qp, cnps, ecn_marks;
-    /* Of the dropped: by the IP stack's filters, where the device is behind it. */
+    /* part of the dropped packets: by the IP stack's filters, if the device is behind
+     * it */
     uint64_t filtered_source, filtered_port;
-    /* How often a quirk of the profile showed. */
+    /* how often a quirk of the profile took effect */
     uint64_t flushes_held, timeouts_ignored, rnr_timers_forced, general_errs,
         inlines_lowered, empty_sqs_refused, mailbox_stalls, deregs_queued;
 };
 void sim_nic_counters(struct sim_nic *nic, struct sim_nic_counters *out);
 
-/* Objects that exist on the NIC, of all its users. */
+/* Objects that exist on the NIC, of all users. */
 struct sim_nic_objects {
     uint32_t pds, mrs, cqs, qps;
     uint32_t verbs; /* control verbs in progress */

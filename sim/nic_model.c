@@ -176,7 +176,7 @@ void nic_model_destroy(struct nic_model *model)
     free(model);
 }
 
-/* "QP 96", "RESET to INIT". */
+/* Sets the texts of the object and its change: "QP 96", "RESET to INIT". */
 static void name_object(const struct nic_verb *verb, struct nic_account *out)
 {
     static const char *const verbs[SIM_N_VERBS] = {

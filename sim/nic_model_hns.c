@@ -1,5 +1,5 @@
-/* HiSilicon hns (Linux 6.12 drivers/infiniband/hw/hns, and its user library): commands go through
- * a mailbox, a queue pair's context is written with its first change of state. */
+/* HiSilicon hns (Linux 6.12 drivers/infiniband/hw/hns and its user library). Commands use
+ * a mailbox; a queue pair's context is written with its first change of state. */
 #include "sim/nic_model_impl.h"
 
 enum {
@@ -10,7 +10,7 @@ enum {
     SGE_BYTES = 16,
     SGES_IN_WQE = 2,
     MIN_DEPTH = 64,
-    BA_ENTRIES = MODEL_PAGE_BYTES / 8 /* addresses in a page of addresses */
+    BA_ENTRIES = MODEL_PAGE_BYTES / 8 /* addresses per page of addresses */
 };
 
 static bool is_hip08(const struct nic_model *model)
@@ -28,7 +28,8 @@ static void mailbox(struct nic_account *out, const char *command, const char *op
                opcode, POST_MB, MAILBOX_BYTES, context_bytes, within);
 }
 
-/* A region of a multi-hop translation: pages of addresses lead to the pages of a buffer. */
+/* Appends the step of a multi-hop translation: pages of addresses refer to the pages of a
+ * buffer. */
 static void region(struct nic_account *out, const char *name, unsigned hops,
                    uint64_t bytes)
 {
@@ -70,7 +71,8 @@ static void create_cq(struct nic_model *model, const struct nic_verb *verb,
     mailbox(out, "CREATE_CQC", "0x16", 64, NULL);
 }
 
-/* Entries of the ring for SGEs that do not fit into a WQE of their own, and inline data. */
+/* Returns the number of entries of the ring for SGEs beyond those in a WQE, and for
+ * inline data. */
 static uint32_t ext_sges(const struct nic_model *model, const struct ibv_qp_cap *cap)
 {
     uint32_t sges = cap->max_send_sge;
@@ -126,7 +128,7 @@ static void create_qp(struct nic_model *model, const struct nic_verb *verb,
 struct transition {
     enum ibv_qp_state from, to;
     const char *command, *opcode;
-    const char *fields; /* beside those of the mask */
+    const char *fields; /* in addition to those of the mask */
 };
 
 static const struct transition transitions[] = {
@@ -217,7 +219,7 @@ static void dereg_mr(struct nic_model *model, const struct nic_verb *verb,
     }
 }
 
-/* Doorbell records and pages go back. */
+/* Releases doorbell records and pages. */
 static void release(struct nic_model *model, struct model_object *object,
                     struct nic_account *out)
 {

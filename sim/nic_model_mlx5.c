@@ -1,9 +1,10 @@
-/* mlx5: every object is made by a command to the device, and a queue pair has its context from
- * the start. Op codes and sizes are from memory of mlx5_ifc.h and the user library. */
+/* mlx5: every object is created by a command to the device, and a queue pair has its
+ * context from the start. Op codes and sizes are from memory of mlx5_ifc.h and the user
+ * library. */
 #include "sim/nic_model_impl.h"
 
 enum {
-    DOORBELL_SLOT_BYTES = 64, /* a record of 8 bytes on a cache line of its own */
+    DOORBELL_SLOT_BYTES = 64, /* a record of 8 bytes, on a cache line of its own */
     SEND_BB_BYTES = 64,
     SGE_BYTES = 16
 };

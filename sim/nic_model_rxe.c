@@ -1,5 +1,6 @@
-/* Soft-RoCE: objects are entries of pools in the kernel, queues are pages of the kernel that the
- * process maps, and there is no device to command (Linux 6.12 drivers/infiniband/sw/rxe). */
+/* Soft-RoCE: objects are entries of pools in the kernel, queues are kernel pages that the
+ * process maps, and there is no device to command (Linux 6.12
+ * drivers/infiniband/sw/rxe). */
 #include "sim/nic_model_impl.h"
 
 static void pool(struct nic_account *out, const char *name, uint32_t index)

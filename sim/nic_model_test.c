@@ -1,6 +1,7 @@
-/* What happens inside an hns NIC, against values worked by hand from rules that are public:
- * CQN = id << 2 | bank, QPN = id << 3 | bank, a doorbell record is 4 bytes of a page of 4096,
- * depths are powers of two and at least 64, contexts go by mailbox commands 0x16 and 0x19 on. */
+/* The model of an hns NIC against values computed by hand from public rules: CQN = id <<
+ * 2 | bank, QPN = id << 3 | bank, a doorbell record is 4 bytes of a page of 4096, depths
+ * are powers of two and at least 64, contexts are written by mailbox commands 0x16 and
+ * 0x19 onwards. */
 #include <check.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 #include "sim/nic_model.h"
 #include "sim/rc_testing.h"
 
-/* The facts of the `nth` step (from 0) about `what`, or "" if there is none. */
+/* Returns the facts of the `nth` step (from 0) called `what`, or "" if there is none. */
 static const char *facts_of(const struct nic_account *account, const char *what,
                             unsigned nth)
 {
@@ -65,7 +66,7 @@ START_TEST(a_cq_is_a_buffer_a_record_and_a_context)
     ck_assert_str_eq(account.verb, "create_cq");
     ck_assert_str_eq(account.object, "CQ 6");
     ck_assert_int_eq(account.ended - account.began, 30000000);
-    /* 128 entries of 32 bytes are a page, of 64 two. */
+    /* 128 entries of 32 bytes fill one page, of 64 bytes two. */
     assert_fact(&account, "buffer", 0, "asked=65");
     assert_fact(&account, "buffer", 0, "entries=128");
     assert_fact(&account, "buffer", 0, "bytes=4096");
@@ -111,7 +112,7 @@ START_TEST(doorbell_records_fill_page_after_page_and_holes_first)
     account = account_of(model, &verb);
     assert_fact(&account, "doorbell record", 0, "page=0");
     assert_fact(&account, "doorbell record", 0, "slot=5");
-    /* Another process has pages of its own, and queue pairs a list of their own. */
+    /* Another process has its own pages, and queue pairs have their own list. */
     verb.user = 1;
     verb.number = 4096;
     account = account_of(model, &verb);
@@ -130,7 +131,7 @@ END_TEST
 START_TEST(a_queue_pair_has_regions_and_no_context_yet)
 {
     struct nic_model *model = nic_model_create(sim_profile_find("hns-hip08"));
-    /* HIP08 keeps one receive SGE back: 3 granted are 4 of 16 bytes. */
+    /* HIP08 reserves one receive SGE: 3 granted are 4 of 16 bytes. */
     struct nic_verb verb = {.verb = SIM_VERB_CREATE_QP,
                             .number = 12 << 3 | 5,
                             .send_cqn = 3 << 2 | 2,
@@ -142,7 +143,8 @@ START_TEST(a_queue_pair_has_regions_and_no_context_yet)
     assert_fact(&account, "QPN", 0, "id=12");
     assert_fact(&account, "QPN", 0, "bank=5");
     assert_fact(&account, "QPN", 0, "cq_bank=2");
-    /* 512 * 64 = 32768; 512 * 4 SGEs outside = 2048 * 16 = 32768; 128 * 64 = 8192. */
+    /* 512 * 64 = 32768; 512 * 4 external SGEs = 2048, times 16 = 32768; 128 * 64 =
+     * 8192. */
     assert_fact(&account, "MTR", 0, "region=sq");
     assert_fact(&account, "MTR", 0, "hops=2");
     assert_fact(&account, "MTR", 0, "pages=8");
@@ -239,7 +241,7 @@ START_TEST(a_region_counts_the_pages_it_touches)
     assert_fact(&account, "MPT", 0, "index=7");
     assert_fact(&account, "MPT", 0, "rkey=0x75c");
     assert_fact(&account, "MPT", 0, "pdn=3");
-    /* 513 pages need two pages of 512 addresses, and one that leads to them. */
+    /* 513 pages need two pages of 512 addresses, and one page that refers to those. */
     verb.addr = 0x100000;
     verb.length = 513 * 4096;
     account = account_of(model, &verb);
@@ -298,7 +300,7 @@ START_TEST(cq_numbers_go_to_the_least_loaded_bank)
         cqs[i] = rc_make_cq(&pair, 0, 64);
         ck_assert_uint_eq(cqs[i]->handle, i + 1); /* banks 1 2 3, then id 1 in 0 and 1 */
     }
-    /* Bank 2 is the emptiest now, and its id 0 is free again. */
+    /* Bank 2 is now the least loaded, and its id 0 is free again. */
     struct sim_request gone = {.verb = SIM_VERB_DESTROY_CQ, .arg.cq = cqs[1]};
     ck_assert_int_eq(rc_verb(&pair, 0, &gone), 0);
     ck_assert_uint_eq(rc_make_cq(&pair, 0, 64)->handle, 0 << 2 | 2);
@@ -318,7 +320,7 @@ START_TEST(queue_pairs_take_turns_in_the_banks_of_their_cq)
     struct nic_verb heard = {.number = 0};
     rc_pair_init(&pair, &(struct rc_options){.profile = "hns-hip08"});
     uint32_t first = pair.ends[0].qp->qp_num;
-    ck_assert_uint_eq(first & 7, 0); /* CQ 0 is of bank 0: QP banks 0 and 1 */
+    ck_assert_uint_eq(first & 7, 0); /* CQ 0 is in bank 0, which has QP banks 0 and 1 */
     sim_nic_watch(pair.ends[0].nic, hear, &heard);
     ck_assert_uint_eq(rc_make_qp(&pair, 0)->qp_num, first + 1);
     ck_assert_int_eq(heard.verb, SIM_VERB_CREATE_QP);
@@ -326,7 +328,7 @@ START_TEST(queue_pairs_take_turns_in_the_banks_of_their_cq)
     ck_assert_uint_eq(heard.send_cqn, 0);
     ck_assert_uint_eq(rc_make_qp(&pair, 0)->qp_num, first + 8); /* id + 1, bank 0 */
     ck_assert_uint_eq(rc_make_qp(&pair, 0)->qp_num, first + 9);
-    /* A CQ of bank 2 has QP banks 4 and 5; numbers in a bank are not reused at once. */
+    /* A CQ in bank 2 has QP banks 4 and 5. Numbers in a bank are not reused at once. */
     (void)rc_make_cq(&pair, 0, 64);
     pair.ends[0].cq = rc_make_cq(&pair, 0, 64);
     ck_assert_uint_eq(pair.ends[0].cq->handle, 2);

@@ -1,4 +1,4 @@
-/* Verbs objects: their lives, limits, keys, completions, and what queries tell. */
+/* Verbs objects: lifetimes, limits, keys, completions, and queries. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -104,8 +104,8 @@ START_TEST(keys_do_not_come_again_soon)
         ck_assert_uint_ge(mr->lkey, 256);
         ck_assert_int_eq(dereg_mr(0, mr), 0);
     }
-    /* Within the last sixteen thousand of them, none is there twice: each slot that comes
-     * again does so with the next of 256 variants. */
+    /* No key is repeated within sixteen thousand, because each slot is reused with the
+     * next of 256 variants. */
     for (unsigned i = 1; i < N; i += 97) {
         for (unsigned back = 1; back <= 16000 && back <= i; back++) {
             ck_assert_uint_ne(keys[i], keys[i - back]);
@@ -267,7 +267,7 @@ START_TEST(a_full_cq_is_never_silent)
     struct ibv_async_event event;
     struct ibv_wc wc[8];
     int n = 0;
-    /* A power of two of which mlx5 keeps one: seven for who asks for four. */
+    /* A power of two, of which mlx5 reserves one: seven if four are requested. */
     restart(&(struct rc_options){.cqe = 4});
     ck_assert_int_eq(sim_nic_req_notify(pair.ends[0].cq, true), 0);
     for (unsigned i = 0; i < 8; i++) {
@@ -290,7 +290,8 @@ START_TEST(an_armed_cq_wakes_once)
     ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 0, 0, 8, 0), 0);
     rc_run(&pair, RC_PS_PER_MS);
     ck_assert_int_eq(pair.ends[0].n_wakes, 0); /* not armed */
-    /* Arming after the completion does not bring it up: poll again after arming. */
+    /* Arming after a completion does not report it, so users must poll again after
+     * arming. */
     ck_assert_int_eq(sim_nic_req_notify(pair.ends[0].cq, false), 0);
     rc_run(&pair, RC_PS_PER_MS);
     ck_assert_int_eq(pair.ends[0].n_wakes, 0);
@@ -330,7 +331,7 @@ START_TEST(verbs_fail_when_told_to)
     sim_nic_fault_verb(nic, SIM_VERB_REG_MR, 3, 0, RC_PS_PER_S);
     sim_nic_fault_verb(nic, SIM_VERB_POST_SEND, 2, EIO, 0);
     sim_nic_fault_verb(nic, SIM_VERB_POST_RECV, 1, ENOMEM, 0);
-    sim_nic_fault_verb(nic, SIM_VERB_CREATE_CQ, 9, ENOMEM, 0); /* never comes */
+    sim_nic_fault_verb(nic, SIM_VERB_CREATE_CQ, 9, ENOMEM, 0); /* is never reached */
     ck_assert_int_eq(reg(pair.ends[0].memory, 8, 0, &mr), 0);
     ck_assert_int_eq(reg(pair.ends[0].memory, 8, 0, &mr), EFAULT);
     weft_ps start = sim_now(pair.engine);
@@ -357,7 +358,7 @@ START_TEST(abandoned_verbs_are_undone_or_finished)
     ck_assert(!make.is_done);
     ck_assert(!drop.is_done);
     ck_assert_int_eq(destroy_qp(0, pair.ends[0].qp), 0);
-    ck_assert_int_eq(dealloc_pd(0, pair.ends[0].pd), 0); /* the region is gone */
+    ck_assert_int_eq(dealloc_pd(0, pair.ends[0].pd), 0); /* the region was deregistered */
 }
 END_TEST
 
@@ -402,7 +403,7 @@ START_TEST(queries_tell_the_profile)
 }
 END_TEST
 
-/* ib_addr.h: 96 bytes of headers at most; rxe counts 80. */
+/* At most 96 bytes of headers (ib_addr.h); rxe counts 80. */
 START_TEST(the_active_mtu_follows_the_netdev)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* How long control verbs take, and the two ways in which they take longer than they should:
- * commands that stall, and deregistration one after another. */
+/* Durations of control verbs, and what prolongs them: commands that stall, and serialised
+ * deregistration. */
 #include <errno.h>
 
 #include "base/check.h"
@@ -14,7 +14,7 @@ weft_ps sim_nic_verb_latency(const struct sim_nic *nic, const struct sim_request
     case SIM_VERB_DEALLOC_PD:
         return profile->dealloc_pd_ps;
     case SIM_VERB_REG_MR: {
-        /* What is longer than any memory will be refused, and not first waited for. */
+        /* A length beyond any memory will be refused, so it must not take time first. */
         uint64_t pages = request->arg.reg_mr.length / SIM_PAGE_BYTES;
         pages = pages < 1u << 31 ? pages : 0;
         return profile->reg_mr_ps + (weft_ps)pages * profile->reg_mr_page_ps;
@@ -31,7 +31,7 @@ weft_ps sim_nic_verb_latency(const struct sim_nic *nic, const struct sim_request
         return profile->modify_qp_ps;
     case SIM_VERB_DESTROY_QP:
         return profile->destroy_qp_ps;
-    case SIM_VERB_CREATE_SRQ: /* a context and a buffer, like a CQ */
+    case SIM_VERB_CREATE_SRQ: /* has a context and a buffer, like a CQ */
         return profile->create_cq_ps;
     case SIM_VERB_MODIFY_SRQ:
         return profile->modify_qp_ps;
@@ -51,7 +51,8 @@ bool sim_verb_is_undoing(enum sim_verb verb)
            verb == SIM_VERB_DESTROY_SRQ;
 }
 
-/* True if the verb is a command to the device, not only a change in the host's memory. */
+/* Returns true if the verb is a command to the device, and not only a change of host
+ * memory. */
 static bool is_command(const struct sim_nic *nic, enum sim_verb verb)
 {
     bool is_local = verb == SIM_VERB_ALLOC_PD || verb == SIM_VERB_DEALLOC_PD ||
@@ -59,7 +60,8 @@ static bool is_command(const struct sim_nic *nic, enum sim_verb verb)
     return !(nic->profile->create_qp_is_local && is_local);
 }
 
-/* What the stall of a command adds; EBUSY in `*error` if the driver gives it up. */
+/* Returns the delay by which a command stalls. Sets `*error` to EBUSY if the driver gives
+ * up. */
 static weft_ps stall(struct sim_nic *nic, enum sim_verb verb, int *error)
 {
     const struct sim_profile *profile = nic->profile;
@@ -72,7 +74,7 @@ static weft_ps stall(struct sim_nic *nic, enum sim_verb verb, int *error)
     if (limit == 0 || profile->mailbox_stall_ps < limit) {
         return profile->mailbox_stall_ps;
     }
-    /* What destroys an object goes on without the device (hns_roce_hw_v2.c logs it). */
+    /* Verbs that destroy continue without the device (hns_roce_hw_v2.c logs it). */
     *error = sim_verb_is_undoing(verb) ? 0 : EBUSY;
     return limit;
 }

@@ -1,4 +1,4 @@
-/* The processes that have a NIC open, and the async events that each of them gets. */
+/* The processes that have a NIC open, and their async events. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -111,7 +111,8 @@ static const void *object_of(const struct ibv_async_event *event)
     }
 }
 
-/* The count of unacknowledged events of the object that `event` is about, or NULL. */
+/* Returns the count of unacknowledged events of the object that `event` is about, or
+ * NULL. */
 static uint32_t *unacked_of(const struct ibv_async_event *event)
 {
     switch ((int)event->event_type) {

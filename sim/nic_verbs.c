@@ -27,7 +27,7 @@ static void finish(struct sim_request *request, int error)
     sim_wake(&request->done);
 }
 
-/* After resolution, if there was one. */
+/* Changes the QP. Runs after address resolution, if there was one. */
 static int finish_modify(struct sim_request *request)
 {
     struct sim_qp *qp = sim_qp_of(request->arg.modify_qp.qp);
@@ -48,7 +48,8 @@ static void resolved(void *context)
     finish(request, error != 0 ? error : finish_modify(request));
 }
 
-/* Checks addresses, resolves the neighbour, and changes the QP; EINPROGRESS while resolving. */
+/* Checks addresses, resolves the neighbour and changes the QP. Returns EINPROGRESS while
+ * resolving. */
 static int run_modify(struct sim_request *request)
 {
     struct sim_qp *qp = sim_qp_of(request->arg.modify_qp.qp);
@@ -105,7 +106,7 @@ static int make_object(struct sim_nic *nic, struct sim_request *request)
     return error;
 }
 
-/* The verb takes effect. */
+/* Performs the verb. */
 static int run(struct sim_nic *nic, struct sim_request *request)
 {
     sim_watch_states(request);
@@ -138,7 +139,8 @@ static int run(struct sim_nic *nic, struct sim_request *request)
     return EINVAL;
 }
 
-/* Runs what is due; EINPROGRESS of what destroys means that events are unacknowledged. */
+/* Performs a verb that is due. EINPROGRESS of a verb that destroys means that events are
+ * unacknowledged. */
 static void go_on(struct sim_request *request)
 {
     int error = request->error != 0 ? request->error : run(request->nic, request);
@@ -153,8 +155,8 @@ static void fire(struct sim_event *event)
     go_on(weft_container_of(event, struct sim_request, event));
 }
 
-/* What `request` destroys, and its count of unacknowledged events; NULL for verbs whose
- * objects have no events. */
+/* Returns the unacknowledged-event count of the object that `request` destroys, and the
+ * object; NULL for other verbs. */
 static uint32_t *unacked_of(const struct sim_request *request, const void **object)
 {
     switch ((int)request->verb) {
@@ -221,7 +223,7 @@ void sim_nic_cancel(struct sim_nic *nic, struct sim_request *request)
         const void *object = NULL;
         uint32_t *n_unacked = unacked_of(request, &object);
         if (n_unacked != NULL) {
-            *n_unacked = 0; /* nobody is left who would acknowledge */
+            *n_unacked = 0; /* no user is left to acknowledge them */
         }
         sim_watch_end(nic, request, run(nic, request), true);
     }

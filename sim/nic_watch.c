@@ -1,4 +1,4 @@
-/* Tells a watcher of every control verb, in plain numbers, when it ends. */
+/* Reports every control verb to a watcher when it ends, in plain numbers. */
 #include <stdlib.h>
 
 #include "base/text.h"

@@ -1,4 +1,4 @@
-/* What may be destroyed while what else is there: sim/rules/objects.csv. */
+/* Which objects can be destroyed while others exist: sim/rules/objects.csv. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static struct rc_pair pair;
 
 static struct sim_request victim;
 static struct ibv_async_event got;
-static struct sim_request other; /* a verb in progress beside it */
+static struct sim_request other; /* another verb in progress */
 
 static void the_pd(void)
 {
@@ -21,7 +21,7 @@ static void the_pd(void)
 static void destroy(enum sim_verb verb, void *object)
 {
     struct sim_request request = {.verb = verb};
-    request.arg.qp = object; /* whichever: pointers all */
+    request.arg.qp = object; /* any object: all members are pointers */
     ck_assert_int_eq(rc_verb(&pair, 0, &request), 0);
 }
 static void it_has_an_mr(void)
@@ -86,7 +86,7 @@ static void it_holds_completions(void)
     destroy(SIM_VERB_DESTROY_QP, pair.ends[0].qp);
     victim.arg.cq = pair.ends[0].cq;
 }
-/* Makes end 0's QP anew on a CQ whose wakes it acknowledges. */
+/* Replaces end 0's QP by one on a CQ whose wakes must be acknowledged. */
 static void its_wake_is_unacknowledged(void)
 {
     struct sim_request request = {.verb = SIM_VERB_CREATE_CQ};
@@ -139,7 +139,8 @@ static void its_limit_is_unacknowledged(void)
     request.arg.modify_srq.srq = victim.arg.srq;
     request.arg.modify_srq.attr.srq_limit = 2;
     request.arg.modify_srq.mask = IBV_SRQ_LIMIT;
-    ck_assert_int_eq(rc_verb(&pair, 0, &request), 0); /* it is empty: at once */
+    /* it is empty, so the limit is reached at once */
+    ck_assert_int_eq(rc_verb(&pair, 0, &request), 0);
     get_event(IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 static void work_is_posted(void)
@@ -166,7 +167,7 @@ static void it_is_being_modified(void)
     other = (struct sim_request){.verb = SIM_VERB_MODIFY_QP};
     other.arg.modify_qp.qp = qp;
     other.arg.modify_qp.attr = rc_rtr_attr(&pair, 0, 1);
-    other.arg.modify_qp.attr.ah_attr.grh.dgid.raw[15] = 99; /* nobody */
+    other.arg.modify_qp.attr.ah_attr.grh.dgid.raw[15] = 99; /* no such host */
     other.arg.modify_qp.mask = rc_rtr_mask;
     ck_assert_int_eq(sim_nic_submit(pair.ends[0].nic, &other), 0);
     victim.arg.qp = qp;
@@ -235,7 +236,7 @@ static enum sim_verb verb_of(const char *name)
     return SIM_N_VERBS;
 }
 
-/* It does not end before the event is acknowledged, and then it does. */
+/* Checks that the verb ends only when the event is acknowledged. */
 static void check_wait(bool is_wake)
 {
     ck_assert_int_eq(sim_nic_submit(pair.ends[0].nic, &victim), 0);
@@ -272,7 +273,7 @@ START_TEST(objects_go_or_stay)
 }
 END_TEST
 
-/* Who gave up waits for nobody. */
+/* A cancelled destruction does not wait for acknowledgements. */
 START_TEST(a_destruction_that_waits_can_be_abandoned)
 {
     rc_pair_init(&pair, &(struct rc_options){.cqe = 4});

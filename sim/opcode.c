@@ -1,6 +1,6 @@
 #include "sim/frame.h"
 
-/* Bytes of the extension headers (IBA 9.3). */
+/* Sizes of the extension headers in bytes (IBA 9.3). */
 enum {
     RETH = 16,
     IMM = 4,
@@ -52,7 +52,7 @@ const struct rc_opcode_info rc_opcode_infos[RC_N_OPCODES] = {
                                  "SEND_ONLY_INVALIDATE"},
     [RC_FLUSH] = {ONLY | RC_HAS_FETH | RC_HAS_RETH, FETH + RETH, "FLUSH"},
     [RC_ATOMIC_WRITE] = {ONLY | RC_HAS_RETH | RC_HAS_PAYLOAD, RETH, "ATOMIC_WRITE"},
-    /* Nobody's, of the reliable connection. */
+    /* Not assigned for the reliable connection. */
     [0x15] = {0, 0, "?"},
     [0x18] = {0, 0, "?"},
     [0x19] = {0, 0, "?"},

@@ -67,7 +67,7 @@ static void put_ipv4(struct wire_writer *writer, const struct sim_roce *roce,
     }
 }
 
-/* The IPv6 header, which a GRH shares but for its next header. */
+/* Writes an IPv6 header, or a GRH, which differs only in the next header. */
 static void put_ipv6(struct wire_writer *writer, const struct sim_roce *roce,
                      uint32_t ip_bytes)
 {
@@ -151,7 +151,7 @@ static void put_extension(struct wire_writer *writer, const struct sim_roce *roc
     }
 }
 
-/* Bytes from the IP header (or GRH) to the ICRC included. */
+/* Returns the number of bytes from the IP header (or GRH) to the ICRC inclusive. */
 static uint32_t ip_bytes_of(const struct sim_roce *roce,
                             const struct rc_opcode_info *info)
 {

@@ -1,5 +1,5 @@
-/* The decoder: strict and total. Whatever the bytes, it answers with a packet or with the
- * reason why it is none. */
+/* The decoder. It is strict, and for any bytes returns either a packet or the reason why
+ * they are none. */
 #include <string.h>
 
 #include "base/check.h"
@@ -85,7 +85,7 @@ static enum sim_packet_reject get_ipv4(struct wire_reader *reader, struct sim_ro
     out->dont_fragment = (fragment & IPV4_DONT_FRAGMENT) != 0;
     out->hop_limit = wire_get_u8(reader);
     uint8_t protocol = wire_get_u8(reader);
-    (void)wire_get_u16(reader); /* the checksum, with the rest of the header below */
+    (void)wire_get_u16(reader); /* checksum; verified below with the whole header */
     get_mapped(reader, &out->source_gid);
     get_mapped(reader, &out->destination_gid);
     if (reader->bad) {
@@ -128,7 +128,7 @@ static enum sim_packet_reject get_ipv6(struct wire_reader *reader, struct sim_ro
     return next == wanted ? SIM_PACKET_OK : SIM_PACKET_NOT_ROCE;
 }
 
-/* RFC 768 and 8200: the UDP datagram with the pseudo header of its IP. */
+/* Verifies the checksum of a UDP datagram with its pseudo header (RFC 768, RFC 8200). */
 static bool is_udp_sum_right(const struct sim_roce *roce, const uint8_t *udp,
                              size_t n_udp)
 {
@@ -220,7 +220,8 @@ static void get_extension(struct wire_reader *reader, struct sim_roce *out,
     }
 }
 
-/* What is between the headers and the ICRC: as much as the opcode allows. */
+/* Decodes everything between the BTH and the end: extension headers, payload, pad and
+ * ICRC. */
 static enum sim_packet_reject get_payload(struct wire_reader *reader,
                                           struct sim_roce *out, unsigned pad)
 {
@@ -286,7 +287,7 @@ enum sim_packet_reject sim_roce_decode(const uint8_t *bytes, size_t n_bytes,
     if (ip_bytes < n_header || ip_bytes > n_header + wire_left(&reader)) {
         return SIM_PACKET_LENGTH;
     }
-    /* The frame may be longer than its packet: short ones are padded to 60 B. */
+    /* The frame can be longer than its packet, because short ones are padded to 60 B. */
     reader.end = ip + ip_bytes;
     reject = get_transport(&reader, out);
     if (reject != SIM_PACKET_OK) {

@@ -1,5 +1,5 @@
-/* The decoder against frames that others made: the golden ones, and what the kernel's
- * soft-RoCE said to an independent endpoint and heard from it. */
+/* The decoder against frames made by other software: the golden frames, and frames
+ * between the kernel's soft-RoCE and an independent endpoint. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void check_same_bytes(const struct sim_roce *roce, const uint8_t *frame, 
     ck_assert_mem_eq(out, frame, n);
 }
 
-/* One of the golden frames, by its place in the capture. */
+/* Reads one of the golden frames, by its index in the capture. */
 static size_t golden(unsigned index, uint8_t *out)
 {
     static struct capture capture;
@@ -87,8 +87,8 @@ START_TEST(golden_frames_encode_to_themselves)
 }
 END_TEST
 
-/* 532 frames between Linux's rxe and an endpoint of nobody's here: each is taken, and is
- * the same again when it is encoded. */
+/* 532 frames between Linux's rxe and an endpoint that is not part of this project. Each
+ * must be accepted, and encode to the same bytes. */
 START_TEST(soft_roce_frames_encode_to_themselves)
 {
     static struct capture capture;
@@ -129,15 +129,15 @@ START_TEST(soft_roce_frames_encode_to_themselves)
 }
 END_TEST
 
-/* ---- what is refused, and why ---- */
+/* ---- rejects ---- */
 
 struct damage {
     const char *name;
-    unsigned frame; /* of the golden ones */
+    unsigned frame; /* index of a golden frame */
     unsigned at;
     uint8_t bits;
     enum sim_packet_reject reject;
-    bool sums_again; /* the IPv4 checksum and the ICRC are put right */
+    bool sums_again; /* the IPv4 checksum and the ICRC are corrected */
 };
 
 enum { IP = ETHERNET, UDP4 = IP + 20, BTH4 = UDP4 + 8, BTH6 = IP + 48 };
@@ -215,7 +215,7 @@ START_TEST(each_damage_has_its_reason)
 }
 END_TEST
 
-/* A frame that ends anywhere before its end is never taken, and nothing is read beyond. */
+/* A truncated frame is never accepted, and nothing beyond its end is read. */
 START_TEST(every_shorter_frame_is_refused)
 {
     uint8_t bytes[SIM_PACKET_BYTES_MAX];
@@ -233,7 +233,8 @@ START_TEST(every_shorter_frame_is_refused)
 }
 END_TEST
 
-/* Short frames are padded to 60 B on real Ethernet: lengths come from the IP header. */
+/* Short frames are padded to 60 B on real Ethernet, so lengths come from the IP
+ * header. */
 START_TEST(what_follows_the_ip_packet_is_ignored)
 {
     uint8_t bytes[SIM_PACKET_BYTES_MAX];
@@ -284,7 +285,7 @@ START_TEST(a_right_udp_checksum_is_taken_and_kept)
 }
 END_TEST
 
-/* ---- every opcode over every layer ---- */
+/* ---- all opcodes on all layers ---- */
 
 static void check_round(const struct sim_roce *roce)
 {
@@ -318,7 +319,8 @@ START_TEST(every_opcode_comes_back_whole)
 }
 END_TEST
 
-/* The simulator's own record survives the wire, but for what the wire does not carry. */
+/* The simulator's record survives the wire, except for fields that the wire does not
+ * carry. */
 START_TEST(records_survive_the_wire)
 {
     uint8_t bytes[SIM_PACKET_BYTES_MAX];

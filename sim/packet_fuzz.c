@@ -1,4 +1,4 @@
-/* The packet decoder on any bytes: what it takes must encode to the same bytes, and decode
+/* Fuzzes the packet decoder: an accepted packet must encode to the same bytes, and decode
  * from them to the same packet. */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What was decoded, encoded, is `frame` again, and decodes to the same. */
+/* Checks that `roce` encodes to `frame`, and decodes from that again. */
 static void check_round(const struct sim_roce *roce, const uint8_t *frame, size_t n_frame)
 {
     uint8_t out[SIM_PACKET_BYTES_MAX];
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sim_roce roce;
     size_t used = 0;
-    /* An exact copy: one byte too far is a finding. */
+    /* A copy of the exact size, so that reading one byte too far is detected. */
     uint8_t *frame = malloc(size > 0 ? size : 1);
     if (frame == NULL) {
         return 0;
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum sim_packet_reject reject = sim_roce_decode(frame, size, &roce, &used);
     weft_check(reject < SIM_PACKET_N_REJECTS && sim_packet_reject_name(reject) != NULL);
     if (reject == SIM_PACKET_IP_CHECKSUM) {
-        /* The fuzzer finds no checksums: this one is put right. */
+        /* The fuzzer does not find valid checksums, so this corrects it. */
         uint8_t *ip = frame + (roce.has_vlan ? 18 : 14);
         ip[10] = ip[11] = 0;
         uint16_t sum = (uint16_t)~sim_ones_sum(0, ip, 20);
@@ -46,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         weft_check(reject != SIM_PACKET_IP_CHECKSUM);
     }
     if (reject == SIM_PACKET_ICRC) {
-        /* Nor does it find CRCs; with the right one all must be well. */
+        /* Nor does it find valid CRCs. With the correct one the packet must be
+         * accepted. */
         weft_check(used <= size && roce.n_payload <= used);
         for (unsigned i = 0; i < 4; i++) {
             frame[used - 4 + i] = 0;

@@ -1,4 +1,4 @@
-/* Numbers of the wire that encoder and decoder share. Private to sim/packet*.c. */
+/* Wire constants shared by encoder and decoder. Private to sim/packet*.c. */
 #ifndef WEFT_SIM_PACKET_IMPL_H
 #define WEFT_SIM_PACKET_IMPL_H
 
@@ -37,8 +37,8 @@ enum {
     BTH_ACK_REQ = 0x80
 };
 
-/* One's complement sum of 16-bit words (RFC 1071), continuing from `sum`; an odd last byte
- * is the upper half of a word. At most 64 KiB. */
+/* Returns the one's complement sum of 16-bit words (RFC 1071), continuing from `sum`. An
+ * odd last byte is the upper half of a word. At most 64 KiB. */
 uint16_t sim_ones_sum(uint32_t sum, const uint8_t *bytes, size_t n_bytes);
 
 #endif

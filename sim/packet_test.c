@@ -1,4 +1,5 @@
-/* Golden frames, made by an encoder that shares no code with ours; they decode in tshark. */
+/* Golden frames, made by an encoder that shares no code with this project. tshark decodes
+ * them. */
 #include "sim/packet.h"
 
 #include <check.h>
@@ -151,14 +152,14 @@ START_TEST(frame_is_golden)
     }
     ck_assert_msg(strcmp(hex, golden->hex) == 0, "%s:\n%s\n%s", golden->name, hex,
                   golden->hex);
-    /* Every shorter buffer is refused, none overrun. */
+    /* Every buffer that is too small is refused, and none is overrun. */
     for (size_t room = 0; room < n; room++) {
         ck_assert_uint_eq(encode(golden, bytes, room), 0);
     }
 }
 END_TEST
 
-/* What routers may change is outside the ICRC; everything else is inside. */
+/* Fields that routers can change are not covered by the ICRC; all others are. */
 START_TEST(icrc_ignores_what_routers_change)
 {
     uint8_t bytes[SIM_PACKET_BYTES_MAX];

@@ -5,11 +5,12 @@
 #include "base/rng.h"
 #include "sim/packet.h"
 
-/* True if all fields are equal but the ICRC, and all bytes of the payload. */
+/* Returns true if all fields except the ICRC, and all payload bytes, are equal. */
 bool sim_roce_equal(const struct sim_roce *a, const struct sim_roce *b);
 
-/* A packet of that opcode with everything else random, as far as the wire carries it.
- * `payload` gets SIM_PACKET_PAYLOAD_MAX random bytes, to which the packet refers. */
+/* Makes a packet of that opcode whose other fields are random, as far as the wire carries
+ * them. `payload` receives SIM_PACKET_PAYLOAD_MAX random bytes, to which the packet
+ * refers. */
 void sim_roce_random(struct weft_rng *rng, uint8_t opcode, enum sim_roce_layer layer,
                      bool has_vlan, uint8_t *payload, struct sim_roce *out);
 

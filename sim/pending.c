@@ -140,7 +140,7 @@ static void put_far(struct sim_pending *pending, struct sim_event *event)
     note_first_far(pending);
 }
 
-/* Where an event that is in no place belongs. */
+/* Queues an event that is in no queue. */
 static void put(struct sim_pending *pending, struct sim_event *event, weft_ps at)
 {
     weft_ps ahead = slot_of(at) - pending->current;
@@ -155,8 +155,8 @@ static void put(struct sim_pending *pending, struct sim_event *event, weft_ps at
     }
 }
 
-/* Far events that the horizon has reached move to their slots at once, before anything
- * newer can be scheduled there: that keeps the order of scheduling among equals. */
+/* Moves far events within the horizon to their slots at once, before newer events can be
+ * scheduled there, so that equal events keep the order of scheduling. */
 static void take_from_far(struct sim_pending *pending)
 {
     while (pending->far.n > 0 &&
@@ -169,7 +169,8 @@ static void take_from_far(struct sim_pending *pending)
     }
 }
 
-/* Slots from the current one to the next that has events; there is one. */
+/* Returns the number of slots from the current one to the next that has events. There
+ * must be one. */
 static weft_ps distance_to_next(const struct sim_pending *pending)
 {
     size_t from = (size_t)(pending->current + 1) & SLOT_MASK;
@@ -185,8 +186,9 @@ static weft_ps distance_to_next(const struct sim_pending *pending)
     return 1 + (weft_ps)((found - from) & SLOT_MASK);
 }
 
-/* Makes the next slot current; there is one. Far events alone do not move the current slot
- * before they are taken: what is scheduled meanwhile is nearer. */
+/* Makes the next slot with events current. There must be one. A far event does not change
+ * the current slot before it is taken, because events that are scheduled meanwhile are
+ * nearer. */
 static void advance(struct sim_pending *pending)
 {
     pending->current += distance_to_next(pending);
@@ -210,7 +212,7 @@ static void make_wheel(struct sim_pending *pending)
     pending->has_events = weft_calloc(SIM_WHEEL_SLOTS / 64, sizeof(uint64_t));
     pending->current = slot_of(pending->taken_at);
     pending->near = (struct sim_line){.block = NULL};
-    take_from_far(pending); /* scheduled before those that are nearer */
+    take_from_far(pending); /* they were scheduled before equal events that are nearer */
     for (; sim_line_size(&all) > 0; sim_line_drop_first(&all)) {
         const struct sim_line_entry *first = sim_line_first(&all);
 
@@ -250,7 +252,7 @@ void sim_pending_set_any(struct sim_pending *pending, struct sim_event *event, w
     }
     event->at = at;
     if (at - pending->taken_at >= SIM_HORIZON_PS) {
-        put_far(pending, event); /* timers do not stand in the way of what is near */
+        put_far(pending, event); /* keeps timers out of the line */
         return;
     }
     put_near(pending, event);
@@ -264,8 +266,8 @@ void sim_pending_remove(struct sim_pending *pending, struct sim_event *event)
     take_out(pending, event);
 }
 
-/* True if the first of the far ones comes before `near`; of two without a rank, what is far
- * was scheduled first. */
+/* Returns true if the first far event comes before `near`. Of two events without a rank
+ * the far one was scheduled first. */
 static bool is_far_first(const struct sim_pending *pending,
                          const struct sim_line_entry *near)
 {

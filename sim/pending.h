@@ -1,45 +1,47 @@
-/* The set of pending events, in total order (time, rank or order of scheduling): a sorted
- * line while few are pending, behind it a timing wheel when many are. A thousand busy cables
- * tie often, which costs a heap most and a line nothing. Both give the same order.
- */
+/* The set of pending events, in total order (time, rank or order of scheduling). A sorted
+ * line holds them while few are pending; when many are, the line holds the current slot
+ * of a timing wheel. Many busy cables have many events at one time, which costs a heap
+ * most and a line nothing. Both give the same order. */
 #ifndef WEFT_SIM_PENDING_H
 #define WEFT_SIM_PENDING_H
 
 #include "sim/event.h"
 #include "sim/line.h"
 
-/* Events of the current slot (and all but timers while there is no wheel) are in `near`;
- * events of the next slots in blocks, in the order of scheduling, of which the next becomes the
- * line when its turn comes; later ones in `far`. */
+/* `near` holds the events of the current slot (without a wheel, all but timers). Blocks
+ * hold the events of the following slots in the order of scheduling; the next block
+ * becomes the line when its slot becomes current. `far` holds later events. */
 struct sim_pending {
     struct sim_line near;
     struct weft_heap far;
-    weft_ps far_at; /* time of the first in `far`; INT64_MAX: none */
-    /* Owned [SIM_WHEEL_SLOTS], and they; of a slot without events NULL. NULL: no wheel yet. */
+    weft_ps far_at; /* time of the first event in `far`; INT64_MAX if none */
+    /* Owned [SIM_WHEEL_SLOTS], with the blocks; an entry is NULL if the slot has no
+     * events. NULL while there is no wheel. */
     struct sim_line_block **slots;
-    struct sim_line_block *unused; /* Owned list: the last that was used first */
-    uint64_t *has_events;          /* Owned bitmap of slots */
+    struct sim_line_block *unused; /* Owned list, the last used first */
+    uint64_t *has_events;          /* Owned bitmap of slots that have events */
     weft_ps current;  /* number of the current slot: time >> SIM_WHEEL_SHIFT */
     weft_ps taken_at; /* time of the last event taken */
     size_t n_slotted;
 };
 
-/* 4 ns a slot, 67 us in all: beyond the delay of any cable, below most timers. */
+/* 4 ns per slot, 67 us in total: longer than the delay of any cable, shorter than most
+ * timers. */
 #define SIM_WHEEL_SHIFT 12
 #define SIM_WHEEL_SLOTS (1 << 14)
 #define SIM_SLOT_INDEX(at) ((size_t)((at) >> SIM_WHEEL_SHIFT) & (SIM_WHEEL_SLOTS - 1))
 #define SIM_HORIZON_PS ((weft_ps)SIM_WHEEL_SLOTS << SIM_WHEEL_SHIFT)
-/* The wheel is made when more events than this are pending. */
+/* The wheel is created when more events than this are pending. */
 #define SIM_WHEEL_FROM 64
 
 void sim_pending_init(struct sim_pending *pending);
-/* Forgets what is pending. */
+/* Drops all pending events. */
 void sim_pending_fini(struct sim_pending *pending);
-/* The same as sim_pending_set, whatever is pending. */
+/* Does the work of sim_pending_set() in all cases. */
 void sim_pending_set_any(struct sim_pending *pending, struct sim_event *event,
                          weft_ps at);
 
-/* Queues an idle event where that is simple. */
+/* Queues an idle event in the cheap cases. Returns false otherwise, without effect. */
 static inline bool sim_pending_set_idle(struct sim_pending *pending,
                                         struct sim_event *event, weft_ps at)
 {
@@ -70,8 +72,9 @@ static inline bool sim_pending_set_idle(struct sim_pending *pending,
     return true;
 }
 
-/* Queues `event` at `at`, or moves it: by its rank or, without one, behind what is already
- * queued for that time. `at` is not before the last event taken. Aborts when out of memory. */
+/* Queues `event` at `at`, or moves it there: by its rank, or without a rank behind all
+ * events queued for that time. `at` must not be before the last event taken. Aborts when
+ * out of memory. */
 static inline void sim_pending_set(struct sim_pending *pending, struct sim_event *event,
                                    weft_ps at)
 {
@@ -84,11 +87,12 @@ static inline void sim_pending_set(struct sim_pending *pending, struct sim_event
 }
 
 void sim_pending_remove(struct sim_pending *pending, struct sim_event *event);
-/* The same where the first event of the line is not simply the next. */
+/* Does the work of sim_pending_peek() if the first event of the line might not be the
+ * next. */
 struct sim_event *sim_pending_look(struct sim_pending *pending);
 void sim_pending_take_far(struct sim_pending *pending, struct sim_event *event);
 
-/* The next event, still inside, or NULL. */
+/* Returns the next event without removing it, or NULL. */
 static inline struct sim_event *sim_pending_peek(struct sim_pending *pending)
 {
     const struct sim_line_entry *first = sim_line_first(&pending->near);
@@ -97,7 +101,7 @@ static inline struct sim_event *sim_pending_peek(struct sim_pending *pending)
                                                         : sim_pending_look(pending);
 }
 
-/* Takes the next event, which sim_pending_peek just gave, out. */
+/* Removes the next event, which sim_pending_peek() has just returned. */
 static inline void sim_pending_take(struct sim_pending *pending, struct sim_event *event)
 {
     pending->taken_at = event->at;
@@ -109,8 +113,8 @@ static inline void sim_pending_take(struct sim_pending *pending, struct sim_even
     }
 }
 
-/* True if (at, order) comes before all that is pending. `at` is the time of the last event taken:
- * what is pending for that time is in the line, or far. */
+/* Returns true if (at, order) comes before all pending events. `at` must be the time of
+ * the last event taken; events pending for that time are in the line, or far. */
 static inline bool sim_pending_is_before_all(const struct sim_pending *pending,
                                              weft_ps at, uint32_t order)
 {
@@ -120,8 +124,8 @@ static inline bool sim_pending_is_before_all(const struct sim_pending *pending,
            (first == NULL || sim_line_is_before(at, order, first));
 }
 
-/* Takes the next event out, if it is the first of the line, at or before `until`. False: it
- * may be somewhere else. */
+/* Removes the next event if it is the first of the line and at or before `until`. Returns
+ * false otherwise; the next event may then be elsewhere. */
 static inline bool sim_pending_take_near(struct sim_pending *pending, weft_ps until,
                                          struct sim_line_entry *out)
 {

@@ -1,4 +1,4 @@
-/* The order of events against a sorted list, with few and with many of them. */
+/* The order of events against a linear search, with few and with many events. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 struct item {
     struct sim_event event;
     weft_ps at;
-    uint64_t order; /* of scheduling, or the rank, which comes before all of them */
+    uint64_t order; /* order of scheduling, or the rank, which comes before that */
     bool is_pending;
 };
 
-/* The oracle: the least (time, order) by looking at all. */
+/* The oracle: finds the least (time, order) among all items. */
 static struct item *least(struct item *items, int n)
 {
     struct item *best = NULL;
@@ -39,7 +39,8 @@ static void schedule(struct sim_pending *pending, struct item *item, weft_ps at,
     sim_pending_set(pending, &item->event, at);
 }
 
-/* Delays as in a busy fabric: many ties, cables, timers, and the far future. */
+/* Returns a delay as in a busy fabric: many ties, cables, timers, and the distant
+ * future. */
 static weft_ps some_delay(struct weft_rng *rng)
 {
     static const weft_ps delays[] = {0, 0, 334240, 334240, 1000000, 1334240, 5, 2048};
@@ -77,7 +78,7 @@ static void compare_with_oracle(int n_items, uint64_t seed)
     sim_pending_init(&pending);
     for (int i = 0; i < n_items; i++) {
         sim_event_init(&items[i].event, NULL);
-        /* Every other one, the later ones first. */
+        /* Every other item has a rank; later items have lower ranks. */
         items[i].event.rank = i % 2 == 0 ? SIM_NO_RANK : (uint32_t)(n_items - i);
     }
     for (int step = 0; step < 20000; step++) {

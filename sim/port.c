@@ -58,7 +58,7 @@ struct sim_port *sim_port_create(struct sim_engine *engine,
     return port;
 }
 
-/* The far end of a cable is left without one. */
+/* Leaves the far end of a cable without one. */
 static void uncable(struct sim_port *port)
 {
     struct sim_port *peer = port->out.to;
@@ -135,7 +135,7 @@ void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stac
     sim_port_review(port);
 }
 
-/* Nothing on the way between the NICs at both ends of a cable but the cable. */
+/* Returns true if nothing but the cable affects frames between the NICs at its ends. */
 static bool is_plain(const struct sim_port *port)
 {
     const struct sim_link *link = &port->out;

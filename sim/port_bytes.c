@@ -7,7 +7,7 @@
 
 enum { VLAN_ID_MASK = 0xfff };
 
-/* What a station does not take although it is a packet. */
+/* Returns why the station does not accept a packet; SIM_PACKET_OK if it does. */
 static enum sim_packet_reject refuse(const struct sim_port *port,
                                      const struct sim_roce *roce)
 {
@@ -52,17 +52,17 @@ enum sim_packet_reject sim_port_put_bytes(struct sim_port *port, const uint8_t *
         trace_refusal(port, found, n_bytes);
         return found;
     }
-    /* A switch or a root keeps frames longer than `path` is valid. */
+    /* A switch or root would keep frames longer than `path` is valid. */
     weft_check(port->bridge == NULL && port->root == NULL);
     sim_frame_of_roce(&roce, &path, &frame);
-    /* Anyone can send from any number of addresses, so a path is copied only by the QP that
-     * accepts its first packet. */
+    /* Copied only by the QP that accepts the packet, because anyone can send from any
+     * number of addresses. */
     path.is_passing = true;
     frame.path =
         is_corrupt ? &path : sim_nic_heard_path(port->nic, frame.dest_qpn, &path);
     frame.at = sim_now(port->engine);
     frame.flags |= is_corrupt ? SIM_FRAME_CORRUPT : 0;
-    /* The caller's bytes are the caller's again when this returns. */
+    /* The caller may reuse its bytes when this returns. */
     sim_frame_own(port->engine, &frame);
     sim_port_receive_frame(port, &frame);
     sim_frame_release(port->engine, &frame);

@@ -1,4 +1,5 @@
-/* Packets from any number of sources into one port: what it keeps of them. */
+/* Packets from any number of sources arrive at one port, which must keep almost nothing
+ * of them. */
 #include "sim/port_bytes.h"
 
 #include <check.h>
@@ -13,7 +14,7 @@ enum { N_FORGED = 20000, PSN = WIRE_RQ_PSN };
 
 static struct wire wire;
 
-/* Profile rxe checks the path of every packet, mlx5 keeps the one that it found to match. */
+/* Profile rxe checks the path of every packet; mlx5 keeps the path that matched. */
 static void start(const char *profile)
 {
     wire_init(&wire, &(struct rc_options){.profile = profile});
@@ -63,7 +64,7 @@ static void write_one(uint32_t psn)
     ck_assert_ptr_eq(qp_of_wire()->verified, remembered());
 }
 
-/* Sends N_FORGED packets of as many sources; none of them is the peer. */
+/* Sends N_FORGED packets from as many sources, none of which is the peer. */
 static void flood(bool is_corrupt)
 {
     struct sim_roce packet = wire_packet(&wire, RC_WRITE_ONLY, PSN + 1);
@@ -111,13 +112,13 @@ START_TEST(a_qp_keeps_one_path)
     ck_assert_uint_eq(count_paths(), n_before);
     wire_run(&wire, RC_PS_PER_MS);
     while (wire_next(&wire) != NULL) {
-        ; /* the NAK of a gap in PSNs */
+        ; /* the NAK of the gap in PSNs */
     }
     write_one(PSN + 1);
 }
 END_TEST
 
-/* A packet that only looks like the peer's does not become its path. */
+/* A corrupt packet with the peer's addresses does not set the path. */
 START_TEST(a_corrupt_packet_is_no_path)
 {
     start("mlx5");

@@ -8,7 +8,7 @@
 #include "sim/stack.h"
 #include "sim/train.h"
 
-/* The directions that a fault names, from the port's end: at most two. */
+/* The directions that a fault selects, relative to the port: at most two. */
 struct directions {
     struct sim_link *links[2];
     unsigned n;
@@ -34,7 +34,7 @@ void sim_port_check_carrier(struct sim_port *port)
     }
     port->was_up = is_up;
     if (port->is_paused) {
-        port->is_paused = false; /* whoever paused it is gone */
+        port->is_paused = false; /* the port that paused it is gone */
         sim_port_kick(port);
     }
     sim_port_review(port);
@@ -144,7 +144,7 @@ void sim_port_set_path_limit(struct sim_port *port, uint32_t path_limit_bytes)
 
 void sim_port_add_match(struct sim_port *port, const struct sim_match *match)
 {
-    /* Where the packet leaves. */
+    /* The port that sends the packet. */
     struct sim_port *from = match->is_inward ? port->out.to : port;
     if (from == NULL) {
         return;
@@ -180,7 +180,7 @@ void sim_port_tap_frame(struct sim_port *port, bool is_outgoing,
     static const uint8_t nothing[SIM_POOL_BLOCK_BYTES];
     struct sim_frame shown = *frame;
     if (is_outgoing) {
-        /* Who listens here sees what was sent: the bit flips further on. */
+        /* A tap at the sender sees what was sent, because the bit flips later. */
         shown.flags &= (uint8_t)~SIM_FRAME_CORRUPT;
     }
     if (sim_is_phantom(sim_engine_phantom(port->engine), frame->payload)) {

@@ -1,4 +1,4 @@
-/* Ports on a wire outside of the simulation. */
+/* Ports on a wire outside the simulation. */
 #include "base/check.h"
 #include "sim/link.h"
 #include "sim/stack.h"

@@ -1,4 +1,4 @@
-/* What arrives at a port. */
+/* Handles what arrives at a port. */
 #include <string.h>
 
 #include "base/text.h"
@@ -32,15 +32,15 @@ void sim_port_deliver_packet(struct sim_port *to, struct sim_packet *packet)
     sim_stack_input(to->stack, to, packet);
 }
 
-/* A switch that does not know where an address is sends to everybody, and NICs drop what
- * is not for them. */
+/* Returns true if the frame is for another station. A switch that does not know an
+ * address floods, and NICs drop frames that are not for them. */
 static bool is_strangers(const struct sim_port *port, uint64_t destination_mac)
 {
     const struct sim_port *peer = port->out.to;
     return destination_mac != port->mac && peer != NULL && peer->bridge != NULL;
 }
 
-/* Hands `packet` to the stack behind `to`, or drops it. */
+/* Passes `packet` to the stack of `to`, or drops it. */
 static void deliver(struct sim_port *to, struct sim_packet *packet)
 {
     uint64_t mac = packet->destination_mac;
@@ -55,7 +55,7 @@ static void deliver(struct sim_port *to, struct sim_packet *packet)
     }
 }
 
-/* Of the management network: to whom it is for. */
+/* Passes `packet` to its receivers on the management network. */
 static void distribute(const struct sim_port *from, struct sim_packet *packet)
 {
     if (!sim_mac_is_group(packet->destination_mac)) {
@@ -101,7 +101,7 @@ void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet)
     }
 }
 
-/* A tag does not count. */
+/* Returns true if the frame without its VLAN tag exceeds the MTU. */
 static bool is_above_mtu(const struct sim_port *port, const struct sim_frame *frame)
 {
     uint32_t tag_bytes = frame->path->tag_bytes;

@@ -1,4 +1,4 @@
-/* Ports, cables and networks, seen through their taps. */
+/* Ports, cables and networks, observed through their taps. */
 #include "sim/port.h"
 
 #include <check.h>
@@ -21,7 +21,7 @@ struct seen {
     const char *comment;
 };
 
-/* Three ports without anything on top. */
+/* Three ports without NICs and stacks. */
 struct wires {
     struct sim_engine *engine;
     struct weft_trace trace;
@@ -143,14 +143,14 @@ END_TEST
 START_TEST(a_link_is_never_faster_than_its_rate)
 {
     struct sim_cable_config config = cable();
-    config.rate_bps = 7000000000u; /* 8000/7 ps per byte: not whole */
+    config.rate_bps = 7000000000u; /* 8000/7 ps per byte: not a whole number */
     connect_ports(&config);
     ck_assert_int_eq(sim_rate_time(&wires.ports[0]->out.rate, 1), 1143);
     ck_assert_int_eq(sim_rate_time(&wires.ports[0]->out.rate, 7), 8000);
     ck_assert_uint_eq(sim_port_rate(wires.ports[0]), 7000000000u);
     sim_port_set_rate(wires.ports[0], 8000000000u);
     ck_assert_int_eq(sim_rate_time(&wires.ports[1]->out.rate, 7), 7000);
-    /* The PCIe root of either end is a limit for both directions. */
+    /* The PCIe root of either end limits both directions. */
     wires.ports[1]->root_bps = 1000000000u;
     sim_port_set_rate(wires.ports[0], 8000000000u);
     ck_assert_int_eq(sim_rate_time(&wires.ports[0]->out.rate, 1), 8000);
@@ -248,7 +248,7 @@ START_TEST(one_direction_down_is_no_carrier_for_both)
     ck_assert(told("a p0 port_down in_flight_lost=1"));
     ck_assert(told("b p0 port_down in_flight_lost=1"));
     run();
-    ck_assert_uint_eq(wires.n_seen[1], 1); /* only what it sent */
+    ck_assert_uint_eq(wires.n_seen[1], 1); /* only the packet that it sent */
     sim_port_set_down(wires.ports[0], true, false, false);
     sim_port_set_down(wires.ports[0], true, false, false);
     ck_assert(told("b p0 port_up"));
@@ -325,7 +325,7 @@ START_TEST(losing_the_far_port_is_losing_the_cable)
 }
 END_TEST
 
-/* RoCE frames as a capture shows them. */
+/* RoCE frames in a capture. */
 struct capture {
     unsigned n_out, n_in, n_dropped, n_corrupt, n_wrong_icrc;
     size_t longest;
@@ -370,7 +370,7 @@ START_TEST(a_tap_sees_every_frame_as_bytes)
     ck_assert_uint_eq(seen.n_in, 2); /* NAK, ACK */
     ck_assert_uint_eq(seen.n_dropped, 1);
     ck_assert_uint_eq(seen.n_corrupt, 1);
-    /* The bit flips on the way: what was sent is whole, what arrived is not. */
+    /* The bit flips in transit: the sent frame is intact, the received one is not. */
     ck_assert_uint_eq(seen.n_wrong_icrc, 0);
     ck_assert_uint_eq(there.n_in, 9 - 1);
     ck_assert_uint_eq(there.n_wrong_icrc, 1);

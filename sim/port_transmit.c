@@ -18,7 +18,8 @@ static bool has_frames(const struct sim_port *port)
     return port->nic != NULL && sim_nic_has_frames(port->nic, port);
 }
 
-/* The port is asked again when it is free: at once if nothing was sent after all. */
+/* Schedules the next transmission for when the port is free: at once if nothing was
+ * sent. */
 static void schedule(struct sim_port *port)
 {
     weft_ps now = sim_now(port->engine);
@@ -46,7 +47,7 @@ void sim_port_trace_drop(struct sim_port *port, const struct sim_frame *frame,
     }
 }
 
-/* Nothing leaves a port without carrier; the story has the first of what is lost. */
+/* Counts a frame or packet as dropped if the port has no carrier. Returns true if so. */
 static bool is_lost_in_darkness(struct sim_port *port)
 {
     if (port->was_up) {
@@ -86,8 +87,9 @@ static void drop_frame(struct sim_port *port, struct sim_frame *frame, const cha
     sim_frame_release(port->engine, frame);
 }
 
-/* A bit of `frame` flips: so that its ICRC is wrong, or, `unseen`, in its payload (if it has
- * one) by somebody who computes the ICRC again. The sender's memory stays as it is. */
+/* Flips a bit of `frame`: in a way that makes its ICRC wrong, or if `unseen`, in its
+ * payload (if it has one), with a recomputed ICRC. Does not change the sender's
+ * memory. */
 static void flip_bit(struct sim_port *port, struct sim_frame *frame, bool unseen)
 {
     bool is_phantom = sim_is_phantom(sim_engine_phantom(port->engine), frame->payload);
@@ -96,11 +98,12 @@ static void flip_bit(struct sim_port *port, struct sim_frame *frame, bool unseen
     } else if (frame->n_payload > 0 && !is_phantom) {
         uint8_t *block = sim_pool_get(sim_engine_pool(port->engine));
         memcpy(block, frame->payload, frame->n_payload);
-        block[frame->n_payload / 2] ^= 0x40; /* a sum of floats does not round it away */
+        /* not lost in the rounding of a sum of floats */
+        block[frame->n_payload / 2] ^= 0x40;
         sim_frame_release(port->engine, frame);
         frame->payload = block;
         frame->flags |= SIM_FRAME_OWNED;
-        frame->flags &= (uint8_t)~SIM_FRAME_HASHED; /* it changes on purpose */
+        frame->flags &= (uint8_t)~SIM_FRAME_HASHED; /* the change is intended */
         weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
                          port->name, "flip", "opcode=%s qpn=%u psn=%u byte=%u",
                          rc_opcode_info(frame->opcode)->name, frame->dest_qpn, frame->psn,
@@ -108,7 +111,7 @@ static void flip_bit(struct sim_port *port, struct sim_frame *frame, bool unseen
     }
 }
 
-/* What happens between the transmitter and the far end, when it is not plain. */
+/* Sends a frame on a link with impairments, matches or a path limit. */
 static void send_impaired(struct sim_port *port, struct sim_link *link,
                           struct sim_frame *frame)
 {
@@ -117,7 +120,7 @@ static void send_impaired(struct sim_port *port, struct sim_link *link,
         drop_frame(port, frame, fate.why);
         return;
     }
-    /* Who listens at this port sees what was sent; the rest happens further on. */
+    /* A tap at this port sees what was sent; the rest happens later. */
     const char *held = fate.extra > 0 ? "delayed" : NULL;
     sim_port_tap_frame(port, true, frame, fate.is_corrupt ? "corrupt" : held);
     if (fate.is_marked) {
@@ -126,7 +129,7 @@ static void send_impaired(struct sim_port *port, struct sim_link *link,
     if (fate.is_corrupt) {
         flip_bit(port, frame, fate.is_unseen);
     }
-    /* What is held back may arrive after its work request was retired. */
+    /* A delayed frame can arrive after its work request was retired. */
     if (fate.extra > 0) {
         sim_frame_own(port->engine, frame);
     }
@@ -141,7 +144,7 @@ static void send_impaired(struct sim_port *port, struct sim_link *link,
     }
 }
 
-/* A tag does not count. */
+/* Returns true if the frame without its VLAN tag exceeds the MTU. */
 static bool is_above_mtu(const struct sim_port *port, const struct sim_frame *frame)
 {
     uint32_t tag_bytes = frame->path->tag_bytes;
@@ -187,7 +190,7 @@ static void send_frame(struct sim_port *port, struct sim_frame *frame)
     sim_link_put_frame(link, frame, port->free_at, 0);
 }
 
-/* A RoCE packet that the host's stack forwards goes on as a frame of this port. */
+/* Sends a RoCE packet that the host stack forwards as a frame of this port. */
 static void send_forwarded(struct sim_port *port, struct sim_packet *packet)
 {
     struct sim_forwarded *forwarded = packet->payload;
@@ -286,7 +289,7 @@ static inline bool send_from_nic(struct sim_port *port)
 void sim_port_transmit(struct sim_port *port)
 {
     if (port->is_paused || port->is_paused_by_fault) {
-        return; /* kicked when it may go on */
+        return; /* kicked when it may continue */
     }
     bool packet_first = port->waiting.n > 0 && (port->host_turn || !has_frames(port));
     if (port->bridge != NULL) {
@@ -304,7 +307,7 @@ void sim_port_transmit(struct sim_port *port)
     }
 }
 
-/* The last bit of what was sent has left, or there is something to send at last. */
+/* Runs when the last bit has left, or when there is something to send. */
 static void on_transmit(struct sim_event *event)
 {
     struct sim_port *port = weft_container_of(event, struct sim_port, transmit);

@@ -10,19 +10,19 @@
 enum field_kind {
     FIELD_U32,
     FIELD_U64,
-    FIELD_SIZE32, /* bytes, in a uint32_t */
+    FIELD_SIZE32, /* bytes, stored in a uint32_t */
     FIELD_BOOL,
-    FIELD_TIME, /* nanoseconds and up, kept in picoseconds */
+    FIELD_TIME, /* at least nanoseconds, stored in picoseconds */
     FIELD_DIALECT,
     FIELD_QPN_REUSE,
-    FIELD_QPN, /* the first of many */
-    FIELD_GIDS /* so many before others that can be used */
+    FIELD_QPN, /* first QP number */
+    FIELD_GIDS /* number of foreign GIDs */
 };
 
 /* ibv_global_route.sgid_index has 8 bits. */
 #define FOREIGN_GIDS_MAX 248u
 
-/* Queue pair numbers are 24 bits (IBA 9.2.4): room for 2^20 and some. */
+/* QP numbers have 24 bits (IBA 9.2.4); this leaves room for more than 2^20. */
 #define FIRST_QPN_MAX 0xefffffu
 
 struct field {
@@ -161,7 +161,7 @@ const char *sim_profile_field(unsigned index)
     return index < WEFT_LENGTH(fields) ? fields[index].name : NULL;
 }
 
-/* True if `given` is `name`, or `name` without its unit. */
+/* Returns true if `given` is `name`, with or without its unit. */
 static bool name_matches(const char *name, const char *given)
 {
     size_t n = strlen(given);
@@ -172,7 +172,7 @@ static bool name_matches(const char *name, const char *given)
     return *rest == '\0' || strcmp(rest, "_ps") == 0 || strcmp(rest, "_bytes") == 0;
 }
 
-/* The whole of `text` as an unsigned decimal or 0x hexadecimal number. */
+/* Parses all of `text` as an unsigned decimal or 0x hexadecimal number. */
 static bool parse_u64(const char *text, uint64_t *out)
 {
     bool is_hex = text[0] == '0' && text[1] == 'x';
@@ -198,7 +198,7 @@ static bool parse_u64(const char *text, uint64_t *out)
     return true;
 }
 
-/* The index of `text` among `names`, or -1. */
+/* Returns the index of `text` among `names`, or -1. */
 static int parse_name(const char *text, const char *const *names, int n)
 {
     for (int i = 0; i < n; i++) {

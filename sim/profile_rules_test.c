@@ -1,5 +1,5 @@
-/* Every row of sim/rules/profiles.csv, asked of a NIC of that profile through its verbs: not one
- * number is read from the profile. */
+/* Checks every row of sim/rules/profiles.csv on a NIC of that profile through its verbs.
+ * No number is read from the profile. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static bool is_errno(const struct row *row)
     return row->value[0] == 'E';
 }
 
-/* Small enough for every profile. */
+/* Opens a pair with options that are small enough for every profile. */
 static void open_pair(struct rc_pair *pair, const struct row *row, uint32_t mtu_bytes,
                       bool is_unconnected)
 {
@@ -191,9 +191,9 @@ static bool check_gids(const struct row *row, struct sim_nic *nic)
     return true;
 }
 
-/* ---- what is granted ---- */
+/* ---- granted capabilities ---- */
 
-/* Tries to make a QP with `*cap`, and reads back what was granted. */
+/* Tries to create a QP with `*cap`, and stores what was granted. */
 static int make_qp(struct rc_pair *pair, struct ibv_qp_cap *cap)
 {
     struct sim_request request = {.verb = SIM_VERB_CREATE_QP};
@@ -210,7 +210,7 @@ static int make_qp(struct rc_pair *pair, struct ibv_qp_cap *cap)
 static const struct ibv_qp_cap modest = {
     .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
 
-/* The member of `cap` that a row is about, or NULL. */
+/* Returns the member of `cap` that a row is about, or NULL. */
 static uint32_t *member(const struct row *row, struct ibv_qp_cap *cap)
 {
     const struct {
@@ -253,7 +253,7 @@ static bool check_qp_caps(const struct row *row, struct rc_pair *pair)
     ck_assert_uint_eq(*asked, number(row));
     *asked = (uint32_t)number(row) + 1;
     int error = make_qp(pair, &cap);
-    ck_assert(error == EINVAL || *asked == number(row)); /* refused or lowered */
+    ck_assert(error == EINVAL || *asked == number(row)); /* refused or reduced */
     return true;
 }
 
@@ -276,7 +276,8 @@ static bool check_cqe(const struct row *row, struct rc_pair *pair)
 
 /* ---- ibv_modify_qp ---- */
 
-/* A QP of end 0 from RESET up to RTS with the given attributes; the first errno. */
+/* Moves a QP of end 0 from RESET to RTS with the given attributes. Returns the first
+ * errno. */
 static int raise_qp(struct rc_pair *pair, struct ibv_qp *qp, struct ibv_qp_attr *rtr,
                     struct ibv_qp_attr *rts)
 {

@@ -14,7 +14,7 @@ START_TEST(profiles_are_found_by_name)
         const struct sim_profile *profile = sim_profile_find(names[i]);
         ck_assert_ptr_eq(profile, sim_profile_at(i));
         ck_assert_str_eq(profile->name, names[i]);
-        /* What any user relies on. */
+        /* Minimums that all users rely on. */
         ck_assert_uint_ge(profile->gid_tbl_len, 2);
         ck_assert_uint_ge(profile->max_sge, 1);
         ck_assert_uint_ge(profile->n_ports, 1);

@@ -35,12 +35,12 @@ void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state)
     qp->ibv.state = state;
 }
 
-/* What the device grants of what was asked, or an errno. */
+/* Reduces or rounds the capabilities to what the device grants. Returns 0 or an errno. */
 static int grant_caps(struct sim_nic *nic, struct ibv_qp_cap *cap)
 {
     const struct sim_profile *profile = nic->profile;
     if (cap->max_send_sge > SIM_SGES_MAX || cap->max_recv_sge > SIM_SGES_MAX) {
-        return EINVAL; /* whatever a profile says: SGEs of a WR are counted in 8 bits */
+        return EINVAL; /* limit of the simulator, whatever the profile allows */
     }
     if (cap->max_send_wr > profile->max_qp_wr || cap->max_recv_wr > profile->max_qp_wr ||
         cap->max_send_sge > profile->max_sge || cap->max_recv_sge > profile->max_sge) {
@@ -100,10 +100,10 @@ static void make_queues(struct sim_qp *qp, const struct ibv_qp_cap *cap)
     size_t n = sq->mask + 1u;
     sq->wqes = weft_arena_calloc(arena, n * sizeof(*sq->wqes));
     sq->sges = weft_arena_calloc(arena, n * sq->max_sge * sizeof(*sq->sges));
-    /* Need no zeroes: a post writes the slot before a packet reads it. */
+    /* No zeroes needed, because a post writes the slot before a packet reads it. */
     sq->operands = weft_alloc(n * sizeof(*sq->operands));
     sq->inline_bytes = weft_alloc(n * sq->max_inline + 1);
-    rq->depth = cap->max_recv_wr; /* with an SRQ 0: room for the one in hand */
+    rq->depth = cap->max_recv_wr; /* 0 with an SRQ: room for the one taken from it */
     rq->mask = sim_round_up_pow2(rq->depth) - 1;
     rq->max_sge = qp->srq != NULL ? qp->srq->max_sge : cap->max_recv_sge;
     n = rq->mask + 1u;
@@ -147,7 +147,8 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     struct ibv_qp_cap cap = init->cap;
     int error = check_create(nic, init);
     if (init->srq != NULL) {
-        cap.max_recv_wr = cap.max_recv_sge = 0; /* not looked at (ibv_create_qp(3)) */
+        /* ignored with an SRQ (ibv_create_qp(3)) */
+        cap.max_recv_wr = cap.max_recv_sge = 0;
     }
     error = error != 0 ? error : grant_caps(nic, &cap);
     if (error != 0) {
@@ -155,7 +156,7 @@ int sim_qp_create(struct sim_pd *pd, struct ibv_qp_init_attr *init, struct sim_q
     }
     uint32_t slot = sim_qp_take_slot(nic, sim_cq_of(init->send_cq));
     if (slot == SIM_NO_NUMBER) {
-        return ENOMEM; /* of this bank */
+        return ENOMEM; /* the bank is full */
     }
     struct sim_qp *qp = weft_arena_calloc(&nic->engine->arena, sizeof(*qp));
     qp->nic = nic;
@@ -226,10 +227,10 @@ void sim_qp_free(struct sim_qp *qp)
 int sim_qp_destroy(struct sim_qp *qp)
 {
     if (qp->n_verbs > 0) {
-        return EBUSY; /* a modify of another caller holds it */
+        return EBUSY; /* a modify by another caller is in progress */
     }
     if (qp->n_unacked > 0) {
-        /* The device's part is over at once, the library waits for its user. */
+        /* The device destroys it at once; the library waits for its user. */
         rc_reset(qp);
         sim_qp_release_gid(qp);
         rc_set_state(qp, IBV_QPS_RESET);
@@ -290,7 +291,8 @@ void rc_kick(struct sim_qp *qp)
     }
 }
 
-/* One frame of the QP, if it still has one; responses and requests take turns. */
+/* Builds one frame of the QP, if it has one; replies and requests take turns. Returns
+ * false if it has none. */
 static bool build(struct sim_qp *qp, struct sim_frame *out)
 {
     bool reply = rc_reply_is_ready(qp);

@@ -1,5 +1,5 @@
 /* modify_qp against sim/rules/modify_errno.csv: what each mistake returns, how long that
- * takes, which of two mistakes is told, and that nothing changed. */
+ * takes, which of two mistakes is reported, and that nothing changed. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static void claim_sqd(struct call *call)
 {
     claim(call, IBV_QPS_SQD);
 }
-/* From INIT straight to RTS, by saying that it is there. */
+/* Goes from INIT directly to RTS, by a false claim of RTS. */
 static void rts_by_claim(struct call *call)
 {
     call->attr.qp_state = IBV_QPS_RTS;
@@ -112,7 +112,7 @@ static void peer_unrouted(struct call *call)
     peer_of_other_family(call);
     call->attr.ah_attr.grh.sgid_index = 1; /* fe80:: of v2 */
 }
-/* Somebody else asked for that address three seconds ago. */
+/* Another QP failed to resolve that address three seconds ago. */
 static void peer_failed_before(struct call *call)
 {
     struct ibv_qp_attr init = rc_init_attr(&pair);
@@ -258,7 +258,8 @@ static void make_mistake(const char *name, struct call *call)
     ck_assert_msg(strcmp(name, "-") == 0, "how to make the mistake %s?", name);
 }
 
-/* Brings a fresh QP to where `step` begins and fills in a call that would succeed. */
+/* Moves a new QP to the state in which `step` begins, and fills in a call that would
+ * succeed. */
 static struct ibv_qp *prepare(const char *step, struct call *call)
 {
     static const char *const steps[] = {"INIT",    "RTR", "RTS",
@@ -323,7 +324,7 @@ START_TEST(each_mistake_has_its_errno_and_changes_nothing)
 }
 END_TEST
 
-/* All twelve rows of the order are there. */
+/* Checks that all twelve rows of the order are present. */
 START_TEST(no_row_is_missing)
 {
     struct rules rules;

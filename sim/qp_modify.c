@@ -71,7 +71,7 @@ static bool is_state(unsigned state)
     return state <= IBV_QPS_ERR;
 }
 
-/* Rows 1 to 5 of the kernel's order (uverbs_cmd.c, modify_qp). */
+/* Makes checks 1 to 5 in the kernel's order (uverbs_cmd.c, modify_qp). */
 static int check_ports(const struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     bool has_av = (mask & IBV_QP_AV) != 0;
@@ -134,7 +134,7 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
 }
 
-/* What the driver refuses of single values. */
+/* Makes the driver's checks of single values. */
 static int check_limits(const struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     const struct sim_profile *profile = qp->nic->profile;
@@ -177,7 +177,7 @@ int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *a
     enum ibv_qp_state to = sim_qp_target(qp, attr, mask);
     const int known = (IBV_QP_DEST_QPN << 1) - 1;
     if ((mask & IBV_QP_ALT_PATH) != 0) {
-        return EINVAL; /* automatic path migration is InfiniBand's */
+        return EINVAL; /* RoCE has no automatic path migration */
     }
     if ((mask & ~known) != 0) {
         return EOPNOTSUPP;
@@ -196,14 +196,15 @@ int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *a
         (mask & ~(transition->required | transition->optional | IBV_QP_STATE)) != 0) {
         return EINVAL;
     }
-    /* A false claim may name a legal step, but not make hardware take an impossible one. */
+    /* A false claim can name a legal step, but cannot make hardware take an impossible
+     * one. */
     if (from != qp->state && find_transition(qp->state, to) == NULL) {
         return EINVAL;
     }
     if (to == IBV_QPS_SQD && !qp->nic->profile->has_sqd) {
         return EINVAL;
     }
-    /* rxe_qp.c: while it drains, it can only be put to ERR. */
+    /* rxe_qp.c: while draining, the QP can only be moved to ERR. */
     bool is_draining = qp->state == IBV_QPS_SQD && qp->sq.una != qp->sq.started;
     if (is_draining && (mask & IBV_QP_STATE) != 0 && to != IBV_QPS_ERR &&
         qp->nic->profile->dialect == SIM_DIALECT_RXE) {
@@ -235,7 +236,8 @@ static void set_path(struct sim_qp *qp, const struct ibv_ah_attr *ah,
     sim_qp_release_gid(qp);
     int error = sim_stack_gid(qp->nic->stack, port, ah->grh.sgid_index, &source);
     if (error != 0) {
-        /* The address went while its neighbour was resolved: frames go out from nowhere. */
+        /* The address was removed while its neighbour was resolved. Frames have no source
+         * GID. */
         memset(&source, 0, sizeof(source));
         source.type = IBV_GID_TYPE_ROCE_V2;
     }
@@ -250,7 +252,7 @@ static void set_path(struct sim_qp *qp, const struct ibv_ah_attr *ah,
         .destination_mac = destination_mac,
         .flow_label = ah->grh.flow_label & 0xfffff,
         .traffic_class = ah->grh.traffic_class,
-        .hop_limit = 64, /* the route's, whatever the AV says */
+        .hop_limit = 64, /* of the route, whatever the AV says */
         .tag_bytes = source.vlan_id != 0 ? 4 : 0,
         .vlan_tci = vlan_tci,
         .is_v1 = is_v1,
@@ -290,7 +292,7 @@ static void bind_port(struct sim_qp *qp, uint8_t number)
     qp->attr.port_num = number;
 }
 
-/* How many READs and atomics the device keeps of what was asked. */
+/* Returns the number of READs and atomics that the device sets for the requested one. */
 static uint8_t granted_reads(const struct sim_profile *profile, uint8_t asked,
                              uint8_t before)
 {
@@ -339,7 +341,8 @@ static void apply_requester(struct sim_qp *qp, const struct ibv_qp_attr *attr, i
         /* 4.096 us * 2^timeout */
         qp->sq.timeout_ps = attr->timeout == 0 ? 0 : (weft_ps)4096000 << attr->timeout;
     } else if ((mask & IBV_QP_TIMEOUT) != 0) {
-        qp->nic->counters.timeouts_ignored++; /* what was set before stays: 0, never */
+        /* the earlier value remains; 0 (no timeout) if none was set */
+        qp->nic->counters.timeouts_ignored++;
     }
     if ((mask & IBV_QP_RETRY_CNT) != 0) {
         qp->attr.retry_cnt = attr->retry_cnt;
@@ -389,7 +392,7 @@ static void enter(struct sim_qp *qp, enum ibv_qp_state from, enum ibv_qp_state t
     }
 }
 
-/* What all frames of the QP have in common, once it has somebody to send to. */
+/* Sets the fields that all frames of the QP have in common, once it has a peer. */
 static void set_model(struct sim_qp *qp)
 {
     const struct sim_path *path = qp->path;

@@ -1,5 +1,5 @@
-/* What modify_qp takes: time, PSNs, other devices' quirks. The tables are in
- * qp_transition_test.c and qp_errno_test.c. */
+/* modify_qp: time, PSNs and quirks of devices. The tables are in qp_transition_test.c and
+ * qp_errno_test.c. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static struct ibv_qp_attr all_attrs(enum ibv_qp_state to)
     return attr;
 }
 
-/* Brings a fresh QP to `state` by legal steps. */
+/* Moves a new QP to `state` by legal steps. */
 static struct ibv_qp *qp_in(enum ibv_qp_state state)
 {
     struct ibv_qp *qp = rc_make_qp(&pair, 0);
@@ -92,7 +92,7 @@ START_TEST(a_modify_can_be_abandoned_while_it_resolves)
     ck_assert_int_eq(sim_nic_submit(pair.ends[0].nic, &request), 0);
     rc_run(&pair, 100 * RC_PS_PER_MS);
     ck_assert(!request.is_done);
-    /* Meanwhile nobody may destroy it. */
+    /* It cannot be destroyed meanwhile. */
     struct sim_request other = {.verb = SIM_VERB_DESTROY_QP, .arg.qp = qp};
     ck_assert_int_eq(rc_verb(&pair, 0, &other), EBUSY);
     sim_nic_cancel(pair.ends[0].nic, &request);
@@ -133,7 +133,7 @@ START_TEST(hip08_has_its_own_mind)
     struct ibv_qp_attr claim = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQD};
     ck_assert_int_eq(sim_nic_query_qp(hns.ends[0].qp, &seen), 0);
     ck_assert_uint_eq(seen.timeout, 0);       /* 21 was ignored, with success */
-    ck_assert_uint_eq(seen.min_rnr_timer, 1); /* whatever was asked */
+    ck_assert_uint_eq(seen.min_rnr_timer, 1); /* whatever was requested */
     ck_assert_uint_eq(seen.cap.max_send_wr, 64);
     ck_assert_int_eq(rc_to_state(&hns, 0, hns.ends[0].qp, IBV_QPS_SQD), EINVAL);
     ck_assert_int_eq(

@@ -1,6 +1,6 @@
-/* Which number a queue pair gets. A device with banks (hns: 8 of QPs, 4 of CQs, the lowest bits
- * of the number) takes the least loaded of the banks tied to the send CQ's, and counts on in it
- * (hns_roce_qp.c, get_least_load_bankid_for_qp and alloc_qpn_with_bankid). */
+/* Numbers of queue pairs. A device with banks (hns: 8 of QPs, 4 of CQs, the lowest bits
+ * of the number) uses the least loaded of the banks tied to the send CQ's, and counts up
+ * in it (hns_roce_qp.c, get_least_load_bankid_for_qp and alloc_qpn_with_bankid). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 
 enum { QP_SLOTS_MIN = 16 };
 
-/* Whether QPs of `bank` may complete to CQs of `cq_bank`: hns ties two QP banks to each. */
+/* Returns true if QPs of `bank` may use CQs of `cq_bank` for send completions; hns ties
+ * two QP banks to each. */
 static bool is_tied(const struct sim_profile *profile, uint32_t bank, uint32_t cq_bank)
 {
     uint32_t per_cq_bank = profile->qpn_banks / profile->cqn_banks;

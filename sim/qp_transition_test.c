@@ -1,5 +1,5 @@
-/* modify_qp against sim/rules/transitions.csv: every pair of states with every single
- * attribute too few or too many, and with masks drawn at random. */
+/* modify_qp against sim/rules/transitions.csv: every pair of states with each single
+ * attribute missing or added, and with random masks. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +44,8 @@ static int row_of(enum ibv_qp_state from, enum ibv_qp_state to)
     return -1;
 }
 
-/* What the table says of a QP in `from` (or that claims to be) and this mask. */
+/* Returns the errno that the table gives for a QP in `from` (or that claims to be) and
+ * this mask. */
 static int expected_of(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
     enum ibv_qp_state target = (mask & IBV_QP_STATE) != 0 ? to : from;
@@ -56,7 +57,7 @@ static int expected_of(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
     int optional = rules_mask(rules_cell(&rules, (unsigned)row, "optional"));
     bool is_enough = (mask & required) == required;
     bool is_allowed = (mask & ~(required | optional | IBV_QP_STATE)) == 0;
-    bool has_apm = (mask & IBV_QP_ALT_PATH) != 0; /* InfiniBand's alone */
+    bool has_apm = (mask & IBV_QP_ALT_PATH) != 0; /* only on InfiniBand */
     return is_enough && is_allowed && !has_apm ? 0 : EINVAL;
 }
 
@@ -76,7 +77,7 @@ static struct ibv_qp_attr all_attrs(enum ibv_qp_state from, enum ibv_qp_state to
     return attr;
 }
 
-/* A fresh QP in `state`; for SQE one in RTS, which can claim it. */
+/* Returns a new QP in `state`; for SQE one in RTS, which can claim that state. */
 static struct ibv_qp *qp_in(enum ibv_qp_state state)
 {
     struct ibv_qp *qp = rc_make_qp(&pair, 0);
@@ -107,7 +108,8 @@ static void destroy(struct ibv_qp *qp)
     ck_assert_int_eq(rc_verb(&pair, 0, &request), 0);
 }
 
-/* One call on `*qp`, which is in `from`; a QP that moved is replaced. */
+/* Makes one call on `*qp`, which is in `from`. Replaces the QP if its state can have
+ * changed. */
 static void try(struct ibv_qp **qp, enum ibv_qp_state from, enum ibv_qp_state to,
                 int mask)
 {
@@ -141,7 +143,7 @@ static void try_pair(enum ibv_qp_state from, enum ibv_qp_state to, struct weft_r
     }
     try(&qp, from, to, enough);
     for (int bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1) {
-        try(&qp, from, to, enough ^ bit); /* one too few, or one more */
+        try(&qp, from, to, enough ^ bit); /* one attribute missing, or one added */
     }
     for (unsigned i = 0; i < N_DRAWN; i++) {
         int drawn = (int)weft_rng_next(rng) & (int)weft_rng_next(rng) & standard_bits;
@@ -160,7 +162,7 @@ START_TEST(only_what_the_table_allows)
     weft_rng_init(&rng, 1, "masks");
     for (int to = 0; to < N_STATES && (has_sqd || from != IBV_QPS_SQD); to++) {
         if (to == IBV_QPS_SQE) {
-            /* Nobody moves there. */
+            /* No call moves a QP there. */
             struct ibv_qp *qp = qp_in(from);
             try(&qp, from, IBV_QPS_SQE, IBV_QP_STATE);
             destroy(qp);
@@ -172,7 +174,7 @@ START_TEST(only_what_the_table_allows)
 }
 END_TEST
 
-/* The file itself: each pair of states once. */
+/* Checks the file itself: each pair of states has one row. */
 START_TEST(each_pair_has_one_row)
 {
     rules_read(&rules, "transitions");

@@ -1,5 +1,5 @@
-/* Quirks of devices at the NIC itself, with the times they take: what scenarios/nic show of a
- * whole job, on one queue pair or one verb. */
+/* Quirks of devices with their times, on one queue pair or one verb; scenarios/nic shows
+ * them in whole jobs. */
 #include <check.h>
 #include <errno.h>
 
@@ -15,7 +15,7 @@ static weft_ps now(const struct rc_pair *pair)
 
 static struct ibv_cq *last_cq;
 
-/* Makes a CQ; tells how long that took, in microseconds. */
+/* Creates a CQ. Returns how long that took, in microseconds. */
 static weft_ps make_cq_us(struct rc_pair *pair, int *error)
 {
     struct sim_request request = {.verb = SIM_VERB_CREATE_CQ};
@@ -42,7 +42,7 @@ START_TEST(every_nth_command_stalls)
     }
     ck_assert_int_eq(sum_us, 6 * 30 + 2 * 35000);
     ck_assert_uint_eq(rc_counters(&pair, 0).mailbox_stalls, stalls + 2);
-    /* A PD is a number of the driver's: no command, no stall. */
+    /* A PD is a number of the driver, without a command, so it does not stall. */
     for (unsigned i = 0; i < 6; i++) {
         struct sim_request request = {.verb = SIM_VERB_ALLOC_PD};
         ck_assert_int_eq(rc_verb(&pair, 0, &request), 0);
@@ -52,14 +52,15 @@ START_TEST(every_nth_command_stalls)
 }
 END_TEST
 
-/* After ten seconds the driver gives up: what is to be made is not, what is to go goes. */
+/* After ten seconds the driver gives up: objects are not created, but they are
+ * destroyed. */
 START_TEST(a_command_without_an_answer_is_given_up)
 {
     struct rc_pair pair;
     unsigned n_refused = 0;
     unsigned n_gone = 0;
     int error;
-    /* Odd, so that makers and destroyers of CQs are hit in turns. */
+    /* An odd number, so that creations and destructions of CQs stall alternately. */
     rc_pair_init(&pair, &(struct rc_options){.profile = "hns-hip09",
                                              .overrides = {{"mailbox_stall_nth", "51"},
                                                            {"mailbox_stall", "11s"},
@@ -98,7 +99,7 @@ static struct ibv_mr *make_mr(struct rc_pair *pair)
     return request.out.mr;
 }
 
-/* Deregisters two regions at once; tells after how many us both are gone. */
+/* Deregisters two regions at once. Returns after how many us both are deregistered. */
 static weft_ps dereg_two_us(const char *profile)
 {
     struct rc_pair pair;
@@ -156,8 +157,8 @@ START_TEST(general_errors_come_between_and_mean_nothing)
 }
 END_TEST
 
-/* A receive that the NIC learns of 1 ms late: with `profile`'s timer, how often is the sender
- * told to come back? */
+/* Returns how many RNR NAKs a receive draws that the NIC reads 1 ms late, with the timer
+ * of `profile`. */
 static uint64_t rnr_naks(const char *profile)
 {
     struct rc_pair pair;
@@ -175,7 +176,7 @@ static uint64_t rnr_naks(const char *profile)
 START_TEST(a_late_receive_makes_a_storm_on_hip08_only)
 {
     ck_assert_uint_eq(rnr_naks("hns-hip09"), 2);  /* 0.64 ms each */
-    ck_assert_uint_ge(rnr_naks("hns-hip08"), 50); /* 10 us, and the way there and back */
+    ck_assert_uint_ge(rnr_naks("hns-hip08"), 50); /* 10 us plus the round trip */
 }
 END_TEST
 

@@ -30,7 +30,7 @@ static void stop_timers(struct sim_qp *qp)
     qp->sq.is_rnr_waiting = false;
 }
 
-/* Frames on the wire no longer refer to memory that is about to be the user's again. */
+/* Copies payloads on the wire, because the user gets the memory back. */
 static void own_frames(struct sim_qp *qp)
 {
     if (qp->port != NULL) {
@@ -110,7 +110,7 @@ void rc_resize_resources(struct sim_qp *qp)
     uint32_t n = qp->attr.max_dest_rd_atomic;
     uint32_t first = rq->next_resource; /* the oldest */
     if (n == n_old || (n < n_old && rq->n_pending > 0)) {
-        return; /* what is being answered stays; remembering more does no harm */
+        return; /* responses in progress stay; remembering more does no harm */
     }
     rq->resources = weft_calloc(n + 1u, sizeof(*rq->resources));
     free(rq->pending);
@@ -135,7 +135,8 @@ void rc_start_requester(struct sim_qp *qp)
 {
     struct rc_requester *sq = &qp->sq;
     sq->post_psn = sq->next_psn = sq->max_psn = sq->una_psn = qp->attr.sq_psn;
-    /* WRs that a device without state checks took before RTS get their PSNs now. */
+    /* Send WRs that a device without state checks accepted before RTS get their PSNs
+     * now. */
     for (uint32_t i = sq->una; i != sq->post; i++) {
         struct sim_wqe *wqe = &sq->wqes[i & sq->mask];
         wqe->first_psn = sq->post_psn;
@@ -180,7 +181,8 @@ void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_rep
         rc_complete_send(qp, status);
     }
     if (qp->srq != NULL) {
-        /* It takes no more of them; the one in hand is flushed below (IBA 11.6.3.1). */
+        /* It takes no more WRs from the SRQ. The one it has taken is flushed below (IBA
+         * 11.6.3.1). */
         sim_nic_raise_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
     }
     if (has_cause && qp->nic->profile->flush_on_poll) {
@@ -213,7 +215,8 @@ static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* A packet of a connected QP comes from its peer's address to its own (rxe_recv.c). */
+/* Returns true if the packet comes from the peer's address to the QP's own
+ * (rxe_recv.c). */
 static WEFT_APART bool is_from_peer(struct sim_qp *qp, const struct sim_frame *frame,
                                     const struct sim_port *port)
 {
@@ -280,13 +283,13 @@ static bool is_receiving(const struct sim_qp *qp)
            qp->state == IBV_QPS_SQD;
 }
 
-/* What arrived, whatever it is. */
+/* Handles a packet in all cases. */
 static WEFT_APART void input_any(struct sim_nic *nic, struct sim_port *port,
                                  const struct sim_frame *frame)
 {
     unsigned flags = rc_opcode_info(frame->opcode)->flags;
     if (sim_stack_forward_roce(nic->stack, port, frame)) {
-        return; /* routers do not look at the ICRC */
+        return; /* routers do not check the ICRC */
     }
     nic->counters.ecn_marks += (frame->flags & SIM_FRAME_ECN_CE) != 0;
     if ((frame->flags & SIM_FRAME_CORRUPT) != 0) {
@@ -297,7 +300,7 @@ static WEFT_APART void input_any(struct sim_nic *nic, struct sim_port *port,
     struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
     if (qp == NULL || (flags & RC_IS_SPOKEN) == 0) {
         if (qp != NULL && frame->opcode == RC_CNP) {
-            nic->counters.cnps++; /* nothing slows down */
+            nic->counters.cnps++; /* no rate is reduced */
         } else {
             drop(nic, port, frame, qp == NULL ? "unknown_qp" : "opcode");
         }
@@ -325,7 +328,7 @@ void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame 
     unsigned flags = rc_opcode_info(frame->opcode)->flags;
     struct sim_qp *qp = sim_nic_qp(nic, frame->dest_qpn);
     nic->rx_packets++;
-    /* The path was checked with an earlier packet. */
+    /* If the path is `verified`, it was checked with an earlier packet. */
     if (qp == NULL || qp->verified != frame->path || (frame->flags & marks) != 0 ||
         !is_receiving(qp)) {
         input_any(nic, port, frame);

@@ -1,4 +1,4 @@
-/* Stories of lost, repeated, reordered and refused packets, and how a connection recovers. */
+/* Lost, duplicated, reordered and corrupt packets, and how a connection recovers. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void match(unsigned end, enum sim_match_action action, uint32_t psn,
     sim_port_add_match(pair.ends[end].port, &match);
 }
 
-/* 64 KiB, 16 packets; true if it arrived, once. */
+/* Writes 64 KiB, 16 packets. Fails the test unless they arrive exactly once. */
 static void write_16(void)
 {
     ck_assert_int_eq(rc_post_recv(&pair, 1, 1, 0, 0), 0);
@@ -74,7 +74,7 @@ START_TEST(a_packet_lost_twice_waits_for_the_timer)
     match(0, SIM_MATCH_DROP, 7, 1);
     weft_ps start = sim_now(pair.engine);
     write_16();
-    /* One NAK per gap: the second loss is not told, 4.096 us * 2^14 pass. */
+    /* One NAK per gap: the second loss is not reported, so 4.096 us * 2^14 pass. */
     ck_assert_uint_eq(rc_counters(&pair, 1).naks_sent, 1);
     ck_assert_uint_eq(rc_counters(&pair, 0).timeouts, 1);
     ck_assert(rc_told(&pair, "timeout psn=263 retries_left=6"));
@@ -119,7 +119,7 @@ START_TEST(a_delayed_packet_is_a_gap_and_then_a_duplicate)
 }
 END_TEST
 
-/* The cable is plain again, and frames on it still are late. */
+/* The cable has no impairment any more, but delayed frames are still on it. */
 START_TEST(what_was_held_back_is_overtaken_when_the_fault_is_over)
 {
     struct sim_impairment late = {.reorder_ppb = 1000000000};
@@ -132,7 +132,8 @@ START_TEST(what_was_held_back_is_overtaken_when_the_fault_is_over)
     sim_port_set_impairment(pair.ends[0].port, true, false, &none);
     ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
     ck_assert_mem_eq(pair.ends[1].memory + 65536, pair.ends[0].memory, 65536);
-    /* Of the first gap; what comes late after all, and then goes back, opens two more. */
+    /* One NAK for the first gap, and two for the gaps that the delayed frames cause when
+     * they arrive. */
     ck_assert_uint_eq(rc_counters(&pair, 1).naks_sent, 3);
     ck_assert(rc_told(&pair, "retransmit psn=256 packets="));
 }
@@ -242,7 +243,7 @@ START_TEST(rnr_acknowledges_what_came_before)
     }
     ck_assert_uint_eq(rc_wait(&pair, 0).wr_id, 0);
     rc_run(&pair, 100 * RC_PS_PER_US);
-    /* The third SEND came out of turn, and was not told so. */
+    /* The third SEND arrived out of sequence, but drew no NAK. */
     ck_assert_uint_eq(rc_counters(&pair, 1).naks_sent, 0);
     for (unsigned i = 1; i < 3; i++) {
         ck_assert_int_eq(rc_post_recv(&pair, 1, i, 0, 100), 0);
@@ -252,7 +253,7 @@ START_TEST(rnr_acknowledges_what_came_before)
 }
 END_TEST
 
-/* retry_cnt r: one transmission and r more, each after the timeout; then RETRY_EXC. */
+/* retry_cnt r: one transmission and r retries, each after the timeout; then RETRY_EXC. */
 START_TEST(retries_are_counted)
 {
     struct rc_options options = {.timeout = 10, .retry_cnt = (uint8_t)(_i + 1)};
@@ -302,7 +303,7 @@ START_TEST(progress_refills_the_retries)
     for (unsigned i = 0; i < 5; i++) {
         match(0, SIM_MATCH_DROP, i, 0);
     }
-    /* Each message loses its only packet once: five timeouts with a budget of one. */
+    /* Each message loses its only packet once: five timeouts with a retry_cnt of one. */
     for (unsigned i = 0; i < 5; i++) {
         ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, i, 0, 100, 0), 0);
         ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
@@ -338,8 +339,8 @@ END_TEST
 
 START_TEST(frames_do_not_outlive_what_they_refer_to)
 {
-    /* The sender's region goes while its packets fly; then its process. The payload check
-     * at the receiver would see any change. */
+    /* The sender's process dies while its packets are in flight. The payload check at the
+     * receiver would detect any change. */
     ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 800000, 0), 0);
     rc_run(&pair, 5 * RC_PS_PER_US);
     sim_nic_reset(pair.ends[0].nic);
@@ -366,11 +367,11 @@ END_TEST
 
 START_TEST(a_stranger_is_not_heard)
 {
-    /* Ends of different pairs: the QP number exists, the connection does not. */
+    /* The QP number exists, but is connected to another QP. */
     struct ibv_qp *other = rc_make_qp(&pair, 1);
     struct ibv_qp_attr init = rc_init_attr(&pair);
     struct ibv_qp_attr rtr = rc_rtr_attr(&pair, 1, 0x777);
-    rtr.ah_attr.grh.dgid.raw[15] = 2; /* itself, not end 0 */
+    rtr.ah_attr.grh.dgid.raw[15] = 2; /* its own address, not end 0's */
     ck_assert_int_eq(rc_modify(&pair, 1, other, &init, rc_init_mask), 0);
     ck_assert_int_eq(rc_modify(&pair, 1, other, &rtr, rc_rtr_mask), 0);
     struct ibv_qp *mine = rc_make_qp(&pair, 0);
@@ -394,7 +395,7 @@ START_TEST(an_unknown_queue_pair_is_silent)
 }
 END_TEST
 
-/* The port asks the QP, which has nothing to send after all; the host's packet is next. */
+/* The port asks the QP, which then has nothing to send; the host's packet is next. */
 START_TEST(a_request_that_fails_here_does_not_hold_the_port)
 {
     struct sim_packet *packet = weft_calloc(1, sizeof(*packet));

@@ -1,11 +1,11 @@
-/* After an error: what is flushed, when, and who is told. */
+/* What is flushed after an error, when, and how it is reported. */
 #include <check.h>
 #include <errno.h>
 
 #include "base/suite_testing.h"
 #include "sim/rc_testing.h"
 
-/* A WRITE with a key that the peer does not know. */
+/* Posts a WRITE with a key that the peer does not know. */
 static void fail_at_the_peer(struct rc_pair *pair)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)pair->ends[0].memory,

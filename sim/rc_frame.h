@@ -1,4 +1,4 @@
-/* Building the frames of a queue pair: inline, for each is one of millions. */
+/* Builds the frames of a queue pair. Inline, because it runs for every frame. */
 #ifndef WEFT_SIM_RC_FRAME_H
 #define WEFT_SIM_RC_FRAME_H
 
@@ -6,17 +6,17 @@
 
 #include "sim/nic_impl.h"
 
-/* Hashes the payload for sim_nic_check_payloads. */
+/* Stores a hash of the payload for sim_nic_check_payloads(). */
 void rc_frame_hash(const struct sim_nic *nic, struct sim_frame *frame);
 
-/* Never 0, which says that there is none. */
+/* Returns the next IPv4 id. Never 0, which means that there is none. */
 static inline uint16_t rc_next_ipv4_id(struct sim_nic_port *port)
 {
     port->ipv4_id = (uint16_t)(port->ipv4_id == UINT16_MAX ? 1 : port->ipv4_id + 1);
     return port->ipv4_id;
 }
 
-/* What all frames of a QP have in common, from its model of them. */
+/* Sets the fields that all frames of a QP have in common. */
 static inline void rc_frame_init(const struct sim_qp *qp, struct sim_frame *frame,
                                  uint8_t opcode, uint32_t psn)
 {
@@ -28,8 +28,8 @@ static inline void rc_frame_init(const struct sim_qp *qp, struct sim_frame *fram
     }
 }
 
-/* The next packet asks for an acknowledgement: so many after the last that did, or as the last
- * of its message. */
+/* Returns true if the next packet must request an acknowledgement, because it is the last
+ * of its message or `ack_req_packets` packets have gone without. */
 static inline bool rc_takes_ack_req(struct sim_qp *qp, bool is_last)
 {
     struct rc_requester *sq = &qp->sq;
@@ -41,7 +41,7 @@ static inline bool rc_takes_ack_req(struct sim_qp *qp, bool is_last)
     return false;
 }
 
-/* Fixes sizes once payload and opcode are known. */
+/* Sets the sizes. Call when payload and opcode are known. */
 static inline void rc_frame_finish(struct sim_qp *qp, struct sim_frame *frame)
 {
     unsigned ext = rc_opcode_infos[frame->opcode].ext_bytes;

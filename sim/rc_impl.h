@@ -1,4 +1,4 @@
-/* Inside the NIC: queue pairs and the reliable connection. */
+/* Queue pairs and the reliable connection, internal to the NIC. */
 #ifndef WEFT_SIM_RC_IMPL_H
 #define WEFT_SIM_RC_IMPL_H
 
@@ -9,85 +9,90 @@
 int sim_qp_check_address(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask);
 int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *attr,
                             int mask);
-/* What set_ece asked for is accepted as far as the device has it. */
+/* Accepts the options that set_ece requested, as far as the device has them. */
 void sim_qp_accept_ece(struct sim_qp *qp);
-/* The source GID's slot is free for others again; no-op if it is not held. */
+/* Releases the source GID's slot; does nothing if it is not held. */
 void sim_qp_release_gid(struct sim_qp *qp);
 void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
                   uint64_t destination_mac);
 enum ibv_qp_state sim_qp_target(const struct sim_qp *qp, const struct ibv_qp_attr *attr,
                                 int mask);
-/* To ERR. `status` is the cause for the oldest send WR; SUCCESS: none of the sends' own.
- * `keeps_reply`: a NAK that brought it here is still to be sent. */
+/* Moves the QP to ERR. `status` completes the oldest send WR; SUCCESS if no send WR is
+ * the cause. `keeps_reply` keeps a NAK that caused the error and is still to be sent. */
 void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_reply);
-/* Changes the state and writes the story line; nothing else. */
+/* Changes the state and logs it; does nothing else. */
 void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state);
 /* Completes everything in both queues with WR_FLUSH_ERR. */
 void rc_flush(struct sim_qp *qp);
-/* To RESET: both sides forget everything. */
+/* Clears both sides for RESET. */
 void rc_reset(struct sim_qp *qp);
 void rc_init(struct sim_qp *qp);
 void rc_fini(struct sim_qp *qp);
-/* The states' own preparations. */
+/* Prepare the QP for RTR and for RTS. */
 void rc_start_responder(struct sim_qp *qp);
 void rc_start_requester(struct sim_qp *qp);
-/* max_dest_rd_atomic changed: the newest of what is remembered stays. */
+/* Adapts the list of resources to a new max_dest_rd_atomic; keeps the newest. */
 void rc_resize_resources(struct sim_qp *qp);
 
-/* Sending. Puts the QP among those that its port asks for frames, if it has some. */
+/* Sending. rc_kick() adds the QP to the list of its port if it has frames to send. */
 void rc_kick(struct sim_qp *qp);
 bool rc_build_request(struct sim_qp *qp, struct sim_frame *out);
-/* The same of `wqe`, the WR at `send`, whatever it is. */
+/* Builds the next frame of `wqe`, the WR at `send`, in all cases. */
 bool rc_build_any(struct sim_qp *qp, struct sim_frame *out, struct sim_wqe *wqe);
 bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out);
-/* For an event that is running, and does nothing after: sends the message at `send`, if it is of
- * one packet, where what would come next is that the transmitter takes it. What is behind it is
- * still to be kicked. False: nothing was done. */
+/* Sends the message at `send` at once, if it is a single packet and the transmitter would
+ * take it as the next event. The caller must kick the QP if more is queued. Returns false
+ * if nothing was done. Only for the event that is running, which must do nothing
+ * afterwards. */
 bool rc_request_at_once(struct sim_qp *qp);
 /* Requester. */
 void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame);
-/* The same, whatever it is. */
+/* Does the work of rc_handle_response() in all cases. */
 void rc_handle_any_response(struct sim_qp *qp, const struct sim_frame *frame);
-/* Sends again from `psn`; `why` for the story. */
+/* Retransmits from `psn`; `why` is for the event log, NULL if nothing is
+ * retransmitted. */
 void rc_go_back(struct sim_qp *qp, uint32_t psn, const char *why);
-/* Uses up a retry and goes back, or fails with RETRY_EXC. */
+/* Uses up a retry and goes back to `psn`, or fails the QP with RETRY_EXC. */
 void rc_retry(struct sim_qp *qp, uint32_t psn, const char *why);
 void rc_retry_timeout(struct sim_event *event);
 void rc_rnr_timeout(struct sim_event *event);
 void rc_doorbell(struct sim_event *event);
-/* (Re)starts the timer of the oldest unacknowledged packet, or stops it. */
+/* Starts the timer of the oldest unacknowledged packet again, or stops it. */
 void rc_set_deadline(struct sim_qp *qp);
-/* The head of the queue waits until the NIC has read it. */
+/* Wakes the QP when the NIC has read the WR at `send`. */
 void rc_arm_doorbell(struct sim_qp *qp);
 /* Completes the oldest WR. */
 void rc_complete_send(struct sim_qp *qp, enum ibv_wc_status status);
-/* If the WR that failed locally is the oldest, its failure becomes the QP's. */
+/* Fails the QP if the WR that failed locally is the oldest. */
 void rc_settle_fault(struct sim_qp *qp);
 void rc_check_drained(struct sim_qp *qp);
 weft_ps rc_rnr_time(unsigned code);
 
 /* Responder. */
 void rc_handle_request(struct sim_qp *qp, const struct sim_frame *frame);
-/* The same, whatever it is. */
+/* Does the work of rc_handle_request() in all cases. */
 void rc_handle_any_request(struct sim_qp *qp, const struct sim_frame *frame);
-/* A receive WR that the NIC knows of. */
+/* Returns true if there is a receive WR that the NIC has read; takes one from the SRQ if
+ * there is one. */
 bool rc_has_receive(struct sim_qp *qp);
 void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
                       enum ibv_wc_opcode opcode, uint32_t bytes,
                       const struct sim_frame *frame);
 void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_fatal);
-/* NAK with the QP going to ERR; `status` completes the receive in progress, SUCCESS: none. */
+/* Sends a NAK and moves the QP to ERR. `status` completes the receive in progress;
+ * SUCCESS if there is none. */
 void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status);
 void rc_reply_due(struct sim_event *event);
-/* Behind the reply that waits already. */
+/* Queues a reply behind the one that is waiting. */
 void rc_queue_reply(struct rc_responder *rq, const struct rc_reply *reply);
-/* Takes the place of the reply that waits. What leaves next may be another then, with a time of
- * its own. */
+/* Replaces the waiting reply. Another reply may then be the next to leave, at its own
+ * time. */
 void rc_replace_reply(struct sim_qp *qp, const struct rc_reply *reply);
-/* Drops an RNR NAK that still waits behind READ responses, because the request that it refuses
- * has come again and finds a receive WR. No-op if none waits. */
+/* Drops an RNR NAK that is still waiting behind READ responses, because the request that
+ * it refuses was received again and now finds a receive WR. Does nothing if none is
+ * waiting. */
 void rc_withdraw_rnr_nak(struct sim_qp *qp);
-/* A reply may leave at `at`: now, or when the event comes. */
+/* Makes the QP send a reply at `at`: now, or when the event fires. */
 void rc_arm_reply(struct sim_qp *qp, weft_ps at);
 /* READs and atomics. */
 void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame);

@@ -1,4 +1,4 @@
-/* A key that dies in the middle of a message: from then on not a byte lands. */
+/* A key that is invalidated in the middle of a message: no byte lands after that. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@ enum { N_BYTES = 64 * 4096 };
 
 static struct rc_pair pair;
 
-/* Deregisters what is written to when about half has landed; the memory stays as it is. */
+/* Deregisters the target of a WRITE when about half has landed; the memory must not
+ * change any more. */
 START_TEST(nothing_lands_after_its_key)
 {
     struct rc_options options = {.path_mtu = IBV_MTU_4096,
@@ -32,7 +33,7 @@ START_TEST(nothing_lands_after_its_key)
     pair.ends[1].mr = NULL;
     uint8_t *then = malloc(N_BYTES);
     memcpy(then, there, N_BYTES);
-    ck_assert_uint_eq(then[N_BYTES - 4097], 0); /* there was more to come */
+    ck_assert_uint_eq(then[N_BYTES - 4097], 0); /* the WRITE was not complete */
     ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_REM_ACCESS_ERR);
     ck_assert_mem_eq(there, then, N_BYTES);
     free(then);
@@ -55,14 +56,16 @@ static enum ibv_wc_status write_64(uint32_t lkey, uint32_t rkey)
     return rc_wait(&pair, 0).status;
 }
 
-/* Queue pairs remember what a key last allowed, at the sender (0) and at the receiver (1). */
+/* Queue pairs cache what a key last allowed, at the sender (0) and at the receiver
+ * (1). */
 START_TEST(what_a_key_allowed_dies_with_it)
 {
     struct rc_options options = {.path_mtu = IBV_MTU_4096};
     rc_pair_init(&pair, &options);
     uint32_t lkey = pair.ends[0].mr->lkey, rkey = pair.ends[1].mr->rkey;
     for (unsigned end = 0; end < 2; end++) {
-        sim_nic_check_payloads(pair.ends[end].nic, false); /* or nothing is remembered */
+        /* nothing is cached otherwise */
+        sim_nic_check_payloads(pair.ends[end].nic, false);
     }
     memset(pair.ends[0].memory, 7, 64);
     ck_assert_int_eq(write_64(lkey, rkey), IBV_WC_SUCCESS);

@@ -1,4 +1,5 @@
-/* What needs no key, what needs leave, and whose turn a fault waits for. */
+/* Operations that need no key, operations that need permission, and local faults that
+ * wait for their turn. */
 #include <check.h>
 
 #include "base/suite_testing.h"
@@ -10,7 +11,7 @@ START_TEST(zero_bytes_need_no_key)
                                                  IBV_WR_SEND};
     struct rc_pair pair;
     rc_pair_init(&pair, NULL);
-    pair.ends[1].mr->rkey ^= 1; /* what rc_post will use */
+    pair.ends[1].mr->rkey ^= 1; /* used by rc_post */
     ck_assert_int_eq(rc_post_recv(&pair, 1, 5, 0, 0), 0);
     for (unsigned i = 0; i < 3; i++) {
         ck_assert_int_eq(rc_post(&pair, 0, opcodes[i], i, 0, 0, 0), 0);
@@ -25,7 +26,8 @@ START_TEST(zero_bytes_need_no_key)
 }
 END_TEST
 
-/* An earlier WR that is still unacknowledged completes before the one that failed here. */
+/* An earlier WR that is still unacknowledged completes before the one that failed
+ * locally. */
 START_TEST(a_local_fault_waits_for_its_turn)
 {
     struct rc_pair pair;

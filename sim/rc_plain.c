@@ -1,5 +1,6 @@
-/* What most packets are: whole pieces of SENDs and WRITEs, and WRITEs of one packet, with which
- * nothing is the matter. Everything else takes the long way, which these are short cuts of. */
+/* Fast paths for most packets: whole pieces of SENDs and WRITEs, and WRITEs of one
+ * packet, without complications. All others take the general path, whose results these
+ * paths give, too. */
 #include "base/wire.h"
 #include "sim/landing_impl.h"
 #include "sim/rc_frame.h"
@@ -18,7 +19,8 @@ static inline bool is_write(const struct sim_wqe *wqe)
     return wqe->opcode == IBV_WR_RDMA_WRITE || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* A SEND or WRITE from one piece of memory, whose next packet goes for the first time. */
+/* Returns true for a SEND or WRITE from one piece of memory whose next packet is sent for
+ * the first time. */
 static inline bool is_plain(const struct sim_qp *qp, const struct sim_wqe *wqe)
 {
     const struct sim_nic *nic = qp->nic;
@@ -37,7 +39,7 @@ static inline void take_psn(struct sim_qp *qp)
     }
 }
 
-/* The next full piece of a message, with no key dead since its first packet. */
+/* Builds the next full packet of a message, if no key was invalidated since the first. */
 static inline bool build_middle(struct sim_qp *qp, struct sim_frame *out,
                                 const struct sim_wqe *wqe)
 {
@@ -60,8 +62,9 @@ static inline bool build_middle(struct sim_qp *qp, struct sim_frame *out,
     return true;
 }
 
-/* A message of one packet, out of memory that the QP sent from before. Every message ends with a
- * packet that asks for an acknowledgement: `since_ack_req` is 0 before this one, and after. */
+/* Builds a message of one packet from memory that the QP may read. Every message ends
+ * with a packet that requests an acknowledgement, so `since_ack_req` is 0 before this one
+ * and after it. */
 static inline bool build_only(struct sim_qp *qp, struct sim_frame *out,
                               const struct sim_wqe *wqe)
 {
@@ -107,9 +110,9 @@ bool rc_build_request(struct sim_qp *qp, struct sim_frame *out)
 
 bool rc_request_at_once(struct sim_qp *qp)
 {
-    unsigned ext_bytes = rc_opcode_infos[RC_WRITE_ONLY_IMM].ext_bytes; /* at most */
-    /* A reply that could go as well has the QP on its port's list, or an event that comes
-     * before the transmitter's. */
+    unsigned ext_bytes = rc_opcode_infos[RC_WRITE_ONLY_IMM].ext_bytes; /* the maximum */
+    /* If a reply could be sent as well, the QP is in its port's list, or there is an
+     * event that comes before the transmitter's. */
     if (!rc_request_is_ready(qp) || qp->port->ready != NULL || qp->model.is_loop ||
         !sim_port_sends_next(qp->port->port,
                              qp->overhead_bytes + ext_bytes + qp->mtu_bytes)) {
@@ -127,7 +130,7 @@ bool rc_request_at_once(struct sim_qp *qp)
 _Static_assert(offsetof(struct rc_requester, free) == WEFT_LINE_BYTES,
                "an ACK finds what it uses in one cache line");
 
-/* The ACK of the oldest message, of one packet, and of nothing else; at the first packet of a
+/* Handles an ACK of exactly the oldest message, of one packet. At the first packet of a
  * message the QP has no part in a train. */
 static inline bool acknowledge_only(struct sim_qp *qp, const struct sim_frame *frame)
 {
@@ -145,7 +148,7 @@ static inline bool acknowledge_only(struct sim_qp *qp, const struct sim_frame *f
     } else {
         sq->una++;
     }
-    /* A completion that did not fit its CQ has brought the QP to ERR. */
+    /* A completion that overran the CQ has moved the QP to ERR. */
     if (qp->state == IBV_QPS_RTS) {
         rc_renew_retries(sq);
         rc_set_deadline(qp);
@@ -165,7 +168,8 @@ void rc_handle_response(struct sim_qp *qp, const struct sim_frame *frame)
 
 /* ---- responder ---- */
 
-/* The next full piece of a WRITE, with no key dead since the FIRST was checked. */
+/* Executes the next full packet of a WRITE, if no key was invalidated since the FIRST was
+ * checked. */
 static inline bool execute_middle(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_responder *rq = &qp->rq;
@@ -188,7 +192,7 @@ static inline bool execute_middle(struct sim_qp *qp, const struct sim_frame *fra
     return true;
 }
 
-/* The message that `frame` ends has arrived: the oldest receive WR, which there is, tells. */
+/* Completes the oldest receive WR, which must exist, because `frame` ends the message. */
 static inline void complete_only(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_responder *rq = &qp->rq;
@@ -216,7 +220,8 @@ static inline void complete_only(struct sim_qp *qp, const struct sim_frame *fram
     sim_cq_put(cq, slot);
 }
 
-/* A WRITE of one packet, with or without immediate data, where the QP wrote before. */
+/* Executes a WRITE of one packet, with or without immediate data, to memory that the QP
+ * may write. */
 static inline bool execute_only(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_responder *rq = &qp->rq;
@@ -238,7 +243,7 @@ static inline bool execute_only(struct sim_qp *qp, const struct sim_frame *frame
     if (has_imm) {
         complete_only(qp, frame);
     }
-    /* A completion that did not fit its CQ has brought the QP to ERR. */
+    /* A completion that overran the CQ has moved the QP to ERR. */
     if ((frame->flags & SIM_FRAME_ACK_REQ) != 0 && qp->state != IBV_QPS_ERR) {
         rc_acknowledge_last(qp);
     }

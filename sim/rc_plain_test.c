@@ -1,5 +1,5 @@
-/* Short cuts change nothing: what is plain goes the same way, packet by packet, as where each
- * frame is tapped, each payload hashed and a region of another kind registered. */
+/* The fast paths change nothing: plain operations give the same result, packet by packet,
+ * as with the general paths, which taps, hashed payloads and a relaxed region enforce. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +23,8 @@ struct trial {
     struct rc_pair pair;
     struct ibv_qp *qps[2][N_QPS];
     unsigned n_qps;
-    bool in_bursts; /* posts of one moment, before anything else happens */
-    uint8_t *odd;   /* Owned; what is registered besides */
+    bool in_bursts; /* several posts at one time, before any other event */
+    uint8_t *odd;   /* Owned; memory of an additional region */
     struct weft_rng rng;
     struct weft_text completions;
 };
@@ -58,8 +58,9 @@ static void choose_way(struct trial *trial, unsigned end, bool is_long)
     }
 }
 
-/* Even seeds: NICs that spend no time of their own, so that more falls together. Those behind
- * N_TRIALS post in bursts, of one QP or some, and their stories have no packets in them. */
+/* Even seeds use NICs without overheads, so that more events coincide. Trials after
+ * N_TRIALS post in bursts, on one QP or several, and their event logs do not include
+ * packets. */
 static void start(struct trial *trial, uint64_t seed, bool is_long)
 {
     struct rc_options options = {.seed = seed,
@@ -75,7 +76,7 @@ static void start(struct trial *trial, uint64_t seed, bool is_long)
         options.overrides[i][0] = times[i];
         options.overrides[i][1] = "0ns";
     }
-    /* As the profile has it; or what a message of one packet, and one of some, get to. */
+    /* The profile's value, or one that single packets or short messages reach. */
     options.overrides[4][0] = seed % 4 != 3 ? "ack_req_packets" : NULL;
     options.overrides[4][1] = seed % 4 == 2 ? "3" : "1";
     options.level = in_bursts ? WEFT_TRACE_STORY : WEFT_TRACE_PACKET;
@@ -149,8 +150,8 @@ static void collect(struct trial *trial)
     }
 }
 
-/* All that happens up to the moment of the next completion, if that is soon: who is woken then
- * posts between two events. */
+/* Runs until the next completion, if it is soon, and through all events of that time. The
+ * caller then posts between two events, as a woken user does. */
 static void run_to_completion(struct trial *trial)
 {
     struct sim_engine *engine = trial->pair.engine;
@@ -190,7 +191,7 @@ static void run(struct trial *trial, uint64_t seed, bool is_long)
     collect(trial);
 }
 
-/* Names the first line that differs. */
+/* Fails the test with the first line that differs. */
 static void expect_same(const struct weft_text *one, const struct weft_text *other)
 {
     size_t line = 0;

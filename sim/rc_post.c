@@ -21,7 +21,8 @@ static uint64_t wr_bytes(const struct ibv_sge *sges, int n_sge)
     return sim_sges_bytes(sges, (uint32_t)n_sge);
 }
 
-/* What a device refuses of a send WR by itself. `*out_bytes`: of its SGEs. */
+/* Makes the checks of a send WR that do not depend on others. Stores the size of its SGEs
+ * in `*out_bytes`. */
 static int check_send_wr(const struct sim_qp *qp, const struct ibv_send_wr *wr,
                          uint64_t *out_bytes)
 {
@@ -81,7 +82,8 @@ static void fill_wqe(struct sim_qp *qp, struct sim_wqe *wqe, const struct ibv_se
     memset(wqe, 0, sizeof(*wqe));
     wqe->wr_id = wr->wr_id;
     wqe->opcode = wr->opcode;
-    /* Nobody refuses what no port can carry; it fails when its turn comes (IBA 11.6.2). */
+    /* An excessive length is not refused here. The WR fails when its turn comes (IBA
+     * 11.6.2). */
     wqe->is_too_long = bytes > qp->nic->profile->max_msg_bytes;
     wqe->length = wqe->is_too_long ? 0 : (uint32_t)bytes;
     wqe->n_sge = (uint32_t)wr->num_sge;
@@ -148,7 +150,7 @@ static WEFT_APART int post_one_send(struct sim_qp *qp, const struct ibv_send_wr 
     return 0;
 }
 
-/* What was posted to a QP in ERR comes back flushed; hns's library flushes what is due. */
+/* Flushes WRs that were posted to a QP in ERR, and what is due (hns's library). */
 static void flush_if_error(struct sim_qp *qp)
 {
     if (qp->state == IBV_QPS_ERR) {
@@ -156,8 +158,8 @@ static void flush_if_error(struct sim_qp *qp)
     }
 }
 
-/* What most send WRs are: a SEND or WRITE out of one piece of memory, to a QP in RTS. False:
- * nothing was done, for it is something else. */
+/* Posts a SEND or WRITE from one piece of memory to a QP in RTS, as most are. Returns
+ * false, with nothing done, for other WRs. */
 static inline bool post_plain(struct sim_qp *qp, const struct ibv_send_wr *wr)
 {
     struct rc_requester *sq = &qp->sq;
@@ -191,8 +193,9 @@ static inline bool post_plain(struct sim_qp *qp, const struct ibv_send_wr *wr)
     return true;
 }
 
-/* Whatever the user posts next, to this QP or another, the message that waits goes first: the
- * same frames leave if it goes now. Stories with packets in them would tell of it sooner. */
+/* Returns true if the waiting message can be sent at once. With one QP on the port it is
+ * the first to be sent, whatever is posted next, so the same frames leave. An event log
+ * with packets would show them earlier. */
 static inline bool is_alone(const struct sim_qp *qp)
 {
     return qp->port != NULL && qp->port->n_bound == 1 &&

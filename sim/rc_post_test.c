@@ -1,4 +1,4 @@
-/* What may be posted, in which state, and what the states do with it. */
+/* What may be posted in which state, and what happens to it. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,8 @@ static int opcode_of(const char *name)
     return 0;
 }
 
-/* Posts one, and one like it that would be fine behind it: a refused one stops the list. */
+/* Posts one WR, followed by a valid one, which must not be posted if the first is
+ * refused. */
 static int try_post(int opcode, int num_sge, uint32_t length, unsigned flags,
                     uint64_t remote)
 {
@@ -112,7 +113,7 @@ START_TEST(what_cannot_be_posted_is_refused)
 }
 END_TEST
 
-/* ENOMEM, and what was posted of the list before stays. */
+/* Fails with ENOMEM; the earlier WRs of the list remain posted. */
 START_TEST(a_full_queue_takes_no_more)
 {
     enum { DEPTH = 64 };
@@ -137,7 +138,7 @@ START_TEST(a_full_queue_takes_no_more)
 }
 END_TEST
 
-/* Nothing but unsignaled work fills the queue for ever: no slot comes back. */
+/* Unsignalled work alone fills the queue forever, because no completion frees a slot. */
 START_TEST(unsignaled_work_alone_fills_the_queue)
 {
     struct ibv_send_wr *bad = NULL;
@@ -145,7 +146,7 @@ START_TEST(unsignaled_work_alone_fills_the_queue)
     for (unsigned i = 0; i < 64; i++) {
         ck_assert_int_eq(sim_nic_post_send(pair.ends[0].qp, &wr, &bad), 0);
     }
-    rc_run(&pair, RC_PS_PER_S); /* all of it is done */
+    rc_run(&pair, RC_PS_PER_S); /* all of it has been executed */
     ck_assert_int_eq(sim_nic_post_send(pair.ends[0].qp, &wr, &bad), ENOMEM);
 }
 END_TEST
@@ -242,7 +243,8 @@ START_TEST(the_first_packet_in_rtr_is_an_event)
 }
 END_TEST
 
-/* Adds 10.0.1.`last` to end 0 and tells where in the GID table its RoCE v2 entry is. */
+/* Adds 10.0.1.`last` to end 0. Returns the index of its RoCE v2 entry in the GID
+ * table. */
 static uint32_t add_address(uint8_t last)
 {
     struct sim_stack *stack = pair.ends[0].stack;
@@ -260,7 +262,7 @@ static uint32_t add_address(uint8_t last)
     return UINT32_MAX;
 }
 
-/* core/cache.c: an entry in use is pending delete, its slot is not for others. */
+/* An entry in use is pending delete, and its slot is not refilled (core/cache.c). */
 START_TEST(a_connected_pair_keeps_the_slot_of_its_gid)
 {
     struct sim_stack *stack = pair.ends[0].stack;

@@ -1,5 +1,5 @@
-/* Random operations over random misfortune: every message completes exactly once and in
- * order, and memory equals a model that knows nothing of packets. */
+/* Random operations with random impairments: every message completes exactly once and in
+ * order, and memory equals that of a model without packets. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum {
     SOURCE_BYTES = 256 << 10,
     SLOT_BYTES = 12 << 10,
     LANDING = SOURCE_BYTES,                 /* a slot for each op of the peer */
-    OWN = LANDING + N_OPS * SLOT_BYTES / 2, /* half of the ops write, at most */
+    OWN = LANDING + N_OPS * SLOT_BYTES / 2, /* at most half of the ops write */
     COUNTER = RC_MEMORY_BYTES - 64
 };
 
@@ -28,7 +28,7 @@ struct op {
 struct side {
     struct op ops[N_OPS];
     unsigned n_posted, n_sent_done, n_recvs, n_recv_done;
-    unsigned received[N_OPS]; /* ops that reach the peer's receive queue, in order */
+    unsigned received[N_OPS]; /* ops that use the peer's receive queue, in order */
     size_t next_target, next_own;
 };
 
@@ -52,7 +52,7 @@ static size_t take(size_t *next, uint32_t bytes)
     return at;
 }
 
-/* Draws an op of `end` and plays it on the model. */
+/* Draws an op of `end` and applies it to the model. */
 static void draw(struct trial *trial, unsigned end)
 {
     static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND,
@@ -96,7 +96,7 @@ static void post(struct trial *trial, unsigned end)
         op->opcode == IBV_WR_RDMA_READ || op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     if (consumes_recv(op->opcode)) {
         side->received[side->n_recvs] = side->n_posted;
-        /* A SEND needs its buffer to be the one that the model wrote. */
+        /* The buffer of a SEND must be the one that the model wrote. */
         ck_assert_int_eq(rc_post_recv(&trial->pair, 1 - end, side->n_recvs,
                                       is_send ? op->target : 0, is_send ? op->bytes : 0),
                          0);

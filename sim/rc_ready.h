@@ -1,13 +1,15 @@
-/* Has a queue pair something to send? Inline, for it is asked around every packet. */
+/* Determines whether a queue pair has something to send. Inline, because it runs several
+ * times for every packet. */
 #ifndef WEFT_SIM_RC_READY_H
 #define WEFT_SIM_RC_READY_H
 
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
 
-/* The same while responses of READs and atomics wait. */
+/* Does the work of rc_reply_is_ready() while responses of READs and atomics are
+ * waiting. */
 bool rc_some_reply_is_ready(const struct sim_qp *qp);
-/* The WR at `send` is at its first packet: may it go? */
+/* Returns true if the WR at `send`, none of whose packets has been sent, may start. */
 bool rc_may_start(const struct sim_qp *qp, const struct sim_wqe *wqe);
 
 static inline bool rc_reply_is_ready(const struct sim_qp *qp)
@@ -36,7 +38,7 @@ static inline bool rc_request_is_ready(const struct sim_qp *qp)
     return sq->packet > 0 || is_simple || rc_may_start(qp, wqe);
 }
 
-/* Something was acknowledged that was not before: both counters start anew. */
+/* Restores both retry counters, because something new was acknowledged. */
 static inline void rc_renew_retries(struct rc_requester *sq)
 {
     sq->retries_left = sq->retry_cnt;
@@ -49,7 +51,8 @@ static inline bool rc_has_frames(const struct sim_qp *qp)
     return rc_reply_is_ready(qp) || rc_request_is_ready(qp);
 }
 
-/* What the transmitter's event would do with `frame`, which was built in its slot. */
+/* Does what the transmitter's event would do with `frame`, which was built in its
+ * slot. */
 static inline void rc_send_at_once(struct sim_qp *qp, struct sim_frame *frame)
 {
     struct sim_port *port = qp->port->port;
@@ -59,9 +62,9 @@ static inline void rc_send_at_once(struct sim_qp *qp, struct sim_frame *frame)
     sim_port_send_plain(port, frame);
 }
 
-/* For an event that is running, and does nothing after: sends `reply`, the only one, where what
- * would come next is that the transmitter takes it. It needs no event of its own then, and what
- * that would do is done here. False: nothing was done. */
+/* Sends `reply`, the only one, at once, if the transmitter would take it as the next
+ * event; that event is then not needed. Returns false if nothing was done. Only for the
+ * event that is running, which must do nothing afterwards. */
 static inline bool rc_reply_at_once(struct sim_qp *qp, const struct rc_reply *reply)
 {
     struct sim_port *port = qp->port->port;
@@ -81,7 +84,7 @@ static inline bool rc_reply_at_once(struct sim_qp *qp, const struct rc_reply *re
     return true;
 }
 
-/* Of all that was executed: the last thing that a packet does. */
+/* Acknowledges everything executed so far. Must be the last step of handling a packet. */
 static inline void rc_acknowledge_last(struct sim_qp *qp)
 {
     const struct rc_reply reply = {

@@ -1,5 +1,5 @@
-/* Requests that come again: sim/rules/replay.csv. They are put before the responder by hand, its
- * answers are read off the wire. */
+/* Duplicate requests: sim/rules/replay.csv. They are injected at the responder, and its
+ * replies are read from the wire. */
 #include <check.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ enum {
 static struct rc_pair pair;
 static uint8_t payload[64];
 
-/* Answers since the last look. */
+/* Replies since the last reset. */
 static struct {
     unsigned n;
     uint8_t opcode;
@@ -88,7 +88,7 @@ static void ask(uint8_t opcode, uint32_t psn, uint64_t offset, uint32_t bytes)
     give(&frame);
 }
 
-/* `n` READs of 100 bytes or atomics, one PSN each. */
+/* Sends `n` READs of 100 bytes, or atomics, with one PSN each. */
 static void history(uint8_t opcode, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -184,7 +184,7 @@ static struct sim_frame read_as_atomic(void)
 static struct sim_frame write_again(void)
 {
     ask(RC_WRITE_ONLY, PSN, 0, 8);
-    memset(pair.ends[1].memory, 0x77, 8); /* what the host made of it */
+    memset(pair.ends[1].memory, 0x77, 8); /* changed by the host meanwhile */
     return request(RC_WRITE_ONLY, PSN, 0, 8);
 }
 static struct sim_frame send_again(void)
@@ -206,7 +206,8 @@ static struct sim_frame send_of_before_a_write(void)
 
 static const struct {
     const char *name;
-    struct sim_frame (*make)(void); /* asks for the first time; returns the duplicate */
+    /* makes the original request; returns the duplicate */
+    struct sim_frame (*make)(void);
 } cases[] = {
     CASE(read_whole),
     CASE(read_tail),
@@ -276,7 +277,8 @@ START_TEST(what_comes_again_is_answered_not_executed)
 }
 END_TEST
 
-/* A gap draws one NAK; when what was missing came, the next gap draws another. */
+/* A gap draws one NAK. After the missing packet has arrived, the next gap draws
+ * another. */
 START_TEST(each_gap_draws_one_nak)
 {
     rc_pair_init(&pair, NULL);
@@ -298,11 +300,11 @@ START_TEST(each_gap_draws_one_nak)
 }
 END_TEST
 
-/* A NAK says all that the ACK of a duplicate would, and more. */
+/* A NAK includes the acknowledgement of the duplicate. */
 START_TEST(a_duplicate_does_not_replace_a_nak_that_waits)
 {
     static const struct {
-        uint8_t opcode; /* of what draws the NAK */
+        uint8_t opcode; /* of the packet that draws the NAK */
         uint32_t ahead;
         uint8_t syndrome;
     } naks[] = {{RC_WRITE_ONLY, 1, 0x60}, {RC_SEND_ONLY, 0, 0x20 | 12}};
@@ -327,7 +329,7 @@ START_TEST(a_duplicate_does_not_replace_a_nak_that_waits)
 }
 END_TEST
 
-/* Packets that come while an answer waits are answered together. */
+/* Packets that arrive while a reply is waiting are acknowledged together. */
 START_TEST(acknowledgements_coalesce)
 {
     rc_pair_init(&pair, NULL);
@@ -341,7 +343,7 @@ START_TEST(acknowledgements_coalesce)
     ck_assert_uint_eq(answers.n, 1);
     ck_assert_uint_eq(answers.opcode, RC_ACK);
     ck_assert_uint_eq(answers.psn, PSN + 5);
-    /* Without AckReq there is nothing to say. */
+    /* Without AckReq there is no reply. */
     struct sim_frame frame = request(RC_WRITE_ONLY, PSN + 6, 0, 8);
     frame.flags = 0;
     give(&frame);
@@ -364,8 +366,8 @@ static void put(uint8_t opcode, uint32_t psn, uint32_t bytes, weft_ps then)
     rc_run(&pair, then);
 }
 
-/* The missing request comes while its NAK waits behind responses. A NAK that left after the
- * response would ask for what is answered. */
+/* The missing request arrives while its NAK is waiting behind responses. A NAK that left
+ * after the response would request what was answered. */
 START_TEST(a_nak_leaves_before_the_response_of_its_psn)
 {
     begin(NULL);
@@ -379,7 +381,8 @@ START_TEST(a_nak_leaves_before_the_response_of_its_psn)
 }
 END_TEST
 
-/* Its first packet is taken the second time, while the refusal of the first still waits. */
+/* The first packet is accepted the second time, while its first refusal is still
+ * waiting. */
 START_TEST(what_is_taken_is_not_refused_after_all)
 {
     begin(NULL);
@@ -399,8 +402,9 @@ START_TEST(what_is_taken_is_not_refused_after_all)
 }
 END_TEST
 
-/* While the first response occupies the wire, the ACK that is next gives way to a refusal that is
- * last. The second response has its own time then, and nothing else would wake the queue pair. */
+/* While the first response occupies the wire, the ACK that is next is replaced by a NAK
+ * that is last. The second response then has its own time, and nothing else would wake
+ * the queue pair. */
 START_TEST(a_reply_that_gives_way_wakes_the_next)
 {
     const struct rc_options options = {.overrides = {{"ack_delay", "1us"}}};

@@ -1,4 +1,4 @@
-/* READs, atomics, and the frames that answer requests. */
+/* READs, atomics, and the frames that reply to requests. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static void unqueue(struct rc_responder *rq, uint32_t position)
             (rq->n_pending - position) * sizeof(*rq->pending));
 }
 
-/* Twice as many resources, the oldest first. */
+/* Doubles the number of resources; sorts them, the oldest first. */
 static void grow_resources(struct rc_responder *rq)
 {
     uint32_t n = rq->n_resources;
@@ -37,7 +37,8 @@ static void grow_resources(struct rc_responder *rq)
     rq->next_resource = n;
 }
 
-/* Room may have grown for READs that wait; not so what is remembered. */
+/* Returns true if the resource can answer duplicates. Only max_dest_rd_atomic resources
+ * can, even if the list has grown for READs that wait. */
 static bool is_remembered(const struct sim_qp *qp, uint32_t index)
 {
     const struct rc_responder *rq = &qp->rq;
@@ -45,8 +46,9 @@ static bool is_remembered(const struct sim_qp *qp, uint32_t index)
     return rq->resources[index].is_known && age < qp->attr.max_dest_rd_atomic;
 }
 
-/* The oldest resource makes room. It is an error if its responses are still to be sent for
- * the first time: the requester has more in flight than max_dest_rd_atomic. */
+/* Makes the oldest resource available. If its responses have not been sent for the first
+ * time, the requester has more in flight than max_dest_rd_atomic: adds resources if the
+ * profile serves such READs, otherwise returns NULL. */
 static struct rc_resource *take_resource(struct sim_qp *qp)
 {
     struct rc_responder *rq = &qp->rq;
@@ -62,7 +64,8 @@ static struct rc_resource *take_resource(struct sim_qp *qp)
         resource = &rq->resources[rq->next_resource];
     }
     if (resource->is_pending) {
-        /* Whoever asks for more has all of this: a straggling duplicate asked again. */
+        /* The requester has all of these responses, because it sends new requests. A late
+         * duplicate had requested them again. */
         uint32_t position = 0;
         while (rq->pending[position] != rq->next_resource) {
             position++;
@@ -75,7 +78,7 @@ static struct rc_resource *take_resource(struct sim_qp *qp)
     return resource;
 }
 
-/* The PSN of the response that `resource` sends next. */
+/* Returns the PSN of the response that `resource` sends next. */
 static uint32_t next_psn(const struct rc_resource *resource)
 {
     return (resource->first_psn + resource->next) & RC_PSN_MASK;
@@ -120,7 +123,7 @@ void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame)
         return;
     }
     if (qp->nic->pieces != NULL) {
-        sim_land_all(qp->nic); /* reading pushes what was written out of the way */
+        sim_land_all(qp->nic); /* a read flushes earlier writes */
     }
     struct rc_resource *resource = take_resource(qp);
     if (resource == NULL) {
@@ -139,7 +142,7 @@ void rc_start_read(struct sim_qp *qp, const struct sim_frame *frame)
     queue_resource(qp, resource);
 }
 
-/* Compares and swaps, or adds, in host byte order; returns what was there. */
+/* Compares and swaps, or adds, in host byte order. Returns the value before. */
 static uint64_t operate(struct sim_nic *nic, const struct sim_frame *frame)
 {
     const struct sim_phantom *phantom = nic->phantom;
@@ -170,7 +173,7 @@ void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame)
         return;
     }
     if (qp->nic->pieces != NULL) {
-        sim_land_all(qp->nic); /* reading pushes what was written out of the way */
+        sim_land_all(qp->nic); /* a read flushes earlier writes */
     }
     struct rc_resource *resource = take_resource(qp);
     if (resource == NULL) {
@@ -190,7 +193,7 @@ void rc_execute_atomic(struct sim_qp *qp, const struct sim_frame *frame)
     queue_resource(qp, resource);
 }
 
-/* True if `frame` asks again for a part of what `resource` answered. */
+/* Returns true if `frame` repeats a part of the request that `resource` answered. */
 static bool is_part_of(const struct sim_qp *qp, const struct rc_resource *resource,
                        const struct sim_frame *frame, uint32_t *first, uint32_t *n)
 {
@@ -225,7 +228,7 @@ void rc_repeat_resource(struct sim_qp *qp, const struct sim_frame *frame)
             return;
         }
     }
-    /* Not remembered: silence (IBA 9.7.5.1.2). */
+    /* If it is not remembered, there is no response (IBA 9.7.5.1.2). */
 }
 
 static const struct rc_resource *first_pending(const struct rc_responder *rq)
@@ -233,9 +236,10 @@ static const struct rc_resource *first_pending(const struct rc_responder *rq)
     return rq->n_pending > 0 ? &rq->resources[rq->pending[0]] : NULL;
 }
 
-/* The acknowledgement leaves before responses with later PSNs, and after those before it. A
- * NAK also leaves before a response with its own PSN, because it was decided when that request
- * was still missing: after the response it would ask for what is answered. */
+/* Returns true if the acknowledgement leaves next: before responses with later PSNs, and
+ * after those with earlier ones. A NAK also leaves before a response with its own PSN,
+ * because it was decided when that request was still missing; after the response it would
+ * request what was answered. */
 static bool is_ack_next(const struct rc_responder *rq)
 {
     const struct rc_resource *resource = first_pending(rq);
@@ -276,7 +280,7 @@ void rc_withdraw_rnr_nak(struct sim_qp *qp)
     }
 }
 
-/* What is left after this frame may have to wait for its own time. */
+/* Schedules the next reply, if it must wait for its time. */
 static void arm_next(struct sim_qp *qp)
 {
     struct rc_responder *rq = &qp->rq;
@@ -310,7 +314,7 @@ void rc_queue_reply(struct rc_responder *rq, const struct rc_reply *reply)
     rq->n_behind++;
 }
 
-/* What was to leave now may have given way to what has its time later. */
+/* Runs when a reply is due. A reply that is due later may have become the next one. */
 void rc_reply_due(struct sim_event *event)
 {
     struct sim_qp *qp = weft_container_of(event, struct sim_qp, rq.due);
@@ -361,7 +365,8 @@ static uint8_t read_opcode(const struct rc_resource *resource)
     return is_last ? RC_READ_LAST : RC_READ_MIDDLE;
 }
 
-/* One response of a READ: its bytes are copied, nobody holds them still until they land. */
+/* Builds one response of a READ. Copies its bytes, because their owner may change them
+ * until they land. */
 static bool build_read_response(struct sim_qp *qp, struct sim_frame *out)
 {
     struct rc_responder *rq = &qp->rq;
@@ -371,7 +376,8 @@ static bool build_read_response(struct sim_qp *qp, struct sim_frame *out)
     uint32_t n = left < qp->mtu_bytes ? (uint32_t)left : qp->mtu_bytes;
     if (n > 0 && !sim_mr_allows(qp->nic, qp->pd, resource->rkey, resource->va + offset, n,
                                 IBV_ACCESS_REMOTE_READ)) {
-        /* The key died meanwhile: from this PSN on there is nothing to read. */
+        /* The key was invalidated meanwhile, so there is nothing to read from this PSN
+         * on. */
         rq->epsn = next_psn(resource);
         rq->n_pending = 0;
         rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
@@ -397,7 +403,7 @@ bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out)
 {
     struct rc_responder *rq = &qp->rq;
     bool is_built = true;
-    if (rq->n_pending == 0 && rq->n_behind == 0) { /* nothing but the one reply */
+    if (rq->n_pending == 0 && rq->n_behind == 0) { /* a single reply */
         build_ack(qp, out);
         return true;
     }

@@ -53,13 +53,13 @@ bool rc_may_start(const struct sim_qp *qp, const struct sim_wqe *wqe)
 {
     const struct rc_requester *sq = &qp->sq;
     if (sq->send != sq->started) {
-        return true; /* it was sent before, and goes again */
+        return true; /* retransmitted */
     }
     if (qp->state == IBV_QPS_SQD || (wqe->is_fenced && sq->n_outstanding > 0)) {
         return false;
     }
     if (is_read_or_atomic(wqe)) {
-        /* With no READ allowed at all the WR starts, and fails. */
+        /* If no READ is allowed at all, the WR starts and fails. */
         return sq->n_outstanding < qp->attr.max_rd_atomic || qp->attr.max_rd_atomic == 0;
     }
     return true;
@@ -75,7 +75,7 @@ void rc_set_deadline(struct sim_qp *qp)
         return;
     }
     sq->deadline = sim_now(engine) + sq->timeout_ps;
-    /* A pending event that is too early moves on when it fires. */
+    /* If a pending event fires too early, it is scheduled again. */
     if (!sq->is_timed) {
         sq->is_timed = true;
         sim_schedule(engine, &sq->retry, sq->deadline);
@@ -109,7 +109,7 @@ void rc_rnr_timeout(struct sim_event *event)
     rc_go_back(qp, qp->sq.una_psn, "rnr");
 }
 
-/* IBA 9.7.5.2.8, in units of 10 us. */
+/* Returns the time of an RNR timer code (IBA 9.7.5.2.8), a multiple of 10 us. */
 weft_ps rc_rnr_time(unsigned code)
 {
     static const uint16_t units[32] = {
@@ -166,7 +166,7 @@ void rc_settle_fault(struct sim_qp *qp)
     }
 }
 
-/* The WR at `send` cannot go on; it fails when those before it are done. */
+/* Fails the WR at `send` locally; it is completed when those before it are. */
 static void fault(struct sim_qp *qp, enum ibv_wc_status status)
 {
     qp->sq.is_faulted = true;
@@ -174,7 +174,8 @@ static void fault(struct sim_qp *qp, enum ibv_wc_status status)
     rc_settle_fault(qp);
 }
 
-/* The SGEs of the WR at `send`, looked up once per WR and again when some key died. */
+/* Checks the SGEs of the WR at `send`, once per WR and again after a key was
+ * invalidated. */
 static bool check_sges(struct sim_qp *qp, const struct sim_wqe *wqe)
 {
     struct rc_requester *sq = &qp->sq;
@@ -199,7 +200,7 @@ static bool check_sges(struct sim_qp *qp, const struct sim_wqe *wqe)
         return false;
     }
     if (nic->pieces != NULL && !lands && !wqe->is_inline) {
-        /* Reading pushes what was written out of the way. */
+        /* A read flushes earlier writes. */
         sim_land_sources(nic, sges_at(sq, sq->send), wqe->n_sge);
     }
     sq->checked = sq->send + 1;
@@ -207,7 +208,7 @@ static bool check_sges(struct sim_qp *qp, const struct sim_wqe *wqe)
     return true;
 }
 
-/* The BTH opcode of packet `index` of a SEND or WRITE. */
+/* Returns the BTH opcode of a packet of a SEND or WRITE. */
 static uint8_t data_opcode(const struct sim_wqe *wqe, bool is_first, bool is_last)
 {
     bool is_write =
@@ -227,8 +228,9 @@ static uint8_t data_opcode(const struct sim_wqe *wqe, bool is_first, bool is_las
     return (uint8_t)(base + 1);
 }
 
-/* By reference if the bytes are in one piece and sent for the first time: then the WR stays
- * unretired until they have arrived. */
+/* Sets the payload. Refers to the user's memory if the bytes lie in one piece and are
+ * sent for the first time, because the WR then stays unretired until they have
+ * arrived. */
 static void set_payload(struct sim_qp *qp, struct sim_frame *frame,
                         const struct sim_wqe *wqe, uint64_t offset)
 {
@@ -303,7 +305,7 @@ static void build_read_or_atomic(struct sim_qp *qp, struct sim_frame *frame,
     }
 }
 
-/* Moves on by what was just sent. */
+/* Advances by what was just sent. */
 static void advance(struct sim_qp *qp, struct sim_wqe *wqe)
 {
     struct rc_requester *sq = &qp->sq;

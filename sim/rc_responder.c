@@ -32,7 +32,7 @@ void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_f
     } else if (qp->nic->profile->acks_are_single) {
         rc_queue_reply(&qp->rq, &said);
     } else {
-        said.at = reply->at; /* the newer word goes when the older one would have */
+        said.at = reply->at; /* the new reply leaves when the old one would have */
         rc_replace_reply(qp, &said);
     }
 }
@@ -53,8 +53,8 @@ bool rc_has_receive(struct sim_qp *qp)
     return rq->wqes[rq->head & rq->mask].ready_at <= sim_now(qp->nic->engine);
 }
 
-/* What the receive WR that the packet has in hand completes with, if it has one; nothing of
- * that name (SUCCESS): it is flushed like those behind it. IBA 11.6.2, or rxe_resp.c. */
+/* Returns the status of the receive WR that the packet uses, if there is one. SUCCESS
+ * means that it is flushed like those behind it. By IBA 11.6.2, or rxe_resp.c. */
 static enum ibv_wc_status status_in_hand(const struct sim_qp *qp, unsigned flags,
                                          uint8_t syndrome)
 {
@@ -75,7 +75,7 @@ void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
     qp->nic->counters.naks_sent++;
     sim_qp_trace(qp, "refuse", "syndrome=%u psn=%u", syndrome, rq->epsn);
     rc_acknowledge(qp, syndrome, rq->epsn, true);
-    /* What its own receive WR brought about, the user reads in that WR's completion. */
+    /* The user sees a fault of its own receive WR in that WR's completion. */
     if (qp->nic->profile->raises_access_events && syndrome != RC_SYNDROME_OPERATIONAL) {
         bool is_access = syndrome == RC_SYNDROME_ACCESS;
         sim_nic_raise_qp(qp, is_access ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
@@ -95,7 +95,7 @@ void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
     bool is_ok = status == IBV_WC_SUCCESS;
     rq->head++;
     if (is_ok && qp->nic->pieces != NULL) {
-        sim_land_qp(qp); /* what was written before is there now */
+        sim_land_qp(qp); /* what was written before must be visible now */
     }
     struct sim_cqe *slot = is_ok ? sim_cq_slot(qp->recv_cq) : NULL;
     struct sim_cqe apart;
@@ -127,7 +127,8 @@ void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
     }
 }
 
-/* No receive WR: nothing is executed, the requester is to come back. */
+/* Sends an RNR NAK, because there is no receive WR. Nothing is executed; the requester is
+ * to retry. */
 static void not_ready(struct sim_qp *qp)
 {
     qp->nic->counters.rnr_naks_sent++;
@@ -137,7 +138,8 @@ static void not_ready(struct sim_qp *qp)
                    false);
 }
 
-/* FIRST, MIDDLE and LAST come in order, of one kind (IBA 9.7.4.1.2). */
+/* Returns true if FIRST, MIDDLE and LAST arrive in order and are of one kind (IBA
+ * 9.7.4.1.2). */
 static bool is_in_sequence(const struct sim_qp *qp, unsigned flags)
 {
     enum rc_message message = qp->rq.message;
@@ -160,7 +162,8 @@ static bool has_access(const struct sim_qp *qp, unsigned flags)
     return (qp->access & needed) == needed;
 }
 
-/* Payload lengths against the path MTU: full packets but the last (IBA 9.7.4.1.6). */
+/* Checks the payload length against the path MTU: all packets but the last must be full
+ * (IBA 9.7.4.1.6). */
 static bool has_length(const struct sim_qp *qp, const struct sim_frame *frame,
                        unsigned flags)
 {
@@ -174,7 +177,8 @@ static bool has_length(const struct sim_qp *qp, const struct sim_frame *frame,
     return frame->n_payload <= qp->mtu_bytes && (is_only || frame->n_payload > 0);
 }
 
-/* The receive WR cannot take the packet: what both ends are told depends on the device. */
+/* Writes a packet of a SEND to its receive WR. If that cannot take it, NAK and status
+ * depend on the device. */
 static bool take_send(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_responder *rq = &qp->rq;
@@ -212,7 +216,8 @@ static bool take_write(struct sim_qp *qp, const struct sim_frame *frame, unsigne
         rq->write_va = frame->va;
         rq->write_rkey = frame->rkey;
         rq->write_left = frame->dma_bytes;
-        /* All of the range, before the first byte lands; zero bytes need no key (C9-88). */
+        /* Check the whole range before the first byte lands. Zero bytes need no key
+         * (C9-88). */
         if (frame->dma_bytes > 0 &&
             !sim_mr_allows(qp->nic, qp->pd, frame->rkey, frame->va, frame->dma_bytes,
                            IBV_ACCESS_REMOTE_WRITE)) {
@@ -228,7 +233,7 @@ static bool take_write(struct sim_qp *qp, const struct sim_frame *frame, unsigne
         return false;
     }
     if (frame->n_payload > 0) {
-        /* The key may have died between the packets of a message. */
+        /* The key may have been invalidated between the packets of a message. */
         if (rq->write_generation != qp->nic->mr_generation &&
             !sim_mr_allows(qp->nic, qp->pd, rq->write_rkey, rq->write_va,
                            frame->n_payload, IBV_ACCESS_REMOTE_WRITE)) {
@@ -262,7 +267,7 @@ static void finish_message(struct sim_qp *qp, const struct sim_frame *frame,
     }
 }
 
-/* A packet of a SEND or WRITE that passed the checks common to all. */
+/* Executes a packet of a SEND or WRITE that passed the common checks. */
 static void execute_data(struct sim_qp *qp, const struct sim_frame *frame, unsigned flags)
 {
     struct rc_responder *rq = &qp->rq;
@@ -278,13 +283,13 @@ static void execute_data(struct sim_qp *qp, const struct sim_frame *frame, unsig
     if ((flags & RC_IS_LAST) != 0) {
         finish_message(qp, frame, flags);
     }
-    /* A completion that did not fit its CQ has brought the QP to ERR. */
+    /* A completion that overran the CQ has moved the QP to ERR. */
     if ((frame->flags & SIM_FRAME_ACK_REQ) != 0 && qp->state != IBV_QPS_ERR) {
         rc_acknowledge_last(qp);
     }
 }
 
-/* The packet whose turn it is. Checks in the order of rxe_resp.c. */
+/* Executes the expected packet. Checks are in the order of rxe_resp.c. */
 static void execute(struct sim_qp *qp, const struct sim_frame *frame)
 {
     unsigned flags = rc_opcode_info(frame->opcode)->flags;
@@ -313,7 +318,7 @@ static void execute(struct sim_qp *qp, const struct sim_frame *frame)
     }
 }
 
-/* A packet that was executed before: only its answer may be missing. */
+/* Handles a packet that was executed before, whose reply may have been lost. */
 static void handle_duplicate(struct sim_qp *qp, const struct sim_frame *frame)
 {
     unsigned flags = rc_opcode_info(frame->opcode)->flags;
@@ -322,7 +327,7 @@ static void handle_duplicate(struct sim_qp *qp, const struct sim_frame *frame)
         rc_repeat_resource(qp, frame);
         return;
     }
-    /* A NAK that waits says the same and more. */
+    /* A waiting NAK includes that acknowledgement. */
     if (!qp->rq.reply.is_pending || qp->nic->profile->acks_are_single) {
         rc_acknowledge_last(qp);
     }

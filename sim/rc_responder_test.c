@@ -1,5 +1,5 @@
-/* What a responder answers, packet by packet: sim/rules/responder.csv and psn.csv. Packets are
- * put before it by hand, its answers are read off the wire. */
+/* A responder's replies, packet by packet: sim/rules/responder.csv and psn.csv. Packets
+ * are injected, and the replies are read from the wire. */
 #include <check.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum { MTU = 4096, BTH_AT = 14 + 20 + 8, PSN = 0x100, NO_ANSWER = -1 };
 static struct rc_pair pair;
 static uint8_t payload[2 * MTU];
 static uint32_t next_psn;
-/* The last answer: syndrome and PSN. */
+/* Syndrome and PSN of the last reply. */
 static int answer;
 static uint32_t answer_psn;
 
@@ -22,7 +22,7 @@ static void tap(void *context, weft_ns at, const struct sim_port *port, bool is_
 {
     (void)context, (void)at, (void)port, (void)comment;
     if (is_outgoing && n_bytes > BTH_AT + 16 && bytes[BTH_AT] >= RC_READ_FIRST) {
-        answer = bytes[BTH_AT + 12]; /* of an AETH, behind 12 bytes of BTH */
+        answer = bytes[BTH_AT + 12]; /* of the AETH, behind 12 bytes of BTH */
         answer_psn = (uint32_t)bytes[BTH_AT + 9] << 16 |
                      (uint32_t)bytes[BTH_AT + 10] << 8 | bytes[BTH_AT + 11];
     }
@@ -54,7 +54,7 @@ static void send_packet(uint8_t opcode, uint32_t n_payload)
     give(&frame);
 }
 
-/* The first packet of a message of three. */
+/* Sends the first packet of a message of three. */
 static void start(uint8_t opcode)
 {
     struct sim_frame frame = packet(opcode, MTU);
@@ -70,7 +70,7 @@ static void set_access(unsigned access)
         0);
 }
 
-/* Takes the receive back that all cases begin with. */
+/* Restarts without the receive WR that all cases begin with. */
 static void without_receive(void)
 {
     rc_pair_fini(&pair);

@@ -1,4 +1,4 @@
-/* The requester's other half: acknowledgements, NAKs and the data that READs asked for. */
+/* The requester's handling of responses: acknowledgements, NAKs and READ data. */
 #include <string.h>
 
 #include "base/check.h"
@@ -23,14 +23,14 @@ static void note_progress(struct sim_qp *qp)
     struct rc_requester *sq = &qp->sq;
     rc_renew_retries(sq);
     if (rc_psn_diff(sq->una_psn, sq->next_psn) > 0) {
-        /* What was about to be sent again has arrived after all. */
+        /* Packets that were to be retransmitted had arrived. */
         rc_go_back(qp, sq->una_psn, NULL);
     }
     rc_set_deadline(qp);
 }
 
-/* Does a response of `psn` show that one before it was lost? To some devices only those
- * beyond the READ that is waited for. */
+/* Returns true if a response with `psn` shows that an earlier one was lost. On some
+ * devices only responses beyond the oldest READ do. */
 static bool shows_loss(const struct sim_qp *qp, uint32_t psn)
 {
     const struct rc_requester *sq = &qp->sq;
@@ -39,8 +39,8 @@ static bool shows_loss(const struct sim_qp *qp, uint32_t psn)
     return !qp->nic->profile->read_gap_waits || rc_psn_diff(psn, last) > 0;
 }
 
-/* Completes what `psn` and everything before it acknowledges. False if a READ or atomic in
- * that range has not been answered: its response was lost. */
+/* Completes everything up to `psn`. Returns false if a READ or atomic in that range has
+ * no response, which was lost. */
 static WEFT_APART bool acknowledge_all(struct sim_qp *qp, uint32_t psn)
 {
     struct rc_requester *sq = &qp->sq;
@@ -66,7 +66,7 @@ static WEFT_APART bool acknowledge_all(struct sim_qp *qp, uint32_t psn)
     return is_complete;
 }
 
-/* The same, at once where `psn` is of the oldest WR, a SEND or WRITE. */
+/* Does the same, at once if `psn` belongs to the oldest WR, a SEND or WRITE. */
 static inline bool acknowledge_through(struct sim_qp *qp, uint32_t psn)
 {
     struct rc_requester *sq = &qp->sq;
@@ -88,7 +88,7 @@ static inline bool acknowledge_through(struct sim_qp *qp, uint32_t psn)
     return true;
 }
 
-/* A response that should have come was lost: ask again, once until something moves. */
+/* Retries because a response was lost, at most once until there is progress. */
 static void handle_lost_response(struct sim_qp *qp)
 {
     struct rc_requester *sq = &qp->sq;
@@ -137,7 +137,8 @@ static void handle_fatal_nak(struct sim_qp *qp, uint8_t syndrome)
     }
 }
 
-/* Returns true if `psn` belongs to a WR behind the oldest, a READ or atomic without its answer. */
+/* Returns true if the oldest WR is a READ or atomic without its response, and `psn`
+ * belongs to a later WR. */
 static bool is_beyond_read(const struct sim_qp *qp, uint32_t psn)
 {
     const struct rc_requester *sq = &qp->sq;
@@ -146,8 +147,8 @@ static bool is_beyond_read(const struct sim_qp *qp, uint32_t psn)
     return sq->una != sq->post && is_read_or_atomic(wqe) && rc_psn_diff(psn, last) > 0;
 }
 
-/* A NAK acknowledges what is before its PSN; for some devices that is no progress. False if a
- * response was lost before it. */
+/* Acknowledges everything before the PSN of a NAK, which on some devices is no progress.
+ * Returns false if a response before it was lost. */
 static bool acknowledge_before(struct sim_qp *qp, uint32_t psn)
 {
     struct rc_requester *sq = &qp->sq;
@@ -188,8 +189,8 @@ static void handle_nak(struct sim_qp *qp, const struct sim_frame *frame)
     }
 }
 
-/* The READ or atomic whose turn it is, if `frame` answers it in order. Everything before it
- * is acknowledged by that. */
+/* Returns the oldest READ or atomic, if `frame` is its next response; otherwise NULL.
+ * Acknowledges everything before it. */
 static struct sim_wqe *expect_response(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_requester *sq = &qp->sq;
@@ -284,8 +285,8 @@ static void handle_acknowledge(struct sim_qp *qp, const struct sim_frame *frame)
     }
 }
 
-/* An ACK of what was never sent: to some devices it says that all WRs that were sent whole
- * are done. */
+/* Handles an ACK of a PSN that was never sent. On some devices it completes all WRs that
+ * were sent completely. */
 static void handle_ghost(struct sim_qp *qp, const struct sim_frame *frame)
 {
     struct rc_requester *sq = &qp->sq;
@@ -306,7 +307,7 @@ void rc_handle_any_response(struct sim_qp *qp, const struct sim_frame *frame)
         sim_train_acked(qp->port->port, qp, frame->psn);
     }
     if (rc_psn_diff(frame->psn, sq->una_psn) < 0 || sq->una == sq->post) {
-        return; /* answers something that is done */
+        return; /* it belongs to a WR that is complete */
     }
     if (rc_psn_diff(frame->psn, sq->max_psn) >= 0) {
         handle_ghost(qp, frame);

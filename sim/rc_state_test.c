@@ -1,5 +1,5 @@
-/* What the states do with posts and packets (sim/rules/posts.csv), the whole of SQD, and how
- * long a requester waits for a receive (sim/rules/rnr.csv). */
+/* How the states handle posts and packets (sim/rules/posts.csv), all of SQD, and how long
+ * a requester waits for a receive (sim/rules/rnr.csv). */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static struct rc_pair pair;
 
-/* Brings end a's QP from RESET to `state`. */
+/* Moves end a's QP from RESET to `state`. */
 static void bring_to(enum ibv_qp_state state)
 {
     struct ibv_qp *qp = pair.ends[0].qp;
@@ -30,7 +30,7 @@ static void bring_to(enum ibv_qp_state state)
     }
 }
 
-/* A post returned `error`, and of what it posted `n_polled` completions came. */
+/* Checks the result of a post, and that `n_polled` completions of it arrived. */
 static void check_post(const char *what, const char *expected, int error, int n_polled,
                        const struct ibv_wc *wc)
 {
@@ -106,7 +106,7 @@ START_TEST(each_state_has_its_rules)
                      .is_unconnected = true,
                      .overrides = {{"post_check_strict", is_strict ? "true" : "false"}}});
     bring_to(state);
-    sim_port_set_path_limit(pair.ends[0].port, 40); /* the peer hears nothing */
+    sim_port_set_path_limit(pair.ends[0].port, 40); /* the peer receives nothing */
     if (state == IBV_QPS_SQD) {
         ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 7, 0, 8, 0), 0);
         rc_run(&pair, RC_PS_PER_US);
@@ -117,17 +117,17 @@ START_TEST(each_state_has_its_rules)
     bool request = strcmp(rules_cell(&rules, row, "request"), "processed") == 0;
     bool response = strcmp(rules_cell(&rules, row, "response"), "processed") == 0;
     ck_assert_int_eq(takes_request(), request);
-    rc_run(&pair, RC_PS_PER_MS); /* its answer is out */
+    rc_run(&pair, RC_PS_PER_MS); /* its reply has left */
     check_posts(&rules, row);
     ck_assert_int_eq(takes_response(), response);
     ck_assert_int_eq(pair.ends[0].qp->state, state);
-    ck_assert(!rc_told(&pair, "b p0/")); /* whatever was dropped, nobody was told */
+    ck_assert(!rc_told(&pair, "b p0/")); /* the peer must not have seen any packet */
     rc_pair_fini(&pair);
     rules_fini(&rules);
 }
 END_TEST
 
-/* What a device that checks nothing kept is sent as soon as it may be. */
+/* Work that a device without state checks accepted early is sent as soon as possible. */
 START_TEST(what_was_kept_from_reset_on_is_sent)
 {
     rc_pair_init(&pair,
@@ -143,7 +143,7 @@ START_TEST(what_was_kept_from_reset_on_is_sent)
 }
 END_TEST
 
-/* Completions that nobody polled: mlx5 and hns take them along, rxe leaves them. */
+/* Unpolled completions: mlx5 and hns remove them with the QP, rxe keeps them. */
 START_TEST(reset_and_destroy_purge_where_the_library_does)
 {
     static const struct {
@@ -173,11 +173,11 @@ START_TEST(reset_and_destroy_purge_where_the_library_does)
             ck_assert_int_eq(rc_poll(&pair, 0, &wc, 1), 1);
             ck_assert_uint_eq(wc.wr_id, 1);
         }
-        ck_assert_int_eq(rc_poll(&pair, 0, &wc, 1), 1); /* the other's stays */
+        ck_assert_int_eq(rc_poll(&pair, 0, &wc, 1), 1); /* the other QP's remains */
         ck_assert_uint_eq(wc.wr_id, 2);
         ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
         ck_assert_uint_eq(wc.qp_num, other->qp_num);
-        ck_assert_int_ne(wc.opcode, IBV_WC_RECV); /* of a failure it says nothing */
+        ck_assert_int_ne(wc.opcode, IBV_WC_RECV); /* undefined in an error completion */
         ck_assert_int_eq(rc_poll(&pair, 0, &wc, 1), 0);
         rc_pair_fini(&pair);
     }
@@ -207,7 +207,7 @@ START_TEST(an_idle_queue_is_drained_at_once)
     ck_assert(is_drained());
     ck_assert(!is_drained()); /* once */
     ck_assert_int_eq(rc_to_state(&pair, 0, pair.ends[0].qp, IBV_QPS_RTS), 0);
-    /* Not asked for, not told. */
+    /* Without a request there is no event. */
     ck_assert_int_eq(modify_sqd(notify, 0), 0);
     ck_assert(!is_drained());
     rc_pair_fini(&pair);
@@ -224,10 +224,10 @@ START_TEST(what_began_is_retried_in_sqd)
     rc_run(&pair, RC_PS_PER_US);
     ck_assert_int_eq(modify_sqd(notify, IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
     ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 2, 0, 8, 0), 0);
-    rc_run(&pair, 100 * RC_PS_PER_MS); /* one time-out */
+    rc_run(&pair, 100 * RC_PS_PER_MS); /* one timeout */
     ck_assert(!is_drained());
     sim_port_set_path_limit(pair.ends[0].port, 0);
-    rc_run(&pair, 100 * RC_PS_PER_MS); /* another: it gets through */
+    rc_run(&pair, 100 * RC_PS_PER_MS); /* another timeout: it succeeds */
     ck_assert_int_eq(rc_poll(&pair, 0, &wc, 1), 1);
     ck_assert_uint_eq(wc.wr_id, 1);
     ck_assert(is_drained());
@@ -289,7 +289,7 @@ START_TEST(attributes_change_in_sqd)
     ck_assert_uint_eq(seen.min_rnr_timer, 5);
     ck_assert_uint_eq(seen.ah_attr.grh.traffic_class, 0x68);
     ck_assert_int_eq(rc_to_state(&pair, 0, qp, IBV_QPS_RTS), 0);
-    /* More READs at once than it could answer before. */
+    /* More concurrent READs than it could answer before. */
     for (unsigned i = 0; i < 8; i++) {
         ck_assert_int_eq(rc_post(&pair, 1, IBV_WR_RDMA_READ, i, 0, 50000, 0), 0);
     }
@@ -300,7 +300,7 @@ START_TEST(attributes_change_in_sqd)
 }
 END_TEST
 
-/* rxe and hns keep powers of two; of hns a zero changes nothing. */
+/* rxe and hns round up to powers of two. */
 START_TEST(read_limits_are_kept_as_the_device_keeps_them)
 {
     static const struct {

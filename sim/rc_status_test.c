@@ -1,4 +1,4 @@
-/* One fault each: which status both ends see, what is flushed, and what the states are. */
+/* Single faults: the status at both ends, what is flushed, and the states. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -186,7 +186,7 @@ static void deregistered_there(struct rc_pair *pair)
     post(pair, &wr);
 }
 
-/* The key dies between the packets of one message. */
+/* The key is invalidated between the packets of one message. */
 static void deregistered_midway(struct rc_pair *pair)
 {
     ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, RC_MEMORY_BYTES, 0), 0);
@@ -251,7 +251,7 @@ static void small_netdev(struct rc_pair *pair)
     ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0), 0);
 }
 
-/* End b again, from RESET to RTR, with other attributes. */
+/* Moves end b again from RESET to RTR, with other attributes. */
 static void reconnect(struct rc_pair *pair, uint8_t max_dest_rd_atomic,
                       uint32_t psn_ahead)
 {
@@ -314,7 +314,7 @@ static void no_reads_there(struct rc_pair *pair)
     ck_assert_int_eq(rc_post(pair, 0, IBV_WR_RDMA_READ, 1, 0, 100, 0), 0);
 }
 
-/* A request that is on its way, and an answer to it that its peer never gave. */
+/* Posts a request, and injects a reply to it that the peer never sent. */
 static void answer(struct rc_pair *pair, enum ibv_wr_opcode opcode, uint8_t response,
                    uint8_t syndrome)
 {
@@ -361,7 +361,7 @@ static void nak_operational(struct rc_pair *pair)
 
 static const struct {
     const char *name;
-    void (*act)(struct rc_pair *pair); /* posts on end 0 a WR with wr_id 1 */
+    void (*act)(struct rc_pair *pair); /* posts a WR with wr_id 1 on end 0 */
 } cases[] = {
     CASE(too_long_a_send),
     CASE(bad_send_key),
@@ -413,7 +413,7 @@ static void act(struct rc_pair *pair, const char *name)
     ck_abort_msg("how to bring about %s?", name);
 }
 
-/* The WR that failed, and behind it one that is flushed, and a receive. */
+/* Checks the WR that failed, a WR behind it that is flushed, and a receive. */
 static void check_requester(struct rc_pair *pair, const char *what, int status)
 {
     struct ibv_wc wc[16];

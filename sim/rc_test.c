@@ -1,4 +1,4 @@
-/* What works when nothing goes wrong: operations, order, and time to the picosecond. */
+/* Operations without faults: results, order, and time to the picosecond. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -85,7 +85,8 @@ START_TEST(atomics_return_what_was_there)
     ck_assert_int_eq(rc_wait(&pair, 0).opcode, IBV_WC_FETCH_ADD);
     memcpy(&found, pair.ends[0].memory + 64, 8);
     ck_assert_uint_eq(found, 40);
-    /* rc_post swaps `wr_id` for `wr_id + 1`: 42 is there, 41 is not. */
+    /* rc_post swaps `wr_id` for `wr_id + 1`. The value is 42, so the second swap
+     * fails. */
     ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_ATOMIC_CMP_AND_SWP, 42, 64, 8, 0), 0);
     ck_assert_int_eq(rc_wait(&pair, 0).opcode, IBV_WC_COMP_SWAP);
     ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_ATOMIC_CMP_AND_SWP, 41, 72, 8, 0), 0);
@@ -97,7 +98,7 @@ START_TEST(atomics_return_what_was_there)
 }
 END_TEST
 
-/* A region of 8 to 16 bytes; the atomic is at its second eight. */
+/* A region of 8 to 16 bytes; the atomic is on its second eight bytes. */
 START_TEST(an_atomic_needs_all_its_eight_bytes)
 {
     uint8_t *memory = pair.ends[1].memory;
@@ -131,7 +132,8 @@ START_TEST(an_atomic_needs_all_its_eight_bytes)
 }
 END_TEST
 
-/* Bytes on the wire of a RoCE v2 IPv4 packet, from the headers of the specification. */
+/* Returns the time of a RoCE v2 IPv4 packet on the wire, from the headers in the
+ * specification. */
 static weft_ps wire_ps(uint32_t ext, uint32_t payload)
 {
     uint32_t pad = (4 - payload % 4) % 4;
@@ -148,7 +150,8 @@ static weft_ps run_until_wakes(unsigned end)
     return sim_now(pair.engine);
 }
 
-/* A WRITE of k packets: doorbell, serialisation, flight, execution; then the ACK back. */
+/* A WRITE of k packets takes doorbell, serialisation, flight and execution; then the ACK
+ * returns. */
 START_TEST(a_write_takes_exactly_its_time)
 {
     static const uint32_t sizes[] = {0, 1, 8, 4096, 4097, 8192, 1000001};
@@ -222,7 +225,8 @@ START_TEST(queue_pairs_of_a_port_take_turns)
     struct ibv_qp *peer = rc_make_qp(&pair, 1);
     rc_connect(&pair, 0, second, peer->qp_num);
     rc_connect(&pair, 1, peer, second->qp_num);
-    /* The long message is first; the short one of the other QP does not wait for its end. */
+    /* The long message is first, but the short one of the other QP does not wait for its
+     * end. */
     ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 500000, 0), 0);
     struct ibv_qp *first = pair.ends[0].qp;
     pair.ends[0].qp = second;
@@ -231,7 +235,7 @@ START_TEST(queue_pairs_of_a_port_take_turns)
     weft_ps start = sim_now(pair.engine);
     ck_assert_uint_eq(rc_wait(&pair, 0).wr_id, 2);
     weft_ps spent = sim_now(pair.engine) - start;
-    /* Twenty packets in all, and the way there and back. */
+    /* Twenty packets in total, and the round trip. */
     ck_assert_int_gt(spent, 19 * wire_ps(0, 4096));
     ck_assert_int_lt(spent, 22 * wire_ps(0, 4096) + 4 * RC_PS_PER_US);
     ck_assert_uint_eq(rc_wait(&pair, 0).wr_id, 1);
@@ -306,7 +310,7 @@ START_TEST(unsignaled_work_frees_its_slots_with_a_later_completion)
     }
     ck_assert_int_eq(sim_nic_post_send(pair.ends[0].qp, &wr, &bad), ENOMEM);
     rc_run(&pair, RC_PS_PER_MS);
-    /* All are done, but nobody has polled. */
+    /* All have been executed, but no completion was polled. */
     ck_assert_int_eq(sim_nic_post_send(pair.ends[0].qp, &wr, &bad), ENOMEM);
     ck_assert_int_eq(rc_poll(&pair, 0, wc, 4), 1);
     for (unsigned i = 0; i < 41; i++) {
@@ -329,7 +333,7 @@ START_TEST(a_fence_waits_for_reads)
     memcpy(before, pair.ends[1].memory + 16, 8);
     wr.wr.rdma.remote_addr = (uintptr_t)pair.ends[1].memory + 16;
     wr.wr.rdma.rkey = pair.ends[1].mr->rkey;
-    /* The WRITE sends what the READ brought: impossible unless it waited. */
+    /* The WRITE sends what the READ fetched, which is possible only if it waited. */
     ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_READ, 1, 0, 8, 16), 0);
     ck_assert_int_eq(sim_nic_post_send(pair.ends[0].qp, &wr, &bad), 0);
     ck_assert_uint_eq(rc_wait(&pair, 0).wr_id, 1);
@@ -375,7 +379,7 @@ START_TEST(an_own_gid_loops_back)
         struct ibv_qp_attr rtr = rc_rtr_attr(&pair, 1, qps[1 - i]->qp_num);
         struct ibv_qp_attr own = rc_rtr_attr(&pair, 0, qps[1 - i]->qp_num);
         struct ibv_qp_attr rts = rc_rts_attr(&pair, i);
-        own.ah_attr.grh.dgid = rtr.ah_attr.grh.dgid; /* what end 1 dials: this end */
+        own.ah_attr.grh.dgid = rtr.ah_attr.grh.dgid; /* the peer of end 1 is this end */
         own.rq_psn = pair.options.sq_psn[1 - i];
         ck_assert_int_eq(rc_modify(&pair, 0, qps[i], &init, rc_init_mask), 0);
         ck_assert_int_eq(rc_modify(&pair, 0, qps[i], &own, rc_rtr_mask), 0);

@@ -215,7 +215,7 @@ void rc_pair_init(struct rc_pair *pair, const struct rc_options *options)
 void rc_pair_fini(struct rc_pair *pair)
 {
     for (unsigned i = 0; i < 2; i++) {
-        /* Whatever the test did, no payload changed between sending and landing. */
+        /* No test may change a payload between sending and landing. */
         ck_assert_uint_eq(sim_nic_payload_changes(pair->ends[i].nic), 0);
         sim_nic_destroy(pair->ends[i].nic);
         sim_port_attach(pair->ends[i].port, NULL, NULL);
@@ -237,7 +237,7 @@ void rc_pair_fini(struct rc_pair *pair)
     weft_text_fini(&pair->story);
 }
 
-/* The slot of a GID of the wanted kind. */
+/* Returns the slot of a GID of the requested kind, and the GID. */
 static uint32_t find_gid(const struct rc_pair *pair, unsigned end, union ibv_gid *out)
 {
     const struct rc_options *options = &pair->options;

@@ -1,4 +1,5 @@
-/* What a train does to the two queue pairs: what its packets would do one by one. */
+/* Applies the effect of a train to the two queue pairs: that of its packets one by
+ * one. */
 #include "base/check.h"
 #include "sim/landing_impl.h"
 #include "sim/memory.h"
@@ -14,7 +15,8 @@ static bool has_replies(const struct sim_qp *qp)
            sim_is_scheduled(&qp->rq.due);
 }
 
-/* The bytes of `n` packets from the `first` of the WR lie behind one another. */
+/* Returns true if the bytes of `n` packets from the `first` of the WR on are
+ * contiguous. */
 static bool is_one_piece(const struct sim_qp *qp, const struct sim_wqe *wqe,
                          uint32_t first, uint32_t n)
 {
@@ -24,7 +26,8 @@ static bool is_one_piece(const struct sim_qp *qp, const struct sim_wqe *wqe,
     return sim_sges_piece(sges, wqe->n_sge, offset, (size_t)n * qp->mtu_bytes) != NULL;
 }
 
-/* In the middle of a SEND or WRITE that goes on as it began. */
+/* Returns true if the QP is in the middle of a SEND or WRITE whose packets can form a
+ * train. */
 static bool is_under_way(const struct sim_qp *qp, const struct sim_wqe *wqe)
 {
     const struct rc_requester *sq = &qp->sq;
@@ -52,8 +55,8 @@ uint32_t rc_train_limit(const struct sim_qp *qp, uint32_t n_built)
         sq->since_ack_req >= profile->ack_req_packets) {
         return 0;
     }
-    /* To the next that asks for an acknowledgement, without the last of the message, and so
-     * few that the window stays open. */
+    /* Up to the next packet that requests an acknowledgement, without the last packet of
+     * the message, and within the window. */
     uint32_t n = wqe->n_psn - 1 - sq->packet;
     uint32_t to_ack_req = profile->ack_req_packets - sq->since_ack_req;
     uint32_t room = profile->window_packets - 1 - in_flight;
@@ -141,8 +144,8 @@ static bool touches(const uint8_t *from, uint64_t to, uint64_t n_bytes)
     return start < to + n_bytes && to < start + n_bytes;
 }
 
-/* True if the bytes land where some of them come from: then it matters that each packet is
- * read and written by itself. */
+/* Returns true if the bytes land where some of them come from. Each packet must then be
+ * read and written separately. */
 static bool overlaps(const struct sim_qp *qp, const uint8_t *from, bool is_send,
                      uint64_t n_bytes)
 {

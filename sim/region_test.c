@@ -1,4 +1,4 @@
-/* What may be registered, row by row: sim/rules/mr.csv. */
+/* Which regions can be registered, row by row: sim/rules/mr.csv. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static void not_mapped(struct sim_reg_mr *arg)
 }
 static void beyond_memlock(struct sim_reg_mr *arg)
 {
-    arg->length = MEMLOCK_BYTES; /* some of it is taken */
+    arg->length = MEMLOCK_BYTES; /* part of the limit is in use */
 }
 static void access_before_mapping(struct sim_reg_mr *arg)
 {

@@ -8,11 +8,11 @@
 
 enum { RING_MIN = 16 };
 
-/* On its way from a port into memory. */
+/* A frame or packet on its way from a port into memory. */
 struct arrival {
-    weft_ps at;                /* when it is through */
-    struct sim_port *port;     /* NULL: the port is gone */
-    struct sim_packet *packet; /* Owned; NULL: it is `frame` */
+    weft_ps at;                /* when it has passed the root */
+    struct sim_port *port;     /* NULL if the port was destroyed */
+    struct sim_packet *packet; /* Owned; NULL if it is `frame` */
     struct sim_frame frame;
 };
 
@@ -21,7 +21,7 @@ struct sim_root {
     struct sim_rate rate;
 
     weft_ps out_free_at;
-    struct sim_port *first, *last; /* that wait for their turn */
+    struct sim_port *first, *last; /* ports that wait for their turn */
     struct sim_event turn;
 
     weft_ps in_free_at;
@@ -44,7 +44,8 @@ static struct sim_port *take_first(struct sim_root *root)
     return port;
 }
 
-/* The next port's turn; one that has nothing to send any more passes it on. */
+/* Gives the next port its turn; a port without anything to send gives the turn to the
+ * next. */
 static void on_turn(struct sim_event *event)
 {
     struct sim_root *root = weft_container_of(event, struct sim_root, turn);
@@ -119,7 +120,8 @@ static void on_through(struct sim_event *event)
     }
 }
 
-/* When so many bytes that are here now are through: they came as they were received. */
+/* Returns when bytes that arrive now have passed the root. They arrived during their
+ * reception, so an idle root adds no time. */
 static weft_ps pass(struct sim_root *root, uint32_t wire_bytes)
 {
     weft_ps now = sim_now(root->engine);
@@ -156,7 +158,7 @@ void sim_root_receive_frame(struct sim_root *root, struct sim_port *port,
         sim_port_deliver_frame(port, frame);
         return;
     }
-    /* It outlives its place in the cable, and maybe its work request. */
+    /* It outlives its place in the ring of the cable, and possibly its work request. */
     sim_frame_own(root->engine, frame);
     push(root, &(struct arrival){.at = at, .port = port, .frame = *frame});
     frame->flags &= (uint8_t)~SIM_FRAME_OWNED;

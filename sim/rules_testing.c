@@ -10,7 +10,8 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* Files are counted before any test runs, where Check's assertions may not be used. */
+/* Aborts with a message unless `is_so`. Used because files are counted before any test
+ * runs, where Check's assertions are not allowed. */
 static void require(bool is_so, const char *path, const char *what)
 {
     if (!is_so) {
@@ -34,7 +35,7 @@ static char *read_file(const char *path)
     return text.bytes;
 }
 
-/* Cuts `line` at its commas; returns how many cells it has. */
+/* Cuts `line` at its commas. Returns the number of cells. */
 static unsigned cut(char *line, const char **cells)
 {
     unsigned n = 0;

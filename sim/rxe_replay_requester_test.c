@@ -1,8 +1,9 @@
-/* Conversations in which the kernel's soft-RoCE (Linux 7.2.13) asked and an independent endpoint
- * answered, once more: the simulated NIC gets the kernel's work requests, hears what the kernel
- * heard when it heard it, and must send what the kernel sent, in the kernel's order. Queue pairs
- * 0x12 to 0x1e of sim/testdata/rxe-interop.pcap; what others answer is in
- * sim/rxe_replay_test.c. */
+/* Replays conversations in which the kernel's soft-RoCE (Linux 7.2.13) was the requester
+ * and an independent endpoint the responder. The simulated NIC gets the kernel's work
+ * requests, receives what the kernel received in the same order, and must send what the
+ * kernel sent, in the kernel's order. Queue pairs 0x12 to 0x1e of
+ * sim/testdata/rxe-interop.pcap; sim/rxe_replay_test.c has those in which the kernel was
+ * the responder. */
 #include <check.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 #include "sim/wire_testing.h"
 
 enum {
-    KERNEL_QPN = 0x11, /* the first, which answers; its peer is WIRE_QPN, and so on */
+    KERNEL_QPN = 0x11, /* the first, a responder; its peer is WIRE_QPN, and so on */
     N_FLOWS = 14,
     N_PACKETS = 700
 };
@@ -30,7 +31,7 @@ static struct packet packets[N_PACKETS];
 static unsigned n_packets;
 static uint32_t post_psn; /* of the next work request */
 
-/* Requests of the kernel and answers to it, of one queue pair. */
+/* Loads the kernel's requests and the replies to it, of one queue pair. */
 static void load(uint32_t flow)
 {
     size_t n = 0;
@@ -51,7 +52,8 @@ static void load(uint32_t flow)
     }
 }
 
-/* Bytes and opcode of the SEND or WRITE that starts at `index`, from its packets. */
+/* Returns the SEND, WRITE or READ that starts at `index`, from its packets, and its
+ * size. */
 static struct ibv_send_wr work_at(unsigned index, uint32_t *n_bytes)
 {
     const struct sim_roce *first = &packets[index].roce;
@@ -97,7 +99,7 @@ static void post(unsigned index)
     ck_assert_int_eq(sim_nic_post_send(end->qp, &wr, &bad), 0);
 }
 
-/* What the endpoint said, to here. */
+/* Sends the endpoint's reply to the simulated NIC. */
 static void answer(const struct sim_roce *heard)
 {
     struct sim_roce here = wire_packet(&wire, heard->opcode, heard->psn);

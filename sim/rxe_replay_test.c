@@ -1,7 +1,7 @@
-/* Conversations that the kernel's soft-RoCE (Linux 7.2.13) had with an independent endpoint,
- * once more: the simulated NIC hears every request that the kernel heard, and must give every
- * answer that the kernel gave, field by field. Those queue pairs of
- * sim/testdata/rxe-interop.pcap that were asked. */
+/* Replays conversations in which the kernel's soft-RoCE (Linux 7.2.13) was the responder
+ * and an independent endpoint the requester. The simulated NIC receives every request
+ * that the kernel received, and must send every reply that the kernel sent, field by
+ * field. The queue pairs of sim/testdata/rxe-interop.pcap that received requests. */
 #include <check.h>
 #include <string.h>
 
@@ -22,15 +22,16 @@ struct conversation {
     uint32_t flow;
     uint32_t rq_psn;
     uint8_t max_dest_rd_atomic;
-    unsigned n_receives; /* that the user had posted before the sender met none */
+    unsigned n_receives; /* posted before the first RNR NAK */
     unsigned n_asked, n_answers;
     enum ibv_qp_state end;
 };
 
 static const struct conversation conversations[] = {
-    {0, 1050924, 16, 4, 40, 31, IBV_QPS_ERR}, /* everything; a bad rkey at the end */
+    /* all kinds of requests; a bad rkey at the end */
+    {0, 1050924, 16, 4, 40, 31, IBV_QPS_ERR},
     {5, 1048901, 16, 1, 1, 1, IBV_QPS_RTS},
-    {14, 1050499, 4, 0, 12, 19, IBV_QPS_ERR}, /* READs beyond what was agreed */
+    {14, 1050499, 4, 0, 12, 19, IBV_QPS_ERR}, /* more READs than max_dest_rd_atomic */
     {15, 1050559, 16, 0, 5, 3, IBV_QPS_RTS},  /* half a message */
 };
 
@@ -40,7 +41,8 @@ static struct wire wire;
 static struct capture capture;
 static uint32_t rkey;
 
-/* The next request to that queue pair, or answer from it. */
+/* Reads the next request to that queue pair, or reply from it. Returns false at the end
+ * of the capture. */
 static bool next_packet(uint32_t flow, struct sim_roce *out, bool *is_answer)
 {
     size_t n = 0;
@@ -51,7 +53,7 @@ static bool next_packet(uint32_t flow, struct sim_roce *out, bool *is_answer)
         *is_answer = memcmp(out->source_gid.raw + 12, kernel_ip, 4) == 0;
         bool is_response = out->opcode != RC_CNP &&
                            (rc_opcode_info(out->opcode)->flags & RC_IS_RESPONSE) != 0;
-        bool is_unasked = !*is_answer && flow == 0; /* an ACK out of the blue */
+        bool is_unasked = !*is_answer && flow == 0; /* an unsolicited ACK */
         if (out->dest_qpn == flow + (*is_answer ? WIRE_QPN : KERNEL_QPN) &&
             (is_response == *is_answer || is_unasked)) {
             return true;
@@ -60,7 +62,7 @@ static bool next_packet(uint32_t flow, struct sim_roce *out, bool *is_answer)
     return false;
 }
 
-/* The request that `packet` answers: the last that covers its PSN. */
+/* Returns the request that `packet` answers: the last one that covers its PSN. */
 static const struct sim_roce *asked_by(const struct sim_roce *asked, unsigned n,
                                        const struct sim_roce *packet)
 {
@@ -73,7 +75,7 @@ static const struct sim_roce *asked_by(const struct sim_roce *asked, unsigned n,
     return NULL;
 }
 
-/* What the kernel's memory held is known from what it answered. */
+/* Fills the memory with the kernel's contents, which are known from its replies. */
 static void fill_memory(uint32_t flow)
 {
     static struct sim_roce asked[N_ASKED_MAX];
@@ -123,7 +125,7 @@ static void set_up(const struct conversation *one)
     }
 }
 
-/* The kernel's packet with the addresses, numbers and keys of here. */
+/* Sends the kernel's packet with the addresses, numbers and keys of this side. */
 static void ask(const struct sim_roce *heard)
 {
     struct sim_roce packet = wire_packet(&wire, heard->opcode, heard->psn);
@@ -134,7 +136,7 @@ static void ask(const struct sim_roce *heard)
     said.destination_gid = packet.destination_gid;
     said.dest_qpn = packet.dest_qpn;
     if (heard->rkey != 0) {
-        said.rkey = heard->rkey - KERNEL_RKEY + rkey; /* a wrong one stays wrong */
+        said.rkey = heard->rkey - KERNEL_RKEY + rkey; /* a wrong key stays wrong */
     }
     uint8_t bytes[SIM_PACKET_BYTES_MAX];
     size_t n = sim_roce_encode(&said, bytes, sizeof(bytes));
@@ -166,7 +168,7 @@ static void ck_assert_same_answer(uint32_t flow, const struct sim_roce *kernel,
     ck_assert(ours->mig_req == kernel->mig_req && ours->solicited == kernel->solicited);
     ck_assert(ours->ack_req == kernel->ack_req);
     ck_assert_uint_ne(ours->ipv4_id, 0);
-    /* The rule for source ports, by the numbers of there. */
+    /* The rule for source ports, with the kernel's QPNs. */
     ck_assert_uint_eq(kernel->sport,
                       sim_udp_sport(0, KERNEL_QPN + flow, WIRE_QPN + flow));
 }
@@ -190,7 +192,7 @@ START_TEST(every_answer_is_the_kernels)
         ck_assert_same_answer(one->flow, &packet, n_answers);
         n_answers++;
         if (packet.opcode == RC_ACK && packet.syndrome == 0x2c && ++n_not_ready == 2) {
-            /* Here its user posted one more. */
+            /* The kernel's user posted one more receive here. */
             ck_assert_int_eq(rc_post_recv(&wire.pair, 0, 9, MEMORY_BYTES, 4096), 0);
         }
     }

@@ -1,5 +1,6 @@
-/* Profile rxe as requester, row by row as an endpoint of user space saw the kernel's (Linux
- * 7.2.13). Times are those of the tables: a kernel of 100 jiffies a second only adds to them. */
+/* Profile rxe as requester, row by row as a user-space endpoint observed the kernel's
+ * (Linux 7.2.13). Times are those of the tables; a kernel with 100 jiffies per second
+ * only adds to them. */
 #include <check.h>
 
 #include "base/check.h"
@@ -30,7 +31,7 @@ static void post_writes(unsigned n)
     wire_run(&wire, RC_PS_PER_MS);
 }
 
-/* `n` WRITE_ONLY from `psn` on. */
+/* Expects `n` WRITE_ONLY from `psn` on. */
 static void expect_writes(uint32_t psn, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -38,8 +39,8 @@ static void expect_writes(uint32_t psn, unsigned n)
     }
 }
 
-/* How many frames follow of a 200-packet WRITE, the next of which is packet `first`; those of
- * `asking` ask for an ACK. */
+/* Reads the following frames of a 200-packet WRITE, the next of which is packet `first`.
+ * Those in `asking` must request an ACK. Returns their number. */
 static unsigned drain_write(unsigned first, const unsigned *asking, unsigned n_asking)
 {
     unsigned n = 0;
@@ -139,7 +140,7 @@ START_TEST(an_ack_of_what_was_never_sent_is_believed)
     post_writes(1);
     wire_ack(&wire, 0x1f, SQ + 40);
     wire_expect_all_done(&wire, 1, 1, IBV_WC_SUCCESS);
-    /* Sent whole is what counts: of these, the first. */
+    /* Only WRs that were sent completely count: here the first. */
     wire_post(&wire, IBV_WR_RDMA_WRITE, 2, 8);
     wire_post(&wire, IBV_WR_RDMA_WRITE, 3, 200 * WIRE_MTU);
     wire_run(&wire, RC_PS_PER_MS);
@@ -286,7 +287,7 @@ START_TEST(of_naks_only_the_first_until_progress_counts)
     ck_assert_uint_eq(first->roce.psn, SQ + 2);
     ck_assert_int_ge(first->at - resent, ACK_TIME(14) - 100 * RC_PS_PER_US);
     expect_writes(SQ + 3, 3);
-    wire_ack(&wire, 0x60, SQ + 3); /* and a resend by timer makes none of it good */
+    wire_ack(&wire, 0x60, SQ + 3); /* not even after the timer has retransmitted */
     wire_run(&wire, RC_PS_PER_MS);
     wire_expect_silence(&wire);
     wire_ack(&wire, 0x1f, SQ + 3);
@@ -375,8 +376,8 @@ START_TEST(an_ack_beyond_a_read_is_an_implied_nak)
 }
 END_TEST
 
-/* The kernel asks for the READ again if a NAK names a later request (rxe_comp.c, check_psn); it
- * sends no part of that READ that is not there. */
+/* The kernel requests the READ again if a NAK names a later request (rxe_comp.c,
+ * check_psn). It must not request a part of that READ that does not exist. */
 START_TEST(a_nak_behind_a_read_is_an_implied_nak)
 {
     static const uint32_t lengths[] = {8, 1024, 3000};

@@ -1,5 +1,5 @@
-/* Profile rxe as responder, row by row as an endpoint of user space saw the kernel's (Linux
- * 7.2.13). */
+/* Profile rxe as responder, row by row as a user-space endpoint observed the kernel's
+ * (Linux 7.2.13). */
 #include <check.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static void ck_assert_filled(size_t offset, size_t n, uint8_t fill)
     }
 }
 
-/* One packet of a WRITE; only the first says where to. */
+/* Sends one packet of a WRITE; only the first carries the address. */
 static void write_part(uint8_t opcode, uint32_t psn, uint32_t n_bytes, uint32_t whole,
                        bool ack_req)
 {
@@ -93,8 +93,8 @@ START_TEST(half_a_message_sent_again_ends_well)
 }
 END_TEST
 
-/* "one ACK per request packet that carries AckReq, also on FIRST/MIDDLE: MSN not yet raised",
- * also when they come faster than answers go. */
+/* "one ACK per request packet that carries AckReq, also on FIRST/MIDDLE: MSN not yet
+ * raised", also if requests arrive faster than replies leave. */
 START_TEST(each_ack_req_has_its_own_ack)
 {
     uint8_t bytes[3][SIM_PACKET_BYTES_MAX];
@@ -134,7 +134,8 @@ START_TEST(who_asks_for_no_ack_gets_none)
 }
 END_TEST
 
-/* The responses from `psn` on of a READ of `n_bytes` at `offset`, by these opcodes. */
+/* Expects the responses from `psn` on of a READ of `n_bytes` at `offset`, with these
+ * opcodes. */
 static void expect_read(uint32_t psn, size_t offset, uint32_t n_bytes,
                         const uint8_t *opcodes)
 {

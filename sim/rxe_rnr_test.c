@@ -1,5 +1,6 @@
-/* Profile rxe as requester that is not awaited: RNR NAKs, as the kernel's (Linux 7.2.13) was seen
- * to take them. Times are those of the table: a kernel of 100 jiffies a second only adds. */
+/* Profile rxe as requester of a peer without receives: reactions to RNR NAKs, as observed
+ * of the kernel's (Linux 7.2.13). Times are those of the table; a kernel with 100 jiffies
+ * per second only adds to them. */
 #include <check.h>
 
 #include "base/check.h"
@@ -55,7 +56,7 @@ START_TEST(rnr_wait_stops_the_timer_and_costs_no_retry)
     (void)wire_expect(&wire, RC_SEND_ONLY, SQ);
     wire_expect_silence(&wire);
     wire_run(&wire, RC_PS_PER_S);
-    for (unsigned i = 0; i < 4; i++) { /* the resend, and all three retries */
+    for (unsigned i = 0; i < 4; i++) { /* the retransmission and all three retries */
         (void)wire_expect(&wire, RC_SEND_ONLY, SQ);
     }
     wire_expect_silence(&wire);

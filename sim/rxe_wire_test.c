@@ -1,4 +1,4 @@
-/* Which bytes profile rxe takes and which it sends, row by row as an endpoint of user space saw
+/* Which bytes profile rxe accepts and sends, row by row as a user-space endpoint observed
  * the kernel's (Linux 7.2.13). */
 #include <check.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void put(const uint8_t *bytes, size_t n)
     wire_run(&wire, 20 * RC_PS_PER_US);
 }
 
-/* Each packet of the list is executed and acknowledged, in turn. */
+/* Expects that the packet is executed and acknowledged. */
 static void expect_taken(const uint8_t *bytes, size_t n, uint32_t psn)
 {
     memset(wire.pair.ends[0].memory, 0, 8);
@@ -56,7 +56,7 @@ static void expect_taken_packet(const struct sim_roce *packet)
     expect_taken(bytes, n, packet->psn);
 }
 
-/* Nothing happens, and the QP goes on. */
+/* Expects that the packet has no effect, and that the QP continues to work. */
 static void expect_dropped(const uint8_t *bytes, size_t n)
 {
     memset(wire.pair.ends[0].memory, 0, 8);
@@ -241,7 +241,7 @@ START_TEST(ethernet_may_be_sloppy)
     expect_taken(bytes, n + 4, RQ + 2);
     packet = write_of(RQ + 3, "accepted");
     packet.has_vlan = true;
-    packet.vlan_tci = 3 << 13; /* a priority, and no VLAN */
+    packet.vlan_tci = 3 << 13; /* a priority, but no VLAN */
     expect_taken_packet(&packet);
     ck_assert_int_eq(rc_post_recv(&wire.pair, 0, 1, 0, 0), 0);
     packet = wire_packet(&wire, RC_SEND_ONLY, RQ + 4);
@@ -254,7 +254,7 @@ END_TEST
 
 /* ---- what it sends ---- */
 
-/* Whatever it is, from A. */
+/* Checks the fields common to all packets from A. */
 static void check_common(const struct sim_roce *roce, uint8_t tos)
 {
     ck_assert_int_eq(roce->layer, SIM_ROCE_IPV4);
@@ -278,7 +278,7 @@ START_TEST(its_headers_are_those_of_the_kernel)
 {
     wire_post(&wire, IBV_WR_RDMA_WRITE_WITH_IMM, 1, 5);
     wire_post(&wire, IBV_WR_SEND, 2, 0);
-    wire_run(&wire, 2 * ((weft_ps)4096000 << 14)); /* and once more */
+    wire_run(&wire, 2 * ((weft_ps)4096000 << 14)); /* includes one retransmission */
     wire_read(&wire, RQ, 0, 3000);
     wire_write(&wire, RQ + 3, 0, 8, 1);
     uint16_t id = 0;

@@ -1,5 +1,5 @@
-/* Shared receive queues (rxe_srq.c, ibv_create_srq(3)). A receive WR leaves the queue when a
- * message takes it in hand, and its place is free from then on. */
+/* Shared receive queues (rxe_srq.c, ibv_create_srq(3)). A receive WR leaves the queue
+ * when a message starts to use it, which frees its place. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ int sim_srq_destroy(struct sim_srq *srq)
     return 0;
 }
 
-/* Told once, then the limit has to be set again (ibv_modify_srq(3)). */
+/* Raises the limit event once; the limit must then be set again (ibv_modify_srq(3)). */
 static void check_limit(struct sim_srq *srq)
 {
     if (srq->post - srq->head < srq->limit) {
@@ -79,7 +79,7 @@ static void check_limit(struct sim_srq *srq)
     }
 }
 
-/* Moves what is posted into a queue of another length. */
+/* Moves the posted WRs to a queue of another length. */
 static void resize(struct sim_srq *srq, uint32_t depth)
 {
     struct sim_srq old = *srq;
@@ -117,7 +117,7 @@ int sim_srq_modify(struct sim_srq *srq, const struct ibv_srq_attr *attr, int mas
     if ((mask & IBV_SRQ_LIMIT) != 0) {
         srq->limit = attr->srq_limit;
         if (profile->dialect != SIM_DIALECT_RXE) {
-            check_limit(srq); /* rxe looks when a receive is taken */
+            check_limit(srq); /* rxe checks when a receive WR is taken */
         }
     }
     return 0;

@@ -1,4 +1,4 @@
-/* Shared receive queues: two QPs at end b take from one queue. */
+/* Shared receive queues: two QPs at end b use one queue. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static int post(uint64_t wr_id, uint32_t bytes)
     return error;
 }
 
-/* Both ends anew, end b's QP with an SRQ of `depth`. */
+/* Starts both ends again, end b's QP with an SRQ of `depth`. */
 static void start(const struct rc_options *options, uint32_t depth)
 {
     struct ibv_srq_init_attr granted;
@@ -125,7 +125,8 @@ START_TEST(two_queue_pairs_share)
         send_bytes(i, 100 + i);
         wc = rc_wait(&pair, 1);
         ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
-        ck_assert_uint_eq(wc.wr_id, i); /* in the order of posting, whoever takes it */
+        /* in the order of posting, whichever QP takes it */
+        ck_assert_uint_eq(wc.wr_id, i);
         ck_assert_uint_eq(wc.byte_len, 100 + i);
         ck_assert_uint_eq(wc.qp_num,
                           i % 2 == 0 ? pair.ends[1].qp->qp_num : there->qp_num);
@@ -159,7 +160,7 @@ START_TEST(the_limit_is_told_once)
     expect_no_event();
     send_bytes(0, 10);
     rc_run(&pair, RC_PS_PER_MS);
-    expect_no_event(); /* 5 are left: not below */
+    expect_no_event(); /* 5 are left, which is not below the limit */
     send_bytes(1, 10);
     rc_run(&pair, RC_PS_PER_MS);
     expect_event(IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -169,7 +170,7 @@ START_TEST(the_limit_is_told_once)
     send_bytes(2, 10);
     rc_run(&pair, RC_PS_PER_MS);
     expect_no_event(); /* disarmed */
-    /* Already below: at once. */
+    /* The queue is already below the limit, so the event is raised at once. */
     ck_assert_int_eq(modify_srq(srq, 0, 4, IBV_SRQ_LIMIT), 0);
     expect_event(IBV_EVENT_SRQ_LIMIT_REACHED);
     rc_pair_fini(&pair);
@@ -188,7 +189,7 @@ START_TEST(an_error_flushes_the_one_in_hand_alone)
     for (uint64_t i = 0; i < 3; i++) {
         ck_assert_int_eq(post(i, 65536), 0);
     }
-    rc_inject(&pair, 1, &first); /* takes the oldest in hand, and never ends */
+    rc_inject(&pair, 1, &first); /* takes the oldest WR, and never ends */
     ck_assert_int_eq(rc_to_state(&pair, 1, pair.ends[1].qp, IBV_QPS_ERR), 0);
     rc_run(&pair, RC_PS_PER_MS);
     ck_assert_int_eq(rc_poll(&pair, 1, wc, 4), 1);
@@ -196,7 +197,7 @@ START_TEST(an_error_flushes_the_one_in_hand_alone)
     ck_assert_uint_eq(wc[0].wr_id, 0);
     expect_event(IBV_EVENT_QP_LAST_WQE_REACHED);
     expect_no_event();
-    /* The others are for whoever comes. */
+    /* Other QPs can still use the remaining WRs. */
     struct ibv_qp *next = make_qp(srq);
     destroy_qp(1, pair.ends[1].qp);
     pair.ends[1].qp = next;
@@ -223,7 +224,8 @@ START_TEST(what_is_asked_wrongly_is_refused)
     }
     ck_assert_int_eq(post(8, 8), ENOMEM);
     ck_assert_int_eq(modify_srq(used, 0, 9, IBV_SRQ_LIMIT), EINVAL);
-    ck_assert_int_eq(modify_srq(used, 16, 0, IBV_SRQ_MAX_WR), EINVAL); /* not mlx5 */
+    /* mlx5 cannot resize */
+    ck_assert_int_eq(modify_srq(used, 16, 0, IBV_SRQ_MAX_WR), EINVAL);
     ck_assert_int_eq(destroy_srq(used), EBUSY);
     ck_assert_int_eq(create_srq(0, 1, &granted), EINVAL);
     ck_assert_int_eq(create_srq(pair.profile.max_srq_wr + 1, 1, &granted), EINVAL);
@@ -234,7 +236,8 @@ START_TEST(what_is_asked_wrongly_is_refused)
 }
 END_TEST
 
-/* A device without SRQs has none, and no profile's SGEs go beyond what a WR can count. */
+/* A profile without SRQs refuses them, and no profile permits more SGEs than a WR can
+ * count. */
 START_TEST(profiles_do_not_promise_too_much)
 {
     struct ibv_srq_init_attr granted;

@@ -140,7 +140,8 @@ bool sim_stack_has_vlan(const struct sim_stack *stack, const struct sim_port *po
 
 void sim_netdev_send(struct sim_netdev *netdev, struct sim_packet *packet)
 {
-    /* A forwarded packet leaves with the tag of its way out, not of its way in. */
+    /* A forwarded packet leaves with the tag of the outgoing netdev, not of the incoming
+     * one. */
     packet->wire_bytes -= packet->vlan_id != 0 ? SIM_TAG_BYTES : 0;
     packet->vlan_id = netdev->vlan_id;
     packet->wire_bytes += packet->vlan_id != 0 ? SIM_TAG_BYTES : 0;
@@ -205,7 +206,7 @@ void sim_stack_input(struct sim_stack *stack, struct sim_port *port,
 {
     struct sim_netdev *netdev = sim_stack_vlan_of(stack, port, packet->vlan_id);
     if (netdev != NULL && netdev->master != NULL) {
-        /* What comes in on the backup port is nobody's. */
+        /* Packets on the backup port are dropped. */
         netdev = netdev->master->port == port ? netdev->master : NULL;
     }
     if (stack->is_dead || netdev == NULL) {

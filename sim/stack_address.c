@@ -1,5 +1,5 @@
-/* Addresses of netdevs, with the routes and GIDs that come and go with them (Linux
- * net/ipv4/devinet.c, net/ipv6/addrconf.c, drivers/infiniband/core/roce_gid_mgmt.c). */
+/* Addresses of netdevs, with their routes and GIDs (Linux net/ipv4/devinet.c,
+ * net/ipv6/addrconf.c, drivers/infiniband/core/roce_gid_mgmt.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +24,14 @@ bool sim_address_covers(const struct sim_address *address, const struct sim_ip *
     return sim_ip_in_prefix(ip, &address->peer, address->prefix_len);
 }
 
-/* What stands in the GID table for it: of an IPv4 address the peer's (ifa_address, which
- * without a peer is the address itself), of an IPv6 address its own. */
+/* Returns the address in the GID table: for an IPv4 address its peer's (ifa_address,
+ * which without a peer is the address itself), for an IPv6 address its own. */
 static const struct sim_ip *gid_of(const struct sim_address *address)
 {
     return sim_ip_is_v4(&address->ip) ? &address->peer : &address->ip;
 }
 
-/* IPv4: a later address in the subnet of an earlier one, with the same mask. */
+/* Returns true for an IPv4 address in the subnet of an earlier one with the same mask. */
 static bool is_secondary(const struct sim_netdev *netdev,
                          const struct sim_address *address)
 {
@@ -64,7 +64,7 @@ static int put_address(struct sim_stack *stack, uint32_t ifindex,
                              .to = {.ip = address.peer, .prefix_len = address.prefix_len},
                              .netdev = netdev,
                              .is_connected = true});
-    /* A peer's address may have its GID already. */
+    /* The GID of a peer's address may exist already. */
     int error = sim_netdev_add_gid(netdev, gid_of(&address));
     return error == EEXIST ? 0 : error;
 }
@@ -98,7 +98,7 @@ static void drop_address(struct sim_netdev *netdev, struct sim_address *address)
     (void)sim_netdev_del_gid(netdev, &gid);
 }
 
-/* The next secondary of `gone`'s subnet, or NULL. */
+/* Returns the next secondary in the subnet of `gone`, or NULL. */
 static struct sim_address *secondary_of(const struct sim_netdev *netdev,
                                         const struct sim_address *gone)
 {
@@ -127,8 +127,9 @@ int sim_stack_del_address(struct sim_stack *stack, uint32_t ifindex,
     }
     struct sim_address *heir = secondary_of(netdev, &gone);
     if (heir != NULL && stack->sysctl.promote_secondaries != 0) {
-        /* It goes behind the other primaries, and is told of as if it were new: its GID comes
-         * back if it went with the old primary's, being the same. */
+        /* It moves behind the other primaries, and is announced like a new address. Its
+         * GID is added again, in case it was equal to the old primary's and was removed
+         * with it. */
         struct sim_address promoted = *heir;
         promoted.is_secondary = false;
         size_t n_after = (size_t)(netdev->addresses + netdev->n_addresses - (heir + 1));
@@ -208,7 +209,7 @@ bool sim_netdev_is_broadcast(const struct sim_netdev *netdev, const struct sim_i
     return false;
 }
 
-/* ---- the scan of a device that comes ---- */
+/* ---- GIDs of a new device ---- */
 
 static void scan_v4(struct sim_netdev *netdev, bool of_secondaries)
 {
@@ -220,7 +221,8 @@ static void scan_v4(struct sim_netdev *netdev, bool of_secondaries)
     }
 }
 
-/* ipv6_link_dev_addr keeps the wider scope first, and within it the newest. */
+/* Adds IPv6 GIDs. ipv6_link_dev_addr keeps the wider scope first, and within it the
+ * newest. */
 static void scan_v6(struct sim_netdev *netdev, bool of_link_local)
 {
     for (uint32_t i = netdev->n_addresses; i-- > 0;) {

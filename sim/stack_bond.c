@@ -1,9 +1,9 @@
-/* Bonds in mode active-backup (Linux drivers/net/bonding, roce_gid_mgmt.c): one netdev with one
- * MAC and the addresses, over ports of which one carries it. Every port's device has the default
- * GIDs of the bond's MAC, only the active one's those of its addresses. When it loses its
- * carrier, the next look of miimon moves the bond to another port: they leave the old device
- * and come to the new one, and the link is told where the addresses are now. Queue
- * pairs stay with their device, and die with its port. */
+/* Bonds in mode active-backup (Linux drivers/net/bonding, roce_gid_mgmt.c): a netdev with
+ * one MAC and the addresses, over ports of which one is active. Every port's device has
+ * the default GIDs of the bond's MAC; only the active one has those of its addresses.
+ * When the active port loses its carrier, the next check by miimon moves the bond to
+ * another port: the GIDs move to the new device, and the addresses are announced on the
+ * link. Queue pairs stay on their device, and fail with its port. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -19,7 +19,8 @@ struct sim_bond {
     struct sim_event look;
 };
 
-/* The slave that carries it if that has carrier, else the first that has; NULL: none. */
+/* Returns the active slave if it has carrier, otherwise the first slave that has, or
+ * NULL. */
 static struct sim_netdev *choose(const struct sim_bond *bond)
 {
     struct sim_netdev *active = bond->netdev->lower;
@@ -59,7 +60,7 @@ static void on_look(struct sim_event *event)
     struct sim_bond *bond = weft_container_of(event, struct sim_bond, look);
     struct sim_netdev *best = choose(bond);
     if (best == NULL) {
-        sim_neigh_flush(bond->netdev); /* the bond has no carrier either */
+        sim_neigh_flush(bond->netdev); /* the bond has no carrier, either */
     } else if (best != bond->netdev->lower) {
         fail_over(bond, best);
     }

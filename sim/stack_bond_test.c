@@ -13,7 +13,7 @@ enum { P0 = 2, P1 = 3, BOND = 4 };
 
 static struct net net;
 
-/* Two cables, a bond over both at each end: 10.0.0.1 and 10.0.0.2. */
+/* Two cables, with a bond over both at each end: 10.0.0.1 and 10.0.0.2. */
 static void start(void)
 {
     static const char *const addresses[] = {"10.0.0.1/24", "10.0.0.2/24"};
@@ -43,8 +43,8 @@ static struct sim_port *port_of(uint32_t index)
     return net.hosts[0].ports[index];
 }
 
-/* Of the first host's port `index`, slots 0 and 1 are the bond's default GIDs, 2 and 3 its
- * address's, or empty. */
+/* Checks the GID table of the first host's port `index`: slots 0 and 1 hold the bond's
+ * default GIDs, 2 and 3 those of its address, or nothing. */
 static void check_table(uint32_t index, bool is_full)
 {
     union ibv_gid own = net_gid("10.0.0.1");
@@ -95,22 +95,22 @@ START_TEST(all_of_it_moves_when_the_carrier_goes)
     struct sim_stack *stack = net.hosts[0].stack;
     struct sim_ip peer = net_ip("10.0.0.2");
     ck_assert_int_eq(ask(0, MS), 0);
-    sim_stack_gid_hold(stack, port_of(0), 3); /* a QP */
+    sim_stack_gid_hold(stack, port_of(0), 3); /* held by a QP */
     net_run(&net, 20 * MS);
     sim_port_set_down(port_of(0), true, true, true);
-    net_run(&net, 99 * MS); /* miimon has not looked yet */
+    net_run(&net, 99 * MS); /* miimon has not checked yet */
     check_table(0, true);
     net_run(&net, 101 * MS);
     check_table(0, false);
     check_table(1, true);
-    /* The bond never lost its carrier: what it knew of the neighbour it still knows. */
+    /* The bond never lost its carrier, so its neighbour entries remain. */
     ck_assert_int_eq(sim_neigh_state(stack->netdevs[BOND - 2], &peer),
                      SIM_NEIGH_REACHABLE);
     ck_assert_int_eq(ask(1, 102 * MS), 0);
     ck_assert_ptr_nonnull(strstr(net.story.bytes, " h0 bond0 failover from=p0 to=p1\n"));
 
-    /* The first cable heals: nothing moves back by itself; but when the second fails, it
-     * does, and the slot that is in use is not given again. */
+    /* When the first cable is repaired, nothing moves back. When the second fails, the
+     * bond moves back, and the slot in use is not refilled. */
     sim_port_set_down(port_of(0), true, true, false);
     net_run(&net, 300 * MS);
     check_table(1, true);
@@ -135,7 +135,7 @@ START_TEST(without_any_carrier_the_neighbour_is_forgotten)
     net_run(&net, 200 * MS);
     ck_assert_int_eq(sim_neigh_state(stack->netdevs[BOND - 2], &peer), SIM_NEIGH_NONE);
     check_table(0, true);
-    /* A dead host looks no more. */
+    /* A killed host does not check any more. */
     sim_port_set_down(port_of(1), true, true, false);
     sim_stack_kill(stack);
     net_run(&net, 400 * MS);
@@ -143,8 +143,8 @@ START_TEST(without_any_carrier_the_neighbour_is_forgotten)
 }
 END_TEST
 
-/* The first host is told to be on its second port, whose far end is the backup of the other:
- * nobody hears its question. */
+/* The first host uses its second port, whose far end is the backup port of the other
+ * host, so its request is not received. */
 START_TEST(the_backup_port_is_deaf)
 {
     struct sim_port *far = net.hosts[1].ports[0];
@@ -153,7 +153,7 @@ START_TEST(the_backup_port_is_deaf)
     check_table(1, true);
     sim_port_set_down(port_of(0), true, true, false);
     net_run(&net, 110 * MS);
-    /* Both moved to p1; then the second is made to be on p0 again, alone. */
+    /* Both hosts moved to p1; now the second is set to p0 again, alone. */
     ck_assert_int_eq(ask(1, 120 * MS), 0);
     struct sim_netdev *bond = net.hosts[1].stack->netdevs[BOND - 2];
     ck_assert_ptr_eq(bond->port, net.hosts[1].ports[1]);

@@ -1,4 +1,4 @@
-/* Building and changing a simulated host's IP stack; what uses it is in sim/stack.h. */
+/* Builds and changes a simulated host's IP stack; sim/stack.h uses it. */
 #ifndef WEFT_SIM_STACK_CONFIG_H
 #define WEFT_SIM_STACK_CONFIG_H
 
@@ -22,98 +22,109 @@ struct sim_sysctl {
     int promote_secondaries;
 };
 
-/* Closed interval of destination ports whose segments the firewall drops silently. */
+/* Closed interval of destination ports whose packets the firewall drops silently. */
 struct sim_port_range {
     uint16_t low, high;
-    bool is_udp; /* else TCP */
+    bool is_udp; /* false: TCP */
 };
 
 struct sim_stack_config {
-    const char *host; /* outlives the stack */
+    const char *host; /* must outlive the stack */
     struct sim_sysctl sysctl;
-    bool forward_accept;                     /* firewall: policy of forwarded packets */
+    /* the firewall's policy for forwarded packets */
+    bool forward_accept;
     const struct sim_port_range *input_drop; /* [n_input_drop], copied */
     uint32_t n_input_drop;
-    uint32_t tcp_chunk_bytes; /* most that one TCP send or recv moves; 0: no limit. For
-                               * tests that want every read and write partial. */
+    /* Maximum number of bytes that one TCP send or recv moves; 0 if no limit. For tests
+     * in which every read and write is partial. */
+    uint32_t tcp_chunk_bytes;
 };
 
 struct sim_stack *sim_stack_create(struct sim_engine *engine,
                                    const struct sim_stack_config *config);
-/* Frees it with all streams. Its ports are destroyed before, or never call it again. */
+/* Frees the stack with all streams. Its ports must be destroyed before, or never call it
+ * again. */
 void sim_stack_destroy(struct sim_stack *stack);
 
 struct sim_gid_config {
     uint32_t n_slots;
     bool has_roce_v1;
-    uint32_t n_foreign; /* slots of other network namespaces, before this host's own */
+    /* number of leading slots that belong to other network namespaces */
+    uint32_t n_foreign;
 };
 
-/* Adds the netdev of RDMA port `port`; ifindexes count from 2 (1 is lo) in the order of
- * adding. The default GIDs are made at once. Returns the ifindex. */
+/* Adds the netdev of RDMA port `port` with its default GIDs. Returns the ifindex; these
+ * count from 2 (1 is lo) in the order of adding. */
 uint32_t sim_stack_add_port(struct sim_stack *stack, struct sim_port *port,
                             const struct sim_gid_config *gids);
-/* Adds a VLAN (1..4094) on the port's netdev `lower`: a netdev of its own, with the MAC and
- * MTU of its lower, whose table holds its GIDs. It comes with its link-local address.
+/* Adds a VLAN (1 to 4094) on the port's netdev `lower`, as a netdev with the MAC and MTU
+ * of `lower`, whose table holds its GIDs. It has its link-local address from the start.
  * Returns the ifindex; 0 if there is no such netdev or it has that VLAN. */
 uint32_t sim_stack_add_vlan(struct sim_stack *stack, uint32_t lower, uint16_t vlan_id);
-/* Adds a bond (active-backup) named `name` over ports' netdevs, which have one MAC and no
- * addresses. Its GIDs are in the table of the active port. Returns the ifindex. */
+/* Adds a bond (active-backup) called `name` over netdevs of ports, which must have one
+ * MAC and no addresses. Its GIDs are in the table of the active port. Returns the
+ * ifindex. */
 uint32_t sim_stack_add_bond(struct sim_stack *stack, const char *name,
                             const uint32_t *slaves, uint32_t n_slaves);
-/* Adds the netdev of a port on the management network: no GIDs. */
+/* Adds the netdev of a port on the management network, without GIDs. Returns the
+ * ifindex. */
 uint32_t sim_stack_add_management(struct sim_stack *stack, struct sim_port *port);
 
 /* An address of a netdev (struct in_ifaddr, struct inet6_ifaddr). */
 struct sim_address {
-    struct sim_ip ip;   /* the host's own (ifa_local) */
+    struct sim_ip ip;   /* the host's own address (ifa_local) */
     uint8_t prefix_len; /* of the peer */
-    struct sim_ip peer; /* ifa_address; `ip` itself if there is no peer */
-    bool is_secondary;  /* IPv4: another one is before it in the same subnet */
+    struct sim_ip peer; /* ifa_address; equal to `ip` if there is no peer */
+    bool is_secondary;  /* IPv4: an earlier address is in the same subnet */
 };
 
-/* Adds an address with its connected route and its GIDs. EEXIST if the netdev has it (as
- * the link-local one of its MAC, which comes of itself),
- * ENODEV without such a netdev, ENOSPC if the GID table is full (the address is added).
- */
+/* Adds an address with its connected route and its GIDs. Fails with EEXIST if the netdev
+ * has it (including the link-local address of its MAC, which it always has), with ENODEV
+ * without such a netdev, with ENOSPC if the GID table is full; the address is then added
+ * without all of its GIDs. */
 int sim_stack_add_address(struct sim_stack *stack, uint32_t ifindex,
                           const struct sim_prefix *address);
-/* `ip address add IP peer PEER/LEN`: the connected route is the peer's, and so is the IPv4
- * GID, although the host does not have the address. */
+/* Adds an address with a peer (`ip address add IP peer PEER/LEN`). The connected route
+ * and the IPv4 GID are the peer's, although the host does not have that address. */
 int sim_stack_add_peer_address(struct sim_stack *stack, uint32_t ifindex,
                                const struct sim_ip *ip, const struct sim_prefix *peer);
-/* Takes it away with its connected route and GIDs. EADDRNOTAVAIL if it is not there. The
- * secondaries of a primary go with it, unless `promote_secondaries` makes the first of
- * them the primary. */
+/* Removes an address with its connected route and GIDs. Fails with EADDRNOTAVAIL if the
+ * netdev does not have it. The secondaries of a primary address are removed with it,
+ * unless `promote_secondaries` makes the first of them the primary. */
 int sim_stack_del_address(struct sim_stack *stack, uint32_t ifindex,
                           const struct sim_ip *ip);
-/* The sysctl, while the host runs. */
+/* Sets the sysctl promote_secondaries while the host runs. */
 void sim_stack_set_promotion(struct sim_stack *stack, bool on);
-/* Takes only the GIDs of `ip` away, or puts them back: what drivers and netdev events do
- * to a table (index drift). EADDRNOTAVAIL if there is nothing to take, ENOSPC, EEXIST. */
+/* Remove only the GIDs of `ip`, or add them again, as drivers and netdev events do (index
+ * drift). Fail with EADDRNOTAVAIL if there is nothing to remove, with ENOSPC or
+ * EEXIST. */
 int sim_stack_del_gid(struct sim_stack *stack, uint32_t ifindex, const struct sim_ip *ip);
 int sim_stack_add_gid(struct sim_stack *stack, uint32_t ifindex, const struct sim_ip *ip);
-/* The RDMA device of `port` is made anew and looks at all addresses at once: IPv4 before
- * IPv6, whatever the order in which they came. Nobody may hold a slot. ENODEV. */
+/* Creates the GID table of `port` anew from all addresses, as for a new RDMA device: IPv4
+ * before IPv6, regardless of the order in which they were added. No slot may be held.
+ * Fails with ENODEV. */
 int sim_stack_scan_gids(struct sim_stack *stack, const struct sim_port *port);
 
-/* A static route; `gateway` NULL: on link. */
+/* Adds a static route; `gateway` is NULL for a route on link. Fails with ENODEV. */
 int sim_stack_add_route(struct sim_stack *stack, const struct sim_prefix *to,
                         uint32_t ifindex, const struct sim_ip *gateway);
-/* The same, by the netdev in whose subnet the gateway is. ENETUNREACH: there is none. */
+/* Adds a static route through the netdev in whose subnet the gateway is. Fails with
+ * ENETUNREACH if there is none. */
 int sim_stack_add_route_via(struct sim_stack *stack, const struct sim_prefix *to,
                             const struct sim_ip *gateway);
 
-/* Its process dies: the kernel resets its streams, which is what tells the peers. */
+/* Resets all streams, as the kernel does when the process dies; this is how peers
+ * notice. */
 void sim_stack_reset_streams(struct sim_stack *stack);
-/* One process of the host died: the streams and listeners whose waker `is_its` knows. */
+/* Does so for one process of the host: resets the streams and closes the listeners for
+ * whose waker `is_its` returns true. */
 void sim_stack_reset_streams_of(struct sim_stack *stack,
                                 bool (*is_its)(const void *waker, const void *who),
                                 const void *who);
-/* The host dies: it sends nothing more, answers nothing, and no stream is ever woken. */
+/* Stops the host: it sends nothing more, answers nothing, and wakes no stream. */
 void sim_stack_kill(struct sim_stack *stack);
 
-/* Facts for the host itself. */
+/* A netdev as the host itself sees it. */
 struct sim_netdev_info {
     uint32_t ifindex;
     const char *name;
@@ -122,16 +133,16 @@ struct sim_netdev_info {
     uint64_t speed_bps;
     bool is_up;
     bool is_management;
-    uint16_t vlan_id;                    /* 0: it is no VLAN's */
-    uint32_t master;                     /* ifindex of its bond; 0: it is in none */
+    uint16_t vlan_id;                    /* 0 if not a VLAN */
+    uint32_t master;                     /* ifindex of its bond; 0 if it is in none */
     const struct sim_address *addresses; /* [n_addresses], in the order they were added */
     uint32_t n_addresses;
 };
 uint32_t sim_stack_n_netdevs(const struct sim_stack *stack);
-/* `index` from 0, in ifindex order. Pointers inside are valid until an address changes.
- */
+/* Returns the netdev at `index` (from 0), in ifindex order. Pointers inside are valid
+ * until an address changes. */
 struct sim_netdev_info sim_stack_netdev(const struct sim_stack *stack, uint32_t index);
-/* Of the port's own netdev, or with `vlan_id` of that VLAN's; 0: there is none. */
+/* Returns the ifindex of the port's own netdev, or of that VLAN's; 0 if there is none. */
 uint32_t sim_stack_ifindex(const struct sim_stack *stack, const struct sim_port *port,
                            uint16_t vlan_id);
 

@@ -1,5 +1,5 @@
-/* ARP (RFC 826), neighbour discovery (RFC 4861) TCP (RFC 9293) and UDP (RFC 768)
- * as bytes, for captures. */
+/* Encodes ARP (RFC 826), neighbour discovery (RFC 4861), TCP (RFC 9293) and UDP (RFC 768)
+ * for captures. */
 #include <string.h>
 
 #include "base/wire.h"
@@ -32,7 +32,7 @@ static void put_ethernet(struct wire_writer *writer, const struct sim_packet *pa
     wire_put_u16(writer, ethertype);
 }
 
-/* The Internet checksum's running sum (RFC 1071). */
+/* Adds to the running sum of the Internet checksum (RFC 1071). */
 static uint32_t add_words(uint32_t sum, const uint8_t *bytes, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes; i++) {
@@ -79,7 +79,8 @@ static void put_ip(struct wire_writer *writer, const struct sim_ip *from,
     wire_put_bytes(writer, header, sizeof header);
 }
 
-/* Sums the pseudo header and `bytes`, whose own checksum field is 0, into that field. */
+/* Computes the checksum of the pseudo header and `bytes`, whose checksum field must be 0,
+ * and stores it in that field. */
 static void put_checksum(uint8_t *bytes, size_t n_bytes, size_t field,
                          const struct sim_ip *from, const struct sim_ip *to,
                          uint8_t protocol)
@@ -112,7 +113,7 @@ static void put_discovery(struct wire_writer *writer, const struct sim_neigh_pac
 {
     uint8_t icmp[32];
     struct wire_writer at = wire_writer_init(icmp, sizeof icmp);
-    /* A solicitation asks for `target`; an advertisement tells of `sender`. */
+    /* A solicitation is about `target`, an advertisement about `sender`. */
     const struct sim_ip *subject = body->is_reply ? &body->sender : &body->target;
     struct sim_ip to = body->target;
     bool is_solicited = !sim_ip_equal(&body->sender, &body->target);
@@ -140,7 +141,7 @@ static void put_discovery(struct wire_writer *writer, const struct sim_neigh_pac
 
 static void put_tcp(struct wire_writer *writer, const struct sim_tcp_segment *segment)
 {
-    /* No window scaling here: the field shows what fits, 65535 at most. */
+    /* There is no window scaling, so the field is at most 65535. */
     uint32_t window = segment->window_bytes < 0xffff ? segment->window_bytes : 0xffff;
     size_t n_bytes = 20 + (size_t)segment->n_bytes;
     put_ip(writer, &segment->source.ip, &segment->destination.ip, PROTOCOL_TCP,
@@ -160,7 +161,7 @@ static void put_tcp(struct wire_writer *writer, const struct sim_tcp_segment *se
     }
 }
 
-/* Announcements only: they do not leave the link. */
+/* Only announcements, with hop limit 1, because they do not leave the link. */
 static void put_udp(struct wire_writer *writer, const struct sim_datagram *datagram)
 {
     size_t n_bytes = 8 + (size_t)datagram->n_bytes;

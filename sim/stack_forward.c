@@ -1,6 +1,7 @@
-/* RoCE v2 packets for another host: to the IP stack they are UDP packets like any, and it routes
- * them on (net/ipv4/ip_forward.c, net/ipv6/ip6_output.c). What an RDMA device gives the kernel is
- * what is not for its own addresses. Nobody is told of what is dropped: no ICMP. */
+/* Forwards RoCE v2 packets for other hosts. To the IP stack they are UDP packets, which
+ * it routes (net/ipv4/ip_forward.c, net/ipv6/ip6_output.c). An RDMA device passes on the
+ * packets that are not for its own addresses. Dropped packets are not reported by
+ * ICMP. */
 #include <string.h>
 
 #include "base/check.h"
@@ -8,7 +9,7 @@
 #include "sim/memory.h"
 #include "sim/stack_impl.h"
 
-/* Why it goes no further, or NULL with the way. */
+/* Stores the next hop and returns NULL, or returns why the packet is dropped. */
 static const char *find_way(const struct sim_netdev *netdev, const struct sim_path *path,
                             struct sim_hop *out)
 {

@@ -1,4 +1,4 @@
-/* The GID tables as the NIC sees them, and what modify_qp(RTR) asks of the stack (Linux
+/* The GID tables as the NIC sees them, and address resolution for modify_qp(RTR) (Linux
  * drivers/infiniband/core/cache.c, addr.c, verbs.c). */
 #include <errno.h>
 #include <stdlib.h>
@@ -6,14 +6,14 @@
 #include "base/check.h"
 #include "sim/stack_impl.h"
 
-/* Whose table has the GIDs of `netdev`. */
+/* Returns the netdev whose table holds the GIDs of `netdev`. */
 static struct sim_netdev *holder_of(struct sim_netdev *netdev)
 {
     return netdev->lower == NULL ? netdev : netdev->lower;
 }
 
-/* One event for each entry: v1 and v2 of an address are two. Before anybody watches, the
- * host is being built, which is no story. */
+/* Reports a change, once for each entry, because v1 and v2 of an address are two entries.
+ * Without a listener the host is still being built, which is not logged. */
 static void tell(const struct sim_netdev *netdev, const struct sim_ip *ip,
                  const char *change, uint32_t n_changed)
 {
@@ -163,9 +163,9 @@ void sim_stack_watch_gids(struct sim_stack *stack, const struct sim_port *port,
 
 /* ---- resolution ---- */
 
-/* From `from` on `netdev`, to which the lookup is bound: addr_resolve. IPv4 looks whether the
- * host has the source (ip_route_output_key_hash_rcu), which the GID of a peer's address
- * is not. */
+/* Resolves from `from` on `netdev`, to which the lookup is bound (addr_resolve). IPv4
+ * checks that the host has the source (ip_route_output_key_hash_rcu), which fails for the
+ * GID of a peer's address. */
 static int resolve_unicast(struct sim_netdev *netdev, const struct sim_ip *from,
                            const struct sim_ip *to, struct sim_resolve *resolve)
 {
@@ -178,7 +178,7 @@ static int resolve_unicast(struct sim_netdev *netdev, const struct sim_ip *from,
         return ENETUNREACH;
     }
     if (is_v4 && sim_ip_is_zero(to)) {
-        return ENODEV; /* this host's loopback, behind which there is no device */
+        return ENODEV; /* this host's loopback, which has no RDMA device */
     }
     if (sim_netdev_is_broadcast(netdev, to)) {
         resolve->destination_mac = SIM_MAC_BROADCAST;

@@ -1,4 +1,4 @@
-/* Routes, and the way of TCP packets through the host: out, in, forwarded, to itself. */
+/* Routes, and TCP packets that leave, enter, pass or stay in the host. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "sim/stack_impl.h"
 
-/* From the host to itself: what a softirq on the same machine roughly takes; chosen. */
+/* Delay of packets from the host to itself, roughly that of a softirq; chosen. */
 #define LOOPBACK_PS ((weft_ps)5000000)
 #define ROCE_UDP_PORT 4791
 

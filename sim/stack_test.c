@@ -91,9 +91,9 @@ START_TEST(gids_drift_without_their_addresses)
     ck_assert_int_eq(sim_stack_add_gid(stack, 2, &ip), EEXIST);
     ck_assert_int_eq(sim_stack_add_gid(stack, 9, &ip), ENODEV);
     ck_assert_int_eq(sim_stack_gid(stack, port, 3, &gid), ENODATA); /* still in use */
-    ck_assert_int_eq(sim_stack_gid(stack, port, 4, &gid), 0);       /* 3 became 4 */
+    ck_assert_int_eq(sim_stack_gid(stack, port, 4, &gid), 0);       /* slot 3 became 4 */
     sim_stack_gid_release(stack, port, 3);
-    /* A port that is none of this host's. */
+    /* A port that this host's stack does not have. */
     struct sim_port *foreign = net_port(&net, 0);
     ck_assert_int_eq(sim_stack_gid(stack, foreign, 0, &gid), EINVAL);
     ck_assert_uint_eq(sim_stack_gid_length(stack, foreign), 0);
@@ -107,7 +107,7 @@ START_TEST(a_full_gid_table_does_not_hinder_addresses)
 {
     struct sim_stack *stack = net.hosts[0].stack;
     struct sim_prefix prefix = net_prefix("10.1.0.1/24");
-    for (uint8_t i = 0; i < 7; i++) { /* 16 slots: 2 default, 2 each */
+    for (uint8_t i = 0; i < 7; i++) { /* 16 slots: 2 default, 2 for each address */
         prefix.ip.bytes[14] = i;
         ck_assert_int_eq(sim_stack_add_address(stack, 2, &prefix), i < 6 ? 0 : ENOSPC);
     }
@@ -115,7 +115,7 @@ START_TEST(a_full_gid_table_does_not_hinder_addresses)
 }
 END_TEST
 
-/* p0.5 of both hosts, and p0.6 of the first only. */
+/* p0.5 on both hosts, and p0.6 on the first only. */
 START_TEST(a_vlan_is_a_netdev_on_the_ports_table)
 {
     struct sim_stack *stack = net.hosts[0].stack;
@@ -124,7 +124,7 @@ START_TEST(a_vlan_is_a_netdev_on_the_ports_table)
     union ibv_gid far_gid = net_gid("10.5.0.2"), own_gid = net_gid("10.5.0.1");
     struct sim_gid gid;
     ck_assert_uint_eq(sim_stack_add_vlan(stack, 2, 5), 3);
-    ck_assert_uint_eq(sim_stack_add_vlan(stack, 2, 5), 0);    /* there */
+    ck_assert_uint_eq(sim_stack_add_vlan(stack, 2, 5), 0);    /* exists already */
     ck_assert_uint_eq(sim_stack_add_vlan(stack, 3, 6), 0);    /* on a VLAN */
     ck_assert_uint_eq(sim_stack_add_vlan(stack, 2, 4095), 0); /* reserved */
     ck_assert_uint_eq(sim_stack_add_vlan(stack, 2, 0), 0);
@@ -134,8 +134,8 @@ START_TEST(a_vlan_is_a_netdev_on_the_ports_table)
     ck_assert_uint_eq(sim_stack_ifindex(stack, port, 5), 3);
     ck_assert_uint_eq(sim_stack_ifindex(stack, port, 7), 0);
 
-    /* Its link-local address comes of itself; the same GID as the default one, but another
-     * netdev's. */
+    /* The link-local address exists from the start. Its GID equals the default one, but
+     * belongs to another netdev. */
     ck_assert_int_eq(sim_stack_gid(stack, port, 5, &gid), 0);
     ck_assert_uint_eq(gid.ifindex, 3);
     ck_assert_uint_eq(gid.vlan_id, 5);
@@ -147,7 +147,7 @@ START_TEST(a_vlan_is_a_netdev_on_the_ports_table)
     ck_assert(!sim_stack_owns_gid(stack, port, &own_gid, 0));
     ck_assert(!sim_stack_owns_gid(stack, port, &own_gid, 7));
 
-    /* Questions and answers are tagged; from the port's own netdev nobody hears. */
+    /* Requests and replies are tagged; hosts that are not on the VLAN do not answer. */
     int n_done = 0;
     struct sim_resolve resolve = {.done = net_count(&n_done)};
     ck_assert_int_eq(sim_stack_resolve(stack, port, 7, &far_gid, &resolve), EINPROGRESS);
@@ -163,15 +163,15 @@ START_TEST(a_vlan_is_a_netdev_on_the_ports_table)
     ck_assert_int_eq(sim_stack_resolve(stack, port, 11, &untagged, &resolve),
                      EINPROGRESS);
     net_run(&net, 3000000000);
-    ck_assert_int_eq(resolve.error, ETIMEDOUT); /* nobody on VLAN 6 */
+    ck_assert_int_eq(resolve.error, ETIMEDOUT); /* no host is on VLAN 6 */
 
-    /* A device that comes scans the port's netdev before its VLANs. */
+    /* The scan for a new device visits the port's netdev before its VLANs. */
     ck_assert_int_eq(sim_stack_scan_gids(stack, port), 0);
     ck_assert_int_eq(sim_stack_gid(stack, port, 3, &gid), 0);
     ck_assert_uint_eq(gid.ifindex, 2);
     ck_assert_int_eq(sim_stack_gid(stack, port, 5, &gid), 0);
     ck_assert_uint_eq(gid.ifindex, 3);
-    ck_assert_mem_eq(gid.gid.raw, own_gid.raw, 16); /* IPv4 first here, too */
+    ck_assert_mem_eq(gid.gid.raw, own_gid.raw, 16); /* IPv4 comes first here, too */
 }
 END_TEST
 
@@ -179,10 +179,11 @@ START_TEST(the_longest_prefix_then_the_first_added_wins)
 {
     struct sim_stack *stack = net.hosts[0].stack;
     struct sim_hop hop;
-    net_cable(&net, 0, "10.0.0.3/24", 1, "10.0.0.4/24"); /* twins in one subnet */
+    net_cable(&net, 0, "10.0.0.3/24", 1, "10.0.0.4/24"); /* twin cables in one subnet */
     struct sim_ip peer = net_ip("10.0.0.4");
     ck_assert_int_eq(sim_route_lookup(stack, &peer, NULL, &hop), 0);
-    ck_assert_uint_eq(hop.netdev->ifindex, 2); /* the first, whoever has the address */
+    /* the first, whichever port has the address */
+    ck_assert_uint_eq(hop.netdev->ifindex, 2);
     struct sim_prefix host_route = net_prefix("10.0.0.4/32");
     ck_assert_int_eq(sim_stack_add_route(stack, &host_route, 3, NULL), 0);
     ck_assert_int_eq(sim_route_lookup(stack, &peer, NULL, &hop), 0);
@@ -197,7 +198,7 @@ START_TEST(the_longest_prefix_then_the_first_added_wins)
 }
 END_TEST
 
-/* h0 -- h1 -- h2, and h0 and h2 route through h1. */
+/* Connects from h0 to h2 through h1, to which both have a route. */
 static struct sim_stream *dial_through(const struct sim_stack_config *middle,
                                        struct sim_listener **out_listener)
 {
@@ -247,7 +248,8 @@ END_TEST
 
 START_TEST(rp_filter_drops_what_comes_the_wrong_way)
 {
-    /* Twins in one subnet, bound to the second cable: h1's route back is the first. */
+    /* Twin cables in one subnet. The stream is bound to the second; h1's route back is
+     * the first. */
     struct sim_endpoint from = net_endpoint("10.0.0.3", 0),
                         to = net_endpoint("10.0.0.4", 1);
     struct sim_waker none = {0};
@@ -264,7 +266,7 @@ START_TEST(rp_filter_drops_what_comes_the_wrong_way)
         ck_assert_int_eq(sim_tcp_connect(net.hosts[0].stack, &from, &to, none, &stream),
                          0);
         net_run(&net, 30 * SECOND);
-        /* Without the filter h1 refuses; with it not even the ARP question is answered. */
+        /* Without the filter h1 refuses; with it not even the ARP request is answered. */
         ck_assert_int_eq(sim_tcp_connected(stream),
                          rp_filter == 0 ? ECONNREFUSED : EHOSTUNREACH);
     }
@@ -290,7 +292,8 @@ static void on_tap(void *context, weft_ns at, const struct sim_port *port,
     }
 }
 
-/* RFC 1071 over big-endian words, written differently on purpose: 0xffff if it is right. */
+/* Returns the RFC 1071 sum over big-endian words, implemented differently on purpose;
+ * 0xffff if correct. */
 static unsigned sum16(const uint8_t *bytes, size_t n_bytes, unsigned long start_sum)
 {
     unsigned long sum = start_sum;

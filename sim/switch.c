@@ -9,9 +9,9 @@
 
 enum { RING_MIN = 16, MTU_BYTES = 65535 };
 
-/* One that waits at the way out. */
+/* A frame or packet in an egress queue. */
 struct waiting {
-    struct sim_packet *packet; /* Owned; NULL: it is `frame` */
+    struct sim_packet *packet; /* Owned; NULL if it is `frame` */
     struct sim_frame frame;
 };
 
@@ -20,8 +20,10 @@ struct way {
     struct waiting *ring;  /* Owned array of [cap], a power of two. */
     uint32_t head, n, cap;
     uint64_t bytes;
-    uint32_t n_pausers; /* ways out that have the sender at this port paused */
-    bool *has_paused;   /* Owned array of [n_ports]: senders that this way out paused */
+    /* number of egress queues that keep the sender at this port paused */
+    uint32_t n_pausers;
+    /* Owned array of [n_ports]: true for senders that this egress queue paused */
+    bool *has_paused;
 };
 
 struct learnt {
@@ -34,13 +36,13 @@ struct sim_switch {
     char *name;       /* Owned. */
     struct way *ways; /* Owned array of [n_ports]. */
     uint32_t n_ports;
-    struct learnt *table; /* Owned array of [n_learnt], by MAC. */
+    struct learnt *table; /* Owned array of [n_learnt], sorted by MAC. */
     uint32_t n_learnt;
 };
 
-/* ---- where addresses are ---- */
+/* ---- addresses ---- */
 
-/* The first entry that is not before `mac`. */
+/* Returns the index of the first entry that is not before `mac`. */
 static uint32_t find(const struct sim_switch *bridge, uint64_t mac)
 {
     uint32_t low = 0;
@@ -83,7 +85,7 @@ static void forget(struct sim_switch *bridge, uint32_t port)
     bridge->n_learnt = kept;
 }
 
-/* UINT32_MAX: to everybody. */
+/* Returns the port of an address, or UINT32_MAX to flood. */
 static uint32_t way_to(const struct sim_switch *bridge, uint64_t mac)
 {
     uint32_t at = find(bridge, mac);
@@ -176,8 +178,9 @@ static void drop(struct sim_switch *bridge, struct way *way, struct waiting *wai
     discard(bridge, waiting);
 }
 
-/* Takes `waiting` over. Above its limit a queue takes only what comes from a sender that
- * it can pause: the room for what is under way meanwhile is there. */
+/* Queues `waiting` and takes it over. Above its limit a queue accepts only frames from a
+ * sender that can be paused; there is room for those in flight until the pause takes
+ * effect. */
 static void enqueue(struct sim_switch *bridge, uint32_t in, uint32_t out,
                     struct waiting *waiting)
 {
@@ -217,7 +220,7 @@ static struct waiting copy_of(struct sim_switch *bridge, const struct waiting *w
     return copy;
 }
 
-/* Takes `waiting` over. */
+/* Forwards `waiting` and takes it over. */
 static void forward(struct sim_switch *bridge, uint32_t in, uint64_t source,
                     uint64_t destination, struct waiting *waiting)
 {
@@ -225,7 +228,7 @@ static void forward(struct sim_switch *bridge, uint32_t in, uint64_t source,
     uint32_t out =
         sim_mac_is_group(destination) ? UINT32_MAX : way_to(bridge, destination);
     if (out == in) {
-        discard(bridge, waiting); /* it is where it came from */
+        discard(bridge, waiting); /* the destination is on the port where it arrived */
         return;
     }
     if (out != UINT32_MAX) {
@@ -246,7 +249,7 @@ static void forward(struct sim_switch *bridge, uint32_t in, uint64_t source,
 void sim_switch_frame(struct sim_switch *bridge, struct sim_port *port,
                       struct sim_frame *frame)
 {
-    /* It outlives its place in the cable, and maybe its work request. */
+    /* It outlives its place in the ring of the cable, and possibly its work request. */
     sim_frame_own(bridge->engine, frame);
     struct waiting waiting = {.frame = *frame};
     frame->flags &= (uint8_t)~SIM_FRAME_OWNED;

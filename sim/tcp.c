@@ -54,7 +54,7 @@ void sim_tcp_reset_of(struct sim_tcp *tcp,
     struct sim_stream *next;
     for (struct sim_listener *l = tcp->listeners; l != NULL; l = l->next) {
         if (is_its(l->waker.context, who)) {
-            l->at.port = 0; /* nobody finds it */
+            l->at.port = 0; /* no client finds it */
         }
     }
     for (struct sim_stream *stream = tcp->first; stream != NULL; stream = next) {
@@ -245,7 +245,8 @@ static int pick_port(struct sim_tcp *tcp, struct sim_endpoint *local,
     return EADDRINUSE;
 }
 
-/* A source or listening address: any, or one of the host's own. */
+/* Returns 0 if a source or listening address is unspecified, loopback or the host's own;
+ * otherwise an errno. */
 static int check_local(const struct sim_stack *stack, const struct sim_endpoint *at)
 {
     if (at->ifindex != 0 && sim_stack_find(stack, at->ifindex) == NULL) {
@@ -440,8 +441,7 @@ int sim_tcp_recv(struct sim_stream *stream, void *out, size_t n_bytes, size_t *o
     tcp_ring_copy(&stream->rx, 0, out, (uint32_t)n_bytes);
     tcp_ring_drop(&stream->rx, (uint32_t)n_bytes);
     *out_n = n_bytes;
-    /* Tell a peer that had no room left that there is some again (RFC 9293, 3.8.6.2.2).
-     */
+    /* Report free space to a peer that had no window left (RFC 9293, 3.8.6.2.2). */
     uint32_t space = TCP_WINDOW_BYTES - stream->rx.n;
     bool was_closed = stream->told_window < stream->mss_bytes;
     if (stream->state == TCP_OPEN && was_closed && space >= TCP_WINDOW_BYTES / 2) {

@@ -36,7 +36,7 @@ START_TEST(a_reader_that_stops_fills_both_buffers)
     } while (error == 0);
     ck_assert_int_eq(error, EAGAIN);
     ck_assert_uint_eq(n_in, 2 * 65536);
-    net_run(&duo.net, 60 * SECOND); /* the window is probed, and nobody gives up */
+    net_run(&duo.net, 60 * SECOND); /* the window is probed, and neither end gives up */
     ck_assert_int_eq(sim_tcp_connected(client), 0);
     while (n_out < n_in) {
         error = sim_tcp_recv(server, bytes, 10000, &n);
@@ -116,7 +116,7 @@ START_TEST(a_killed_process_is_heard_of)
     duo_connect(&client, &server);
     sim_stack_reset_streams(duo.net.hosts[1].stack);
     sim_stack_kill(duo.net.hosts[1].stack);
-    sim_stack_reset_streams(duo.net.hosts[1].stack); /* the dead say nothing */
+    sim_stack_reset_streams(duo.net.hosts[1].stack); /* a killed host sends nothing */
     net_run(&duo.net, 20 * MS);
     ck_assert_int_eq(sim_tcp_connected(client), ECONNRESET);
     ck_assert_int_eq(sim_tcp_connected(server), 0);
@@ -143,7 +143,7 @@ START_TEST(an_orphan_waits_a_minute_for_the_other_end)
     ck_assert_int_ne(sim_next(duo.net.engine), SIM_NEVER);
     net_run(&duo.net, 61 * SECOND);
     ck_assert_int_eq(sim_next(duo.net.engine), SIM_NEVER);
-    sim_tcp_close(server, false); /* its last words are answered with a reset */
+    sim_tcp_close(server, false); /* its FIN is answered with a reset */
     net_run(&duo.net, 70 * SECOND);
     ck_assert_int_eq(sim_next(duo.net.engine), SIM_NEVER);
 }

@@ -1,5 +1,5 @@
-/* Inside of TCP: tcp.c (users), tcp_output.c (sending and timers), tcp_input.c
- * (receiving). */
+/* Internal to TCP: tcp.c (users), tcp_output.c (sending and timers), tcp_input.c
+ * (receiving), tcp_ring.c (byte queues). */
 #ifndef WEFT_SIM_TCP_IMPL_H
 #define WEFT_SIM_TCP_IMPL_H
 
@@ -22,24 +22,24 @@ struct sim_stream {
     struct sim_tcp *tcp;
     struct sim_stream *next, *previous; /* all streams, in the order of creation */
     struct sim_stream *bucket_next;
-    struct sim_listener *listener; /* until accepted */
+    struct sim_listener *listener; /* until accepted; then NULL */
     struct sim_stream *accept_next;
     struct sim_waker waker;
     struct sim_endpoint local, remote;
-    struct sim_netdev *oif; /* bound to; may be NULL */
+    struct sim_netdev *oif; /* the netdev it is bound to; may be NULL */
     enum tcp_state state;
-    int error;      /* why it is BROKEN */
-    bool is_orphan; /* closed by its user; freed when done */
+    int error;      /* errno if BROKEN */
+    bool is_orphan; /* closed by its user; freed when finished */
     uint32_t iss, snd_una, snd_nxt, snd_max, snd_wnd, rcv_nxt;
-    uint32_t told_window; /* what the peer last heard */
+    uint32_t told_window; /* window that was last sent to the peer */
     uint32_t mss_bytes;
     bool fin_queued, fin_acked, peer_fin;
     unsigned n_duplicate_acks;
-    struct tcp_ring tx; /* from snd_una on (from iss + 1 while connecting) */
+    struct tcp_ring tx; /* bytes from snd_una on (from iss + 1 while connecting) */
     struct tcp_ring rx;
     struct sim_event timer;
     weft_ps rto_ps;
-    weft_ps stalled_since; /* when what is unacknowledged now started to wait */
+    weft_ps stalled_since; /* since when the oldest unacknowledged data waits */
 };
 
 struct sim_listener {
@@ -60,17 +60,17 @@ struct sim_tcp {
     uint16_t next_port;
     struct sim_listener *listeners; /* in the order of listening */
     struct sim_stream *first, *last;
-    struct sim_stream *buckets[TCP_BUCKETS]; /* for looking up only */
+    struct sim_stream *buckets[TCP_BUCKETS]; /* for lookups only */
 };
 
 uint32_t tcp_ring_put(struct tcp_ring *ring, const uint8_t *bytes, uint32_t n_bytes);
-/* Copies out without taking; `from` < ring->n. */
+/* Copies bytes without removing them; `from` < ring->n. */
 void tcp_ring_copy(const struct tcp_ring *ring, uint32_t from, uint8_t *out,
                    uint32_t n_bytes);
 void tcp_ring_drop(struct tcp_ring *ring, uint32_t n_bytes);
 void tcp_ring_fini(struct tcp_ring *ring);
 
-/* Sequence numbers wrap (RFC 9293, 3.4). */
+/* Returns a - b. Sequence numbers wrap (RFC 9293, 3.4). */
 static inline int32_t tcp_diff(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b);
@@ -81,12 +81,14 @@ struct sim_stream *tcp_stream_new(struct sim_tcp *tcp, const struct sim_endpoint
 void tcp_stream_free(struct sim_stream *stream);
 struct sim_stream *tcp_find(const struct sim_tcp *tcp, const struct sim_endpoint *local,
                             const struct sim_endpoint *remote);
-/* Ends the stream with `error`; an orphan is freed: do not touch it afterwards. */
+/* Ends the stream with `error`. Frees it if it is an orphan or half open; do not use it
+ * afterwards. */
 void tcp_break(struct sim_stream *stream, int error);
 void tcp_wake(struct sim_stream *stream);
 void tcp_trace(const struct sim_stream *stream, const char *event, int error);
 
-/* Sends what may be sent, and sets the timer. An errno only if there is no route. */
+/* Sends what the window permits, and sets the timer. Returns an errno only if there is no
+ * route. */
 int tcp_transmit(struct sim_stream *stream);
 int tcp_send_control(struct sim_stream *stream, unsigned flags);
 void tcp_send_reset(struct sim_tcp *tcp, struct sim_netdev *oif,

@@ -1,4 +1,4 @@
-/* TCP: what arrives (RFC 9293, 3.10.7). */
+/* Handles TCP segments that arrive (RFC 9293, 3.10.7). */
 #include <errno.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ static void refuse(struct sim_tcp *tcp, struct sim_netdev *oif,
     if (has(segment, SIM_TCP_RST)) {
         return;
     }
-    /* Replies to link-local addresses go back where the segment came from. */
+    /* Replies to link-local addresses leave through the netdev on which the segment
+     * arrived. */
     struct sim_netdev *out = sim_ip_is_link_local_v6(&segment->source.ip) ? oif : NULL;
     if (has(segment, SIM_TCP_ACK)) {
         tcp_send_reset(tcp, out, &segment->destination, &segment->source, segment->ack, 0,
@@ -74,7 +75,7 @@ static void on_syn(struct sim_tcp *tcp, struct sim_netdev *netdev,
         return;
     }
     if (listener->n_pending >= listener->backlog) {
-        return; /* the client will ask again */
+        return; /* the client will retransmit its SYN */
     }
     struct sim_stream *stream =
         tcp_stream_new(tcp, &segment->destination, &segment->source);
@@ -141,7 +142,8 @@ static void on_ack(struct sim_stream *stream, const struct sim_tcp_segment *segm
         segment->window_bytes == stream->snd_wnd && !has(segment, SIM_TCP_FIN);
     stream->snd_wnd = segment->window_bytes;
     if (segment->window_bytes == 0) {
-        stream->stalled_since = sim_now(stream->tcp->stack->engine); /* full, but alive */
+        /* the peer has no room, but is alive */
+        stream->stalled_since = sim_now(stream->tcp->stack->engine);
     }
     if (is_duplicate && ++stream->n_duplicate_acks == 3) {
         tcp_go_back(stream);
@@ -170,7 +172,7 @@ static void on_ack(struct sim_stream *stream, const struct sim_tcp_segment *segm
     }
 }
 
-/* Takes bytes in order; false if the stream is gone. */
+/* Takes bytes in order. Returns false if the stream was freed. */
 static bool on_data(struct sim_stream *stream, const struct sim_tcp_segment *segment)
 {
     int32_t n_old = tcp_diff(stream->rcv_nxt, segment->seq);
@@ -207,7 +209,7 @@ static void on_open(struct sim_stream *stream, const struct sim_tcp_segment *seg
         return;
     }
     if (has(segment, SIM_TCP_SYN)) {
-        (void)tcp_send_control(stream, SIM_TCP_ACK); /* our ACK of it was lost */
+        (void)tcp_send_control(stream, SIM_TCP_ACK); /* the ACK of it was lost */
         return;
     }
     on_ack(stream, segment);
@@ -263,7 +265,8 @@ void sim_tcp_input(struct sim_tcp *tcp, struct sim_netdev *netdev,
         }
         return;
     }
-    /* An acknowledgement of what we sent shows that the way there works (dst_confirm). */
+    /* An acknowledgement of sent data shows that the neighbour is reachable
+     * (dst_confirm). */
     if (has(segment, SIM_TCP_ACK) && segment->ack != stream->snd_una) {
         confirm_neighbour(tcp, stream);
     }

@@ -1,4 +1,4 @@
-/* TCP: what is sent, and the one timer of a stream. */
+/* Sends TCP segments, and runs the timer of a stream. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 
 #define SECOND_PS ((weft_ps)1000000000000)
 #define RTO_MAX_PS (120 * SECOND_PS) /* TCP_RTO_MAX */
-#define USER_TIMEOUT_PS                                                                  \
-    (20 * SECOND_PS)                 /* unacknowledged for so long: ETIMEDOUT; chosen */
+/* Unacknowledged data for this long fails with ETIMEDOUT (chosen). */
+#define USER_TIMEOUT_PS (20 * SECOND_PS)
 #define FIN_WAIT_PS (60 * SECOND_PS) /* tcp_fin_timeout */
 #define HEADER_BYTES 20u
 #define HOP_LIMIT 64
@@ -171,7 +171,7 @@ void tcp_on_timer(struct sim_event *event)
     weft_ps now = sim_now(stream->tcp->stack->engine);
     if (!is_waiting) {
         tcp_stream_free(
-            stream); /* an orphan that waited long enough for the peer's end */
+            stream); /* an orphan that has waited long enough for the peer's FIN */
         return;
     }
     if (now - stream->stalled_since >= USER_TIMEOUT_PS) {
@@ -181,7 +181,7 @@ void tcp_on_timer(struct sim_event *event)
     stream->rto_ps = stream->rto_ps * 2 < RTO_MAX_PS ? stream->rto_ps * 2 : RTO_MAX_PS;
     stream->n_duplicate_acks = 0;
     if (stream->state == TCP_OPEN && stream->snd_wnd == 0 && stream->tx.n > 0) {
-        /* A byte beyond the window asks for its update, in case that was lost. */
+        /* A byte beyond the window requests a window update, in case that was lost. */
         (void)send_segment(stream, stream->snd_una, SIM_TCP_ACK, 1);
         if (stream->snd_max == stream->snd_una) {
             stream->snd_max = stream->snd_una + 1;

@@ -38,7 +38,7 @@ START_TEST(a_conversation)
     ck_assert_uint_eq(local.port, remote.port);
     ck_assert_uint_eq(local.port, 32768);
 
-    /* Bytes sent before a close still arrive, then the end, again and again. */
+    /* Bytes sent before a close still arrive, then EOF, repeatedly. */
     duo_send(client, "bye");
     sim_tcp_close(client, false);
     net_run(&duo.net, 3 * MS);
@@ -48,7 +48,7 @@ START_TEST(a_conversation)
     ck_assert_int_eq(sim_tcp_recv(server, &byte, 1, &n), 0);
     sim_tcp_close(server, false);
     net_run(&duo.net, 4 * MS);
-    ck_assert_int_eq(sim_next(duo.net.engine), SIM_NEVER); /* nothing left over */
+    ck_assert_int_eq(sim_next(duo.net.engine), SIM_NEVER); /* nothing is left pending */
     ck_assert_str_eq(duo.net.story.bytes,
                      "0 h0 tcp connect local=10.0.0.1:32768 remote=10.0.0.2:5000\n"
                      "0 h0 p0 neigh ip=10.0.0.2 state=incomplete\n"
@@ -81,7 +81,7 @@ START_TEST(nobody_listens)
 }
 END_TEST
 
-/* Each host finds itself at 127.0.0.0/8, and no other. */
+/* 127.0.0.0/8 reaches only the host itself. */
 START_TEST(loopback_is_this_very_host)
 {
     struct sim_endpoint at = net_endpoint("127.0.0.1", PORT);
@@ -184,7 +184,7 @@ START_TEST(listening_rules)
     ck_assert_int_eq(sim_tcp_listen(stack, &at, 0, none, &l, &real), 0);
     ck_assert_uint_ge(real.port, 32768);
     ck_assert_mem_eq(real.ip.bytes, at.ip.bytes, 16);
-    /* On an interface only: other ifindexes do not collide, and the exact address wins. */
+    /* A listener bound to an interface; an unknown ifindex is refused. */
     struct sim_endpoint scoped = {.port = 6000, .ifindex = 2};
     struct sim_listener *on_if;
     ck_assert_int_eq(sim_tcp_listen(stack, &scoped, 1, none, &on_if, &real), 0);
@@ -210,13 +210,15 @@ START_TEST(a_backlog_is_a_limit)
     }
     ck_assert_int_eq(duo.n_listener_wakes, 4);
     sim_tcp_close(clients[0],
-                  true); /* gone before it was accepted: its place is not free */
+                  /* closed before it was accepted: its place in the backlog is not
+                   * free */
+                  true);
     (void)duo_accept();
     (void)duo_accept();
-    net_run(&duo.net, 2 * SECOND); /* the others ask again after a second */
+    net_run(&duo.net, 2 * SECOND); /* the others retransmit their SYN after a second */
     ck_assert_int_eq(sim_tcp_connected(clients[4]), 0);
     ck_assert_int_eq(sim_tcp_connected(clients[5]), 0);
-    /* Clients that were not accepted hear of the listener's end. */
+    /* Clients that were not accepted are reset when the listener is closed. */
     sim_tcp_close_listener(duo.listener);
     net_run(&duo.net, 3 * SECOND);
     ck_assert_int_eq(sim_tcp_connected(clients[5]), ECONNRESET);
@@ -234,7 +236,7 @@ START_TEST(resets)
     net_run(&duo.net, 11 * MS);
     sim_tcp_close(client, true);
     net_run(&duo.net, 12 * MS);
-    duo_expect(server, "seen"); /* what came before is not lost */
+    duo_expect(server, "seen"); /* bytes received before the reset are not lost */
     ck_assert_int_eq(sim_tcp_recv(server, &byte, 1, &n), ECONNRESET);
     ck_assert_int_eq(sim_tcp_send(server, "x", 1, &n), ECONNRESET);
     sim_tcp_close(server, false);
@@ -248,7 +250,7 @@ START_TEST(resets)
     ck_assert_int_eq(sim_tcp_recv(client, &byte, 1, &n), ECONNRESET);
     sim_tcp_close(client, false);
 
-    /* Bytes for one that has closed: a reset too. */
+    /* Bytes for a closed stream are answered with a reset, too. */
     duo_connect(&client, &server);
     sim_tcp_close(server, false);
     net_run(&duo.net, 40 * MS);
@@ -260,8 +262,8 @@ START_TEST(resets)
 }
 END_TEST
 
-/* RFC 9293, 3.10.7.4, with the upper bound of Linux (tcp_sequence): a reset counts if its number
- * is one that may come next. `unread` bytes make the window smaller. */
+/* RFC 9293, 3.10.7.4, with the upper bound of Linux (tcp_sequence): a reset is accepted
+ * if its sequence number is in the window. `unread` bytes shrink the window. */
 START_TEST(a_reset_counts_inside_the_window_only)
 {
     static const struct {

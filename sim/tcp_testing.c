@@ -76,7 +76,8 @@ void duo_send(struct sim_stream *stream, const char *text)
     ck_assert_uint_eq(n, strlen(text));
 }
 
-/* Sends `total` bytes each way with whatever partial steps come, and compares. */
+/* Sends `total` bytes from `from` to `to` in the partial steps that occur, and compares
+ * them. */
 void duo_stream(struct sim_stream *from, struct sim_stream *to, size_t total,
                 weft_ns deadline)
 {

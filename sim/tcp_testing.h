@@ -1,4 +1,4 @@
-/* h0 10.0.0.1 -- 10.0.0.2 h1, with a listener on h1: what tests of TCP build on. */
+/* A fixture for tests of TCP: h0 10.0.0.1 -- 10.0.0.2 h1, with a listener on h1. */
 #ifndef WEFT_SIM_TCP_TESTING_H
 #define WEFT_SIM_TCP_TESTING_H
 
@@ -18,15 +18,15 @@ extern struct duo duo;
 void duo_start(void);
 void duo_start_with(const struct sim_stack_config *config);
 void duo_stop(void);
-/* h0 starts to connect. */
+/* Starts to connect from h0. */
 struct sim_stream *duo_dial(const char *ip, uint16_t port);
 struct sim_stream *duo_accept(void);
-/* Both ends of an open connection. */
+/* Opens a connection, and returns both ends. */
 void duo_connect(struct sim_stream **client, struct sim_stream **server);
-/* What is there to read is exactly `expected`. */
+/* Checks that exactly `expected` can be read. */
 void duo_expect(struct sim_stream *stream, const char *expected);
 void duo_send(struct sim_stream *stream, const char *text);
-/* Moves `total` bytes with whatever partial steps come, and compares them. */
+/* Transfers `total` bytes in the partial steps that occur, and compares them. */
 void duo_stream(struct sim_stream *from, struct sim_stream *to, size_t total,
                 weft_ns deadline);
 

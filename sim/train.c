@@ -8,8 +8,8 @@
 
 enum {
     ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20,
-    ROUNDS_MIN = 2,           /* fewer are not worth it */
-    TRAIN_PACKETS_MAX = 4096, /* their bytes are counted in 32 bits */
+    ROUNDS_MIN = 2,           /* shorter trains are not worth their cost */
+    TRAIN_PACKETS_MAX = 4096, /* sizes are counted in 32 bits */
 };
 
 static struct sim_frame *in_flight(const struct sim_link *link, uint32_t index)
@@ -17,7 +17,7 @@ static struct sim_frame *in_flight(const struct sim_link *link, uint32_t index)
     return &link->ring[(link->head + index) & (link->cap - 1)];
 }
 
-/* Of events at `first`, `first` + `spacing` and so on, `n` in all, how many are past. */
+/* Returns how many of `n` events at `first`, `first` + `spacing` and so on are past. */
 static uint32_t n_past(const struct sim_engine *engine, weft_ps first, weft_ps spacing,
                        uint32_t n, uint32_t rank)
 {
@@ -29,11 +29,11 @@ static uint32_t n_past(const struct sim_engine *engine, weft_ps first, weft_ps s
     if (last >= n) {
         return n;
     }
-    /* Whatever came before that one is past, it may be only due. */
+    /* Events before that one are past. It may be due but not yet past. */
     return (uint32_t)last + sim_is_past(engine, first + last * spacing, rank);
 }
 
-/* Of `n` packets of `n_qps` QPs in turn, how many are of the one at `index`. */
+/* Returns how many of `n` packets belong to QP `index` when `n_qps` QPs send in turn. */
 static uint32_t share(uint32_t n, uint32_t n_qps, uint32_t index)
 {
     return n > index ? (n - index - 1) / n_qps + 1 : 0;
@@ -47,7 +47,8 @@ static struct sim_nic_port *nic_port(const struct sim_port *port)
 
 /* ---- starting ---- */
 
-/* The QPs that are ready, in the order in which they will be served; 0 if they are too many. */
+/* Lists the ready QPs in the order in which they will be served. Returns 0 if there are
+ * too many. */
 static uint32_t list_ready(const struct sim_port *port, struct sim_qp **out)
 {
     uint32_t n = 0;
@@ -60,7 +61,8 @@ static uint32_t list_ready(const struct sim_port *port, struct sim_qp **out)
     return n;
 }
 
-/* The last, which was just served, comes first. */
+/* Moves the last QP, which was just served, to the front. Returns true if it built
+ * `built`. */
 static bool put_first(struct sim_qp **qps, uint32_t n, const struct sim_frame *built)
 {
     struct sim_qp *last = qps[n - 1];
@@ -71,7 +73,7 @@ static bool put_first(struct sim_qp **qps, uint32_t n, const struct sim_frame *b
     return last->ibv.qp_num == built->source_qpn;
 }
 
-/* Nothing on the way does anything to frames of that size but let them pass. */
+/* Returns true if the link does nothing to frames of that size but transfer them. */
 static bool is_plain(const struct sim_port *port, const struct sim_path *path,
                      uint32_t wire_bytes)
 {
@@ -88,8 +90,9 @@ static bool is_plain(const struct sim_port *port, const struct sim_path *path,
            ip_bytes <= to->mtu_bytes && sim_port_is_up(port);
 }
 
-/* Packets from `first_at` on come behind all that is in flight: later, for of two in one
- * picosecond the second would count as past with the first. */
+/* Returns true if packets from `first_at` on arrive after all frames in flight. They must
+ * arrive later, because of two in one picosecond the second would count as past with the
+ * first. */
 static bool comes_last(const struct sim_link *link, weft_ps first_at)
 {
     return first_at > link->last_at &&
@@ -104,7 +107,8 @@ static bool same_size(const struct sim_qp *a, const struct sim_qp *b)
            a->path->tag_bytes == b->path->tag_bytes;
 }
 
-/* How many packets the QPs can send in turn, the one that the first has built included. */
+/* Returns how many packets the QPs can send in turn, including the one that the first has
+ * built. */
 static uint32_t n_together(struct sim_qp *const *qps, uint32_t n_qps,
                            const struct sim_frame *built)
 {
@@ -115,14 +119,14 @@ static uint32_t n_together(struct sim_qp *const *qps, uint32_t n_qps,
         if (limit == 0 || !same_size(qps[i], qps[0])) {
             return 0;
         }
-        /* Where its turn comes and it cannot. */
+        /* The number of packets before the first turn at which this QP cannot send. */
         uint32_t n = (limit + n_built) * n_qps + i;
         least = n < least ? n : least;
     }
     return least;
 }
 
-/* The QPs stand in line as they do when `n` packets of the train are sent. */
+/* Orders the ready list as it is after `n` packets of the train have been sent. */
 static void line_up(struct sim_port *port, uint32_t n)
 {
     const struct sim_train *train = &port->train;
@@ -152,7 +156,7 @@ static void occupy(struct sim_port *port, uint32_t wire_bytes)
     stats->busy_ps += train->spacing * train->n;
 }
 
-/* Has every QP build its share. */
+/* Makes every QP build its share. */
 static void build_shares(struct sim_port *port, struct sim_frame *frames,
                          const struct sim_frame *built)
 {
@@ -178,7 +182,7 @@ static void put_shares(struct sim_port *port, const struct sim_frame *frames)
 {
     const struct sim_train *train = &port->train;
     struct sim_link *link = &port->out;
-    /* In the order of the last packets. */
+    /* In the order of the last packets of the shares. */
     for (uint32_t n = train->n - train->n_qps + 1; n <= train->n; n++) {
         const struct sim_frame *frame = &frames[(n - 1) % train->n_qps];
         link->n_trains += frame->n_before > 0;
@@ -187,7 +191,8 @@ static void put_shares(struct sim_port *port, const struct sim_frame *frames)
     }
 }
 
-/* A train of `n_qps` QPs of the port's list that begins at `at`. False if there is none. */
+/* Starts a train of the first `n_qps` QPs of the port's list at `at`. Returns false if
+ * that is not possible. */
 static bool start(struct sim_port *port, weft_ps at, uint32_t n_qps,
                   const struct sim_frame *built)
 {
@@ -247,7 +252,7 @@ void sim_train_follow(struct sim_port *port)
 
 /* ---- interference ---- */
 
-/* The order of arrival, and the event of the first. */
+/* Sorts the frames by arrival, and schedules the event of the first. */
 static void sort(struct sim_link *link)
 {
     for (uint32_t i = 1; i < link->n; i++) {
@@ -261,7 +266,7 @@ static void sort(struct sim_link *link)
     sim_schedule(link->from->engine, &link->arrival, in_flight(link, 0)->at);
 }
 
-/* The frame that a QP put last. */
+/* Returns the index of the frame that a QP put last. */
 static uint32_t last_of(const struct sim_link *link, const struct sim_qp *qp)
 {
     uint32_t i = link->n;
@@ -289,7 +294,7 @@ static void drop_at(struct sim_link *link, uint32_t index)
     link->n--;
 }
 
-/* The last `n` of the packets for which it stands were not sent. */
+/* Removes the last `n` packets that the frame stands for, because they were not sent. */
 static void shorten(struct sim_link *link, uint32_t index, uint32_t n, weft_ps spacing)
 {
     struct sim_frame *frame = in_flight(link, index);
@@ -304,8 +309,8 @@ static void shorten(struct sim_link *link, uint32_t index, uint32_t n, weft_ps s
     frame->at -= spacing * n;
 }
 
-/* What is left of a share may have arrived meanwhile, where the cable is short and the QPs are
- * many. */
+/* Executes what remains of a share if it has arrived meanwhile, which is possible if the
+ * cable is short and the QPs are many. */
 static void deliver_if_past(struct sim_link *link, uint32_t index)
 {
     const struct sim_frame *frame = in_flight(link, index);
@@ -365,8 +370,8 @@ static weft_ps spacing_of(const struct sim_link *link, const struct sim_frame *f
     return sim_rate_time(&link->rate, frame->wire_bytes) * frame->stride;
 }
 
-/* Executes what has arrived of the train that ends with `frame`, and writes the frames for the
- * rest to `out`. Returns how many. */
+/* Executes the packets of the train ending with `frame` that have arrived, and writes
+ * frames for the others to `out`. Returns their number. */
 static uint32_t unfold(struct sim_link *link, const struct sim_frame *frame,
                        struct sim_frame *out)
 {
@@ -451,7 +456,8 @@ void sim_train_acked(struct sim_port *port, const struct sim_qp *qp, uint32_t ps
 
 /* ---- arriving ---- */
 
-/* What arrives before it has changed its receiver's mind for the last time. */
+/* Returns true if no earlier frame in flight is for the same QP. Only then is the state
+ * of the receiver that `frame` will meet known. */
 static bool is_next_of_its_qp(const struct sim_link *link, uint32_t index)
 {
     uint32_t dest_qpn = in_flight(link, index)->dest_qpn;

@@ -1,5 +1,5 @@
-/* Runs with and without packet trains are one run: random traffic and random interference,
- * twice, and everything that can be seen is compared. */
+/* A run with packet trains equals the run without. Performs random traffic and
+ * interference twice, and compares everything observable. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +10,19 @@
 #include "sim/rc_testing.h"
 
 enum {
-    QPS_MAX = 6,       /* of each end, on one port */
-    CROWDED = 1000000, /* seeds from here on are */
+    QPS_MAX = 6,       /* QPs of each end, on one port */
+    CROWDED = 1000000, /* first seed of crowded trials */
     N_ACTIONS = 220,
     RANKS_MAX = 16,
     SOURCE_BYTES = 512 << 10,
-    TARGETS_BYTES = 384 << 10, /* for all QPs */
+    TARGETS_BYTES = 384 << 10, /* targets of all QPs */
     OWN = SOURCE_BYTES + TARGETS_BYTES,
-    OWN_BYTES = 64 << 10, /* where what was read lands */
+    OWN_BYTES = 64 << 10, /* where READs land */
     FULL_PACKET_PS = 334240,
-    FIRST_RANK = 2 << 28 /* of ports, with room between any two of them */
+    FIRST_RANK = 2 << 28 /* of ports, with a free rank between any two of them */
 };
 
-/* When something was done; drawn in the run without trains. */
+/* Time and rank of an action; drawn in the run without trains. */
 struct moment {
     weft_ps at;
     uint32_t rank;
@@ -30,21 +30,22 @@ struct moment {
 
 struct trial {
     struct rc_pair pair;
-    struct weft_rng rng; /* of what is done */
+    struct weft_rng rng; /* draws the actions */
     struct weft_text log;
     struct ibv_qp *qps[2][QPS_MAX];
-    struct ibv_mr *spare[2]; /* a second region on the same memory; comes and goes */
+    /* a second region on the same memory, which is registered anew now and then */
+    struct ibv_mr *spare[2];
     struct sim_event interference;
     unsigned n_qps, n_done;
-    bool is_crowded;       /* many QPs on a short cable, in peace */
-    uint32_t target_bytes; /* of one */
+    bool is_crowded;       /* many QPs on a short cable, without faults */
+    uint32_t target_bytes; /* size of one target */
     weft_ps delay_ps;
-    unsigned faults_per_mille; /* of actions */
+    unsigned faults_per_mille; /* share of actions that are faults */
 };
 
 static struct trial trial;
 
-/* ---- what is done ---- */
+/* ---- actions ---- */
 
 static void note(const char *what, uint64_t number, const char *other,
                  uint64_t other_number)
@@ -59,7 +60,7 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)weft_rng_below(&trial.rng, below);
 }
 
-/* Mostly the first, unless the port is crowded. */
+/* Returns mostly the first QP, unless the port is crowded. */
 static unsigned some_qp(void)
 {
     return trial.is_crowded || draw(3) == 0 ? draw(trial.n_qps) : 0;
@@ -80,7 +81,7 @@ static enum ibv_wr_opcode some_opcode(void)
     return opcodes[draw(5)];
 }
 
-/* Mostly one piece of memory, sometimes two that are not behind one another. */
+/* Posts mostly one piece of memory, sometimes two that are not contiguous. */
 static void post_send(unsigned end, unsigned index)
 {
     struct rc_end *own = &trial.pair.ends[end];
@@ -151,7 +152,7 @@ static uint64_t memory_hash(unsigned end)
     return hash;
 }
 
-/* Everything that can be asked for. */
+/* Logs everything that can be queried. */
 static void look(unsigned end)
 {
     struct sim_nic_counters counters = rc_counters(&trial.pair, end);
@@ -172,7 +173,7 @@ static void query(unsigned end, unsigned index)
     note("sq_psn", attr.sq_psn, "rq_psn", attr.rq_psn);
 }
 
-/* A frame of the host's on the wire, which means nothing to who receives it. */
+/* Sends a frame of the host stack that does not affect its receiver. */
 static void send_packet(unsigned end)
 {
     struct sim_packet *packet = weft_calloc(1, sizeof(*packet));
@@ -230,7 +231,8 @@ static void trouble(void)
     }
 }
 
-/* Verbs that take their time; what else happens meanwhile happens. */
+/* Registers the spare region anew. The verbs take time, during which other events
+ * happen. */
 static void renew_spare(unsigned end)
 {
     struct sim_request dereg = {.verb = SIM_VERB_DEREG_MR};
@@ -272,7 +274,8 @@ static bool is_broken(unsigned index)
            trial.qps[1][index]->state == IBV_QPS_ERR;
 }
 
-/* What needs no time: also done between the events of one picosecond. */
+/* Performs an action that takes no time. Also called between the events of one
+ * picosecond. */
 static void act_at_once(void)
 {
     unsigned end = draw(2);
@@ -357,13 +360,13 @@ static void start(uint64_t seed, bool with_trains)
         trial.is_crowded || seed % 4 == 0 ? 0 : 30 * (unsigned)(seed % 4);
     for (unsigned end = 0; end < 2; end++) {
         struct sim_port *port = trial.pair.ends[end].port;
-        /* Hashing would keep trains off. */
+        /* Hashing would prevent trains. */
         sim_nic_check_payloads(trial.pair.ends[end].nic, false);
         trial.qps[end][0] = trial.pair.ends[end].qp;
         for (unsigned i = 1; i < trial.n_qps; i++) {
             trial.qps[end][i] = rc_make_qp(&trial.pair, end);
         }
-        /* Room for interference between any two. */
+        /* Leaves room for interference between any two ranks. */
         port->out.arrival.rank *= 2;
         port->transmit.rank *= 2;
     }
@@ -374,7 +377,8 @@ static void start(uint64_t seed, bool with_trains)
     sim_event_init(&trial.interference, on_interference);
 }
 
-/* The run without trains says when; mostly when something else happens too. */
+/* Draws the moment of an action in the run without trains, often one at which another
+ * event happens. */
 static struct moment some_moment(struct weft_rng *rng)
 {
     struct moment moment = {.at = sim_now(trial.pair.engine)};
@@ -415,7 +419,7 @@ static void finish(void)
     look(1);
 }
 
-/* Returns how many events it took. */
+/* Returns the number of events run. */
 static uint64_t run(uint64_t seed, bool with_trains, struct moment *moments,
                     struct weft_text *story)
 {
@@ -477,11 +481,11 @@ START_TEST(with_trains_the_run_is_the_same)
 }
 END_TEST
 
-/* Packets of a train arrive while others of it are still to be sent. */
+/* Packets of a train arrive while others of it have not been sent. */
 START_TEST(also_with_many_queue_pairs_on_a_short_cable)
 {
     run_both(CROWDED + (uint64_t)_i * 10, CROWDED + (uint64_t)_i * 10 + 10);
-    run_both(1551, 1552); /* right behind a frame that was held back */
+    run_both(1551, 1552); /* directly behind a delayed frame */
 }
 END_TEST
 

@@ -18,7 +18,7 @@ struct heard {
 
 struct sim_announcer {
     struct sim_stack *stack;
-    struct sim_netdev *netdev; /* NULL: within the host */
+    struct sim_netdev *netdev; /* NULL for processes within the host */
     struct sim_announcer *next;
     uint16_t port;
     struct sim_waker waker;
@@ -107,7 +107,8 @@ static struct sim_datagram *new_datagram(const struct sim_announcer *announcer,
     return datagram;
 }
 
-/* Gives every announcer of the port on `netdev` a copy, as far as their queues take it. */
+/* Gives every announcer of the port on `netdev` a copy, except `but` and those whose
+ * queue is full. */
 static void deliver(struct sim_stack *stack, const struct sim_netdev *netdev,
                     const struct sim_datagram *datagram, const struct sim_announcer *but)
 {
@@ -150,7 +151,7 @@ static void put_on_wire(struct sim_announcer *announcer, const struct sim_ip *fr
     sim_netdev_send(netdev, packet);
 }
 
-/* The address that the other processes of the host reach this one by. */
+/* Returns the address by which the other processes of the host reach this one. */
 static int own_address(const struct sim_stack *stack, struct sim_ip *out)
 {
     if (stack->n_netdevs == 0) {

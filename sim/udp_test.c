@@ -1,4 +1,5 @@
-/* Announcements on simulated cables: who hears them, what is lost, and their bytes. */
+/* Announcements on simulated cables: which hosts receive them, which are lost, and their
+ * bytes. */
 #include "sim/udp.h"
 
 #include <check.h>
@@ -86,7 +87,7 @@ START_TEST(without_addresses_link_local_ones_speak)
 }
 END_TEST
 
-/* rp_filter holds for groups of a site (ip_mc_validate_source), IPv6 has none. */
+/* rp_filter applies to site-local groups (ip_mc_validate_source); IPv6 has none. */
 START_TEST(a_strict_host_does_not_hear_foreign_subnets)
 {
     struct sim_stack_config strict = {.host = "h1", .sysctl.rp_filter = 1};
@@ -142,7 +143,7 @@ static void on_frame(void *context, weft_ns at, const struct sim_port *port,
     frames->n_bytes[frames->n++] = n_bytes;
 }
 
-/* RFC 1071: over everything, the checksum included, the sum is 0xffff. */
+/* Returns the RFC 1071 sum, which is 0xffff over everything including the checksum. */
 static uint32_t sum(const uint8_t *bytes, size_t n_bytes, uint32_t from)
 {
     for (size_t i = 0; i < n_bytes; i++) {

@@ -1,4 +1,4 @@
-/* Queue pairs on a VLAN: what they put on the wire, and what they do not take from it. */
+/* Queue pairs on a VLAN: what they send, and what they do not accept. */
 #include <check.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ START_TEST(the_service_level_is_the_tags_priority)
 }
 END_TEST
 
-/* A packet for the QP, right but for its tag, hits the ground. */
+/* Injects a packet for the QP that is correct except for its tag. */
 static void inject(uint16_t vlan_tci)
 {
     struct rc_end *to = &pair.ends[1];
@@ -97,7 +97,7 @@ START_TEST(another_vlan_is_another_network)
 }
 END_TEST
 
-/* The GID goes with its address; the link-local one of the netdev stays. */
+/* The GID is removed with its address; the netdev's link-local GID remains. */
 START_TEST(an_address_of_the_vlan_takes_its_gids_with_it)
 {
     struct rc_end *end = &pair.ends[0];
@@ -110,7 +110,7 @@ START_TEST(an_address_of_the_vlan_takes_its_gids_with_it)
     struct sim_ip own = sim_ip_of_mac(sim_port_mac(end->port));
     gid = sim_gid_of_ip(&own);
     ck_assert(sim_stack_owns_gid(end->stack, end->port, &gid, VLAN));
-    ck_assert(sim_stack_owns_gid(end->stack, end->port, &gid, 0)); /* the default one */
+    ck_assert(sim_stack_owns_gid(end->stack, end->port, &gid, 0)); /* the default GID */
 }
 END_TEST
 

@@ -1,5 +1,4 @@
-/* Stories of single packets that the wire treats badly, on their way to a port, and of what no
- * check on the way finds. */
+/* Faults of single packets on the way to a port, and faults that no check detects. */
 #include <check.h>
 #include <string.h>
 
@@ -64,13 +63,13 @@ START_TEST(another_queue_pair_or_psn_is_not_meant)
         .action = SIM_MATCH_DROP, .is_inward = true, .qp = 2, .psn = 7};
     sim_port_add_match(pair.ends[1].port, &other);
     match_inward(1, SIM_MATCH_DROP, 16, 0);
-    match_inward(0, SIM_MATCH_DROP, 7, 0); /* nothing but ACKs comes here */
+    match_inward(0, SIM_MATCH_DROP, 7, 0); /* only ACKs arrive here */
     transfer(IBV_WR_RDMA_WRITE);
     ck_assert_uint_eq(rc_times_told(&pair, "why=match"), 0);
 }
 END_TEST
 
-/* What passes a port: how many RoCE frames, with a wrong ICRC, an ECN mark, and the bytes that
+/* Counters of a tap: RoCE frames, wrong ICRCs, ECN marks, corrupt frames, and bytes that
  * differ from the sender's memory. */
 struct seen {
     unsigned n, n_wrong_icrc, n_marked, n_corrupt, n_changed;
@@ -130,7 +129,7 @@ START_TEST(a_bit_that_flips_behind_the_icrc_is_found_by_nobody)
     ck_assert_uint_eq(rc_counters(&pair, 0).retransmits, 0);
     ck_assert_uint_eq(here.n_wrong_icrc + there.n_wrong_icrc, 0);
     ck_assert_uint_eq(here.n_corrupt, 1);
-    ck_assert_uint_eq(here.n_changed, 0); /* it left as it was */
+    ck_assert_uint_eq(here.n_changed, 0); /* it was sent unchanged */
     ck_assert_uint_eq(there.n_changed, 1);
 }
 END_TEST
@@ -158,13 +157,14 @@ START_TEST(a_mark_is_set_on_the_way_and_counted_where_it_arrives)
     ck_assert_uint_eq(here.n, 17);
     ck_assert_uint_eq(here.n_marked, 0);
     ck_assert_uint_eq(there.n_marked, 16);
-    ck_assert_uint_eq(here.n_wrong_icrc + there.n_wrong_icrc, 0); /* masked */
+    /* the ICRC does not cover the mark */
+    ck_assert_uint_eq(here.n_wrong_icrc + there.n_wrong_icrc, 0);
     ck_assert_uint_eq(rc_counters(&pair, 1).ecn_marks, 16);
     ck_assert_uint_eq(rc_counters(&pair, 0).ecn_marks, 0);
 }
 END_TEST
 
-/* Congestion experienced by one packet, and by it alone, though the cable draws for all. */
+/* One packet is marked by a match, and no other, although the cable draws for all. */
 START_TEST(one_packet_is_marked)
 {
     struct sim_match match = {.action = SIM_MATCH_MARK, .qp = 1, .psn = 9};
@@ -182,7 +182,7 @@ START_TEST(one_packet_is_marked)
 }
 END_TEST
 
-/* Packets that came, until one came late, and its PSN. */
+/* Number of packets received up to the first that is late, and its PSN. */
 struct order {
     unsigned n, last;
     bool is_over;
@@ -206,8 +206,9 @@ static void note_order(void *context, weft_ns at, const struct sim_port *port,
     order->last = psn;
 }
 
-/* It is held back for as long as four full frames take, and comes before the one that is there at
- * the same time. Those that passed it were dropped: a gap when they came, and one behind it. */
+/* The packet is delayed by the time of four full-size frames, and arrives before the one
+ * that is due at the same time. Those that overtook it were dropped: one NAK for the gap
+ * when they arrived, and one for the gap behind it. */
 START_TEST(one_packet_is_overtaken)
 {
     struct sim_match match = {.action = SIM_MATCH_REORDER, .qp = 1, .psn = 5};
@@ -216,7 +217,8 @@ START_TEST(one_packet_is_overtaken)
     sim_port_tap(pair.ends[1].port, note_order, &order);
     transfer(IBV_WR_RDMA_WRITE);
     ck_assert_uint_eq(order.last, 0x100 + 5);
-    ck_assert_uint_eq(order.n, 5 + 3 + 1); /* before it, past it, and it */
+    /* those before it, those that overtook it, and itself */
+    ck_assert_uint_eq(order.n, 5 + 3 + 1);
     ck_assert_uint_eq(rc_counters(&pair, 1).naks_sent, 2);
     ck_assert_uint_gt(rc_counters(&pair, 0).retransmits, 0);
     ck_assert_uint_eq(rc_counters(&pair, 0).timeouts, 0);
@@ -224,8 +226,9 @@ START_TEST(one_packet_is_overtaken)
 }
 END_TEST
 
-/* Both were executed and neither answered. When they come again, the READ's answer has the
- * lower PSN, goes first, and is due 8 ns later than the ACK that it overtakes. */
+/* Both were executed, and both replies were lost. When the requests are repeated, the
+ * READ's response leaves first, because the ACK has no lower PSN; it is due 8 ns later
+ * than the ACK that it overtakes. */
 START_TEST(a_repeated_write_and_a_read_are_both_answered)
 {
     struct sim_impairment all = {.loss_ppb = 1000000000}, none = {0};

@@ -1,5 +1,5 @@
-/* What devices other than soft-RoCE do where it goes its own ways: the specification's side of
- * each field that rxe_*_test.c show the kernel's side of. */
+/* What devices other than soft-RoCE do where soft-RoCE deviates: the behaviour of the
+ * specification for each field whose kernel behaviour rxe_*_test.c check. */
 #include <check.h>
 
 #include "base/check.h"
@@ -47,7 +47,7 @@ static void post_writes(unsigned n)
     }
 }
 
-/* IPv4: id 0 with DF; MigReq as the profile says; the port of both QPNs. */
+/* IPv4: id 0 with DF; MigReq of the profile; source port from both QPNs. */
 START_TEST(headers_are_the_profiles)
 {
     set_up_as(profiles[_i]);
@@ -67,7 +67,8 @@ START_TEST(headers_are_the_profiles)
 }
 END_TEST
 
-/* A flow label of the caller's makes the source port, and is in the IPv6 header. */
+/* A flow label set by the caller determines the source port, and is in the IPv6
+ * header. */
 START_TEST(a_flow_label_makes_the_source_port)
 {
     struct rc_options options = {.profile = profiles[_i], .is_ipv6 = true};
@@ -92,7 +93,7 @@ START_TEST(a_flow_label_makes_the_source_port)
 }
 END_TEST
 
-/* One ACK may answer several that came before it left (IBA 9.7.5.1.1). */
+/* One ACK can acknowledge several packets that arrived before it left (IBA 9.7.5.1.1). */
 START_TEST(acks_that_wait_become_one)
 {
     static const uint8_t eight[8];
@@ -113,7 +114,8 @@ START_TEST(acks_that_wait_become_one)
 }
 END_TEST
 
-/* The rest of a READ asked again is a READ of its own: FIRST (IBA 9.7.5.1.2). */
+/* The rest of a READ that is requested again is a READ of its own and starts with FIRST
+ * (IBA 9.7.5.1.2). */
 START_TEST(the_rest_of_a_read_starts_as_first)
 {
     set_up_as(profiles[_i]);
@@ -154,7 +156,7 @@ START_TEST(more_reads_than_promised_are_refused)
 }
 END_TEST
 
-/* An ACK of a PSN never sent says nothing (IBA 9.7.6.1). */
+/* An ACK of a PSN that was never sent is ignored (IBA 9.7.6.1). */
 START_TEST(an_ack_of_what_was_never_sent_is_ignored)
 {
     set_up_as(profiles[_i]);
@@ -166,7 +168,7 @@ START_TEST(an_ack_of_what_was_never_sent_is_ignored)
 }
 END_TEST
 
-/* A NAK counts again when the timer has sent everything once more. */
+/* A NAK is heeded again after the timer has retransmitted everything. */
 START_TEST(a_nak_after_a_timeout_is_heeded)
 {
     set_up_as(profiles[_i]);

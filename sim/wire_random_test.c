@@ -1,10 +1,11 @@
-/* Long random runs over bad cables, and every frame of them as bytes. With a file's name as
- * its argument the program writes what was sent into it as a capture (pcap, nanoseconds), for
- * others to judge: ci/test_wire_bytes.py asks tshark and Scapy. With the number of a row behind
- * it, it writes what left and reached both ports in that run (pcapng), as `weft run --pcap` does:
- * ci/test_capture.py asks for the rules of go-back-N. With "drawn" and a seed behind it, profile,
- * addresses, MTU, limits and faults are drawn; it writes the events to FILE.events as well, and
- * prints what `ci/wire-check` has to know of the queue pairs. */
+/* Long random runs over bad cables, with every frame checked as bytes. With a file name
+ * as argument, the program writes what was sent to a capture (pcap, nanoseconds), which
+ * ci/test_wire_bytes.py checks with tshark and Scapy. With a row number behind it, it
+ * writes what left and reached both ports in that run (pcapng), as `weft run --pcap`
+ * does; ci/test_capture.py checks the rules of go-back-N. With "drawn" and a seed behind
+ * it, profile, addresses, MTU, limits and faults are drawn; the program also writes the
+ * event log to FILE.events, and prints the options that `ci/wire-check` needs for the
+ * queue pairs. */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ static const struct row rows[] = {
     {"mlx5, RoCE v1, 1024", "mlx5", IBV_MTU_1024, false, 0, true},
 };
 
-/* What a seed decides. */
+/* Settings that a seed determines. */
 struct draw {
     struct row row;
     struct sim_impairment bad;
@@ -56,10 +57,10 @@ struct draw {
 };
 
 struct tally {
-    const struct draw *draw; /* NULL: a row of the table, with fixed faults */
-    FILE *file;              /* or NULL */
-    bool is_ng;              /* pcapng, both ways */
-    unsigned n_ops;          /* of each end */
+    const struct draw *draw; /* NULL for a row of the table with fixed faults */
+    FILE *file;              /* NULL if none */
+    bool is_ng;              /* pcapng, both directions */
+    unsigned n_ops;          /* operations of each end */
     unsigned opcodes[256];
     unsigned n_frames, n_rnr, n_sequence, n_corrupt, n_marked, n_padded;
     enum sim_roce_layer layer;
@@ -71,7 +72,7 @@ struct run {
     struct weft_rng rng;
     struct tally *tally;
     unsigned n_posted[2], n_done[2], n_receives[2];
-    weft_ps down_until; /* of the cable; 0: it is up */
+    weft_ps down_until; /* when the cable comes up again; 0 if it is up */
 };
 
 static void put_u32(FILE *file, uint32_t value)
@@ -90,7 +91,8 @@ static void record(FILE *file, weft_ns at, const uint8_t *bytes, size_t n_bytes)
     ck_assert_uint_eq(fwrite(bytes, 1, n_bytes, file), n_bytes);
 }
 
-/* Blocks of draft-ietf-opsawg-pcapng: section, interfaces "a:p0" and "b:p0", packet. */
+/* Writes the section and the interfaces "a:p0" and "b:p0" (blocks of
+ * draft-ietf-opsawg-pcapng). */
 static void begin_ng(FILE *file)
 {
     static const uint32_t section[] = {0x0a0d0d0a, 28, 0x1a2b3c4d, 1, ~0u, ~0u, 28};
@@ -153,7 +155,8 @@ static void count(struct tally *tally, const struct sim_roce *roce)
     }
 }
 
-/* What leaves is right; what arrives is right, or its ICRC says that it is not. */
+/* Checks that every sent frame is correct, and that every received frame is correct or
+ * has a wrong ICRC. */
 static void on_frame(void *context, weft_ns at, const struct sim_port *port,
                      bool is_outgoing, const uint8_t *bytes, size_t n_bytes,
                      const char *comment)
@@ -233,19 +236,20 @@ static void post(struct run *run, unsigned end)
         IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_ATOMIC_FETCH_AND_ADD,
         IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP};
     bool has_atomics = run->pair.profile.atomic_cap != IBV_ATOMIC_NONE;
-    size_t n_opcodes = has_atomics ? WEFT_LENGTH(opcodes) : 5; /* atomics are behind */
+    size_t n_opcodes = has_atomics ? WEFT_LENGTH(opcodes) : 5; /* atomics are last */
     enum ibv_wr_opcode opcode = opcodes[weft_rng_below(&run->rng, n_opcodes)];
     bool is_atomic =
         opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
     uint32_t most = weft_rng_below(&run->rng, 2) == 0 ? 64 : SLOT;
     uint32_t bytes = is_atomic ? 8 : (uint32_t)weft_rng_below(&run->rng, most);
-    /* Sources, landings of READs and what the peer may change are apart. */
+    /* Sources, targets of READs and memory that the peer may change are separate. */
     bool lands_here = is_atomic || opcode == IBV_WR_RDMA_READ;
     size_t local = ((lands_here ? 16 : 0) + weft_rng_below(&run->rng, 16)) * SLOT;
     size_t remote = (32 + weft_rng_below(&run->rng, 16)) * SLOT;
     if (opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
         opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
-        run->n_receives[1 - end]++; /* posted later: the peer is not always ready */
+        /* posted later, so that the peer is not always ready */
+        run->n_receives[1 - end]++;
     }
     ck_assert_int_eq(
         rc_post(&run->pair, end, opcode, run->n_posted[end], local, bytes, remote), 0);
@@ -362,7 +366,8 @@ END_TEST
 
 static uint64_t drawn_seed;
 
-/* One in three of everything is left out, so that each also comes without the others. */
+/* Draws a probability, in one of three cases 0, so that each fault also occurs without
+ * the others. */
 static uint32_t draw_share(struct weft_rng *rng, uint32_t most_ppb)
 {
     return weft_rng_below(rng, 3) == 0 ? 0 : (uint32_t)weft_rng_below(rng, most_ppb);
@@ -378,7 +383,8 @@ static const struct sim_profile *draw_all(struct draw *draw)
     }
     const struct sim_profile *profile =
         sim_profile_at((unsigned)weft_rng_below(&rng, n_profiles));
-    bool has_room = profile->gid_tbl_len > 2; /* else a VLAN's address gets no slot */
+    /* otherwise a VLAN's address gets no slot */
+    bool has_room = profile->gid_tbl_len > 2;
     uint64_t layer = weft_rng_below(&rng, profile->has_roce_v1 ? 4 : has_room ? 3 : 2);
     uint64_t deepest = 5; /* 16 */
     while (deepest > 1 && (1u << (deepest - 1) > profile->max_qp_rd_atom ||
@@ -413,9 +419,9 @@ static const struct sim_profile *draw_all(struct draw *draw)
     return profile;
 }
 
-/* In half of the runs the last operation of end 0 is over the edge of a memory region whose length
- * is no multiple of 8: an atomic, WRITE or READ that begins in its last 1 to 7 bytes. Prints the
- * region. */
+/* In half of the runs the last operation of end 0 crosses the end of a memory region
+ * whose length is no multiple of 8: an atomic, WRITE or READ that begins in its last 1 to
+ * 7 bytes. Prints the region. */
 static void cross_an_edge(struct run *run)
 {
     static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,

@@ -1,5 +1,5 @@
-/* Our declarations of CUDA's driver API beside its own, where <cuda.h> is installed: the compiler
- * compares them. */
+/* Compares our declarations of CUDA's driver API with <cuda.h>, if that is installed, at compile
+ * time. */
 #include <check.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Which of several GPUs, and with which kernels. */
+/* Selects one of several GPUs and its kernels. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define KERNELS_BYTES_MAX ((size_t)64 << 20)
 
-/* The `index`th of a list, round again past its end. */
+/* Copies entry `index` modulo the number of entries of a comma-separated list. */
 static void take_entry(const char *list, uint32_t index, char *out, size_t n_bytes)
 {
     uint32_t n = 1;
@@ -86,7 +86,8 @@ static weft_status find(const struct cuda_driver *driver, const char *which,
     return WEFT_OK;
 }
 
-/* Of PTX the driver wants the end marked. */
+/* Reads a kernel image and appends a NUL, because the CUDA driver requires PTX to be
+ * terminated. */
 static weft_status read_kernels(const char *path, char **out, struct weft_error *error)
 {
     FILE *file = fopen(path, "rb");

@@ -1,5 +1,5 @@
-/* Real GPUs where there is one; and always: the backend over a driver that is not there, the
- * kernels' bodies as C beside base/reduce.c, and what is said without a driver. */
+/* Tests real GPUs if there are any; always the backend over a fake driver, the kernel bodies as C
+ * compared with base/reduce.c, and the errors without a driver. */
 #include "backends/cuda/cuda.h"
 
 #include <check.h>
@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "io/gpu_conformance_testing.h"
 
-/* ---- beds ---- */
+/* ---- fixtures ---- */
 
 static struct io_gpu *gpu;
 static struct weft_error why_not;
@@ -26,7 +26,7 @@ static struct weft_error why_not;
 static bool open_real(struct io_gpu **out, struct io_gpu **out_peer, const char **why)
 {
     memset(&why_not, 0, sizeof(why_not));
-    *out_peer = NULL; /* another process: ci/gpu has two */
+    *out_peer = NULL; /* a peer needs another process; ci/gpu has two */
     if (cuda_open(0, &gpu, &why_not) != WEFT_OK) {
         *why = why_not.message;
         return false;
@@ -64,7 +64,7 @@ static const struct gpu_bed fake_bed = {open_fake, close_gpu, NULL};
 
 #define N 515
 
-/* Whatever bits; NaNs are only asked to be NaNs. */
+/* Compares bits; NaNs are equal to all NaNs. */
 static bool is_same(enum weft_dtype dtype, const uint8_t *a, const uint8_t *b)
 {
     uint64_t x = 0, y = 0, exponent = 0, sign;
@@ -158,8 +158,8 @@ static void divide(uint32_t bits, int divisor)
                   (double)right);
 }
 
-/* All values that bfloat16 has, beside what lies next to them, which float16 has among others, and
- * those next to the ends of the range in which an inverse is used. */
+/* Divides all values that bfloat16 has, values close to them (which include those of float16),
+ * and values close to the ends of the range in which the inverse is used. */
 START_TEST(an_inverse_divides_as_a_division)
 {
     static const int divisors[] = {2,    3,     5,        6,        7,         9,   11,
@@ -201,7 +201,7 @@ START_TEST(all_values_of_8_bits_are_divided)
 }
 END_TEST
 
-/* ---- what there is not ---- */
+/* ---- missing drivers and devices ---- */
 
 START_TEST(without_a_driver_it_is_said)
 {
@@ -221,7 +221,7 @@ START_TEST(without_a_driver_it_is_said)
 }
 END_TEST
 
-/* Among them the second process on a GPU in exclusive mode. */
+/* One case is the second process on a GPU in exclusive mode. */
 START_TEST(a_driver_that_fails_is_named)
 {
     static const struct {
@@ -248,7 +248,7 @@ START_TEST(a_driver_that_fails_is_named)
 }
 END_TEST
 
-/* ---- what differs between devices ---- */
+/* ---- differences between devices ---- */
 
 START_TEST(a_gpu_without_memory_of_its_own_gets_the_hosts)
 {
@@ -290,7 +290,8 @@ START_TEST(a_gpu_with_memory_is_flushed_if_it_must_be)
     ck_assert_int_eq(gpu->ops->fence(gpu, memory, 100), 0);
     ck_assert_int_eq(driver_now.n_flushed, 1);
     close_gpu();
-    /* Neither ordered nor flushable: the NIC must be read through. No RDMA: staged. */
+    /* Neither ordered nor flushable: data must be read through the NIC. Without RDMA it is
+     * staged. */
     driver = driver_testing();
     driver_now.attributes[CUDA_ATTR_RDMA_FLUSH] = 0;
     driver_now.attributes[CUDA_ATTR_RDMA_SUPPORTED] = 0;
@@ -299,7 +300,7 @@ START_TEST(a_gpu_with_memory_is_flushed_if_it_must_be)
     ck_assert_int_eq(gpu->ops->fence(gpu, memory, 100), EOPNOTSUPP);
     ck_assert(!gpu->rdma_direct && !cuda_can_register(gpu, memory));
     close_gpu();
-    /* Ordered by itself. */
+    /* Ordered by the GPU: no flush is needed. */
     driver = driver_testing();
     driver_now.attributes[CUDA_ATTR_RDMA_ORDERING] = CUDA_ORDERING_OWNER;
     ck_assert_int_eq(cuda_open_with(&driver, NULL, 0, &gpu, NULL), WEFT_OK);
@@ -309,7 +310,7 @@ START_TEST(a_gpu_with_memory_is_flushed_if_it_must_be)
 }
 END_TEST
 
-/* One dma-buf an allocation, and gone with it. */
+/* An allocation has one dma-buf, which is closed when it is freed. */
 START_TEST(memory_has_a_dma_buf_where_the_driver_says_so)
 {
     struct cuda_driver driver = driver_testing();

@@ -14,7 +14,7 @@ struct driver_testing driver_now;
 struct memory {
     struct memory *next;
     uint8_t *whole; /* Owned */
-    uint8_t *at;    /* the device's does not begin at a page */
+    uint8_t *at;    /* device memory does not begin at a page boundary */
     size_t n_bytes;
     bool is_host;
     unsigned long long id;
@@ -144,7 +144,7 @@ static int take(void **out, size_t n_bytes, bool is_host)
     memory = weft_calloc(1, sizeof(*memory));
     memory->whole = aligned_alloc(4096, n_bytes + 4096);
     memory->at = memory->whole + (is_host ? 0 : 512);
-    memset(memory->at, 0x5a, n_bytes); /* nobody promised zeroes */
+    memset(memory->at, 0x5a, n_bytes); /* the driver does not promise zeroes */
     memory->n_bytes = n_bytes;
     memory->is_host = is_host;
     memory->id = ++last_id;
@@ -283,7 +283,7 @@ static int ipc_export(struct cuda_ipc_handle *out, cuda_pointer memory)
     return CUDA_OK;
 }
 
-/* A process cannot open its own. */
+/* A process cannot open its own memory. */
 static int ipc_open(cuda_pointer *out, struct cuda_ipc_handle handle, unsigned flags)
 {
     (void)handle;

@@ -1,4 +1,4 @@
-/* What a device and a pointer are. */
+/* Facts of a device, and the kind of memory at an address. */
 #include <errno.h>
 #include <string.h>
 

@@ -11,7 +11,8 @@
 #include "base/text.h"
 
 #define PAGE_BYTES ((size_t)4096)
-/* Smaller allocations share one of these: a handle of one would open its neighbours as well. */
+/* The driver places smaller allocations together in blocks of this size, and an IPC handle of one
+ * would expose the others. */
 #define BLOCK_BYTES ((size_t)2 << 20)
 
 struct cuda_gpu *cuda_gpu_of(struct io_gpu *gpu)
@@ -38,7 +39,7 @@ void cuda_leave(struct cuda_gpu *cuda)
 
 /* ---- memory ---- */
 
-/* Zeroed, and the zeroes are there before anybody writes: the call waits. */
+/* Allocates zeroed memory. Waits until it is zero, so that no later write can come first. */
 static int take(struct cuda_gpu *cuda, struct cuda_allocation *allocation)
 {
     const struct cuda_driver *driver = &cuda->driver;
@@ -87,7 +88,8 @@ static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, v
     allocation->dma_fd = -1;
     allocation->is_host = where == IO_MEMORY_HOST || cuda->facts.is_integrated;
     unit = allocation->is_host ? PAGE_BYTES : BLOCK_BYTES;
-    n_bytes += allocation->is_host ? 0 : PAGE_BYTES; /* it may not begin at a page */
+    /* The driver's address might not be page-aligned. */
+    n_bytes += allocation->is_host ? 0 : PAGE_BYTES;
     allocation->n_bytes = (n_bytes + unit - 1) / unit * unit;
     result = take(cuda, allocation);
     cuda_leave(cuda);
@@ -135,7 +137,7 @@ static void gpu_free(struct io_gpu *gpu, void *memory)
     }
 }
 
-/* Whole pages, from the first on; once for an allocation. */
+/* Exports the whole pages of an allocation, once per allocation. */
 static int gpu_dma_buf(struct io_gpu *gpu, const void *memory, size_t n_bytes,
                        int *out_fd, uint64_t *out_offset)
 {
@@ -199,7 +201,7 @@ static int gpu_transfer(struct io_gpu *gpu, void *to, const void *from, size_t n
 
 /* ---- peers ---- */
 
-/* Which of the devices that this process sees has it; -1: none. */
+/* Returns the ordinal of the visible device with this UUID; -1 if there is none. */
 static int find_device(struct cuda_gpu *cuda, const char *uuid, cuda_device *out)
 {
     int n = 0;
@@ -223,7 +225,8 @@ static int find_device(struct cuda_gpu *cuda, const char *uuid, cuda_device *out
     return -1;
 }
 
-/* A GPU that this process is not shown may be reachable all the same: opening a handle tells. */
+/* Returns true for a GPU that is not visible to this process, because it can still be reachable;
+ * opening a handle then decides. */
 static bool gpu_can_access(struct io_gpu *gpu, const char *peer_uuid)
 {
     struct cuda_gpu *cuda = cuda_gpu_of(gpu);

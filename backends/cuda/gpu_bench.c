@@ -1,11 +1,12 @@
-/* What a GPU does with our kernels and handles, for ci/gpu: one JSON object a line.
+/* Checks and measures kernels and memory handles on a GPU, for ci/gpu. Prints one JSON object per
+ * line.
  *
- *   gpu_bench check            every reduction, of every type, beside the host's, bit by bit
- *   gpu_bench rate [BYTES]     copies within the GPU's memory, and reductions beside them
- *   gpu_bench ipc [BYTES]      memory of another process on the same GPU: right, and how fast
+ *   gpu_bench check            compares every reduction of every type with the host's, bit by bit
+ *   gpu_bench rate [BYTES]     measures copies within the GPU's memory, and reductions
+ *   gpu_bench ipc [BYTES]      checks and measures another process's memory on the same GPU
  *
- * Settings as `weft run`'s: WEFT_GPU_KERNELS; the GPU is the first that is visible. Exit: 0; 1
- * something is wrong; 77 there is no GPU, and why. */
+ * WEFT_GPU_KERNELS is as for `weft run`; the GPU is the first visible one. Exit status: 0 passed,
+ * 1 failed, 77 no GPU (with the reason). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include "base/rng.h"
 #include "base/text.h"
 
-#define CHECKED 5003u /* elements: whole packs and a rest */
+#define CHECKED 5003u /* elements: whole packs and a remainder */
 #define N_TIMED 20
 #define SKIPPED 77
 
@@ -94,7 +95,7 @@ static double now_s(void)
 
 /* ---- check ---- */
 
-/* Bits; of NaNs only that they are. */
+/* NaNs are compared as NaNs only, without their bits. */
 static bool is_nan(enum weft_dtype dtype, const uint8_t *at)
 {
     static const uint64_t infinity[WEFT_N_DTYPES] = {[WEFT_FLOAT16] = 0x7c00,
@@ -150,7 +151,8 @@ static uint64_t check_one(struct io_gpu_op *op, uint8_t *memory, size_t offset,
     return count_wrong(op->dtype, got, right);
 }
 
-/* What is wrong of one type and operation, over all divisors of an average. */
+/* Returns the number of wrong elements of one type and operation, over all divisors of an
+ * average. */
 static uint64_t check_operation(enum weft_dtype dtype, enum weft_redop redop,
                                 uint8_t *memory, struct weft_rng *rng, uint64_t *n_cases)
 {
@@ -196,7 +198,7 @@ static int check(void)
 
 /* ---- rate ---- */
 
-/* Seconds of one, after a first that nobody counts. */
+/* Returns the seconds per operation, after one that is not timed. */
 static double time_of(const struct io_gpu_op *what)
 {
     static struct io_gpu_op ops[N_TIMED];
@@ -216,7 +218,8 @@ static double time_of(const struct io_gpu_op *what)
     return (now_s() - began) / N_TIMED;
 }
 
-/* Bytes read and written, a second: two a byte of a copy, three of a reduction. */
+/* Prints rates in bytes read and written: two per byte of a copy, three per byte of a
+ * reduction. */
 static int rate(size_t n_bytes)
 {
     uint8_t *memory[3] = {take(n_bytes), take(n_bytes), take(n_bytes)};
@@ -254,7 +257,7 @@ static int rate(size_t n_bytes)
 
 /* ---- ipc ---- */
 
-/* What the owner of the memory tells. */
+/* The message from the owner of the memory. */
 struct told {
     struct io_gpu_export memory;
     struct io_gpu_handle event;
@@ -293,7 +296,7 @@ static void fill(uint8_t *memory, size_t n_bytes, uint8_t by)
 static void get(int from, void *out, size_t n_bytes)
 {
     if (read(from, out, n_bytes) != (ssize_t)n_bytes) {
-        exit(SKIPPED); /* the other said why */
+        exit(SKIPPED); /* the other process has printed the reason */
     }
 }
 
@@ -304,7 +307,7 @@ static void put(int to, const void *bytes, size_t n_bytes)
     }
 }
 
-/* Has the memory: what is told of is written by work that may not have begun. */
+/* Owns the memory, and exports it while the work that writes it may not have begun. */
 static _Noreturn void own(size_t n_bytes, int to, int from)
 {
     struct io_gpu_op op = {.kind = IO_GPU_COPY, .count = n_bytes};
@@ -333,7 +336,7 @@ static _Noreturn void own(size_t n_bytes, int to, int from)
         fail("export", sys_errno);
     }
     put(to, &told, sizeof(told));
-    get(from, &word, 1); /* it was read, and written anew */
+    get(from, &word, 1); /* the user has read the memory and written it again */
     await(&op);
     gpu->sharing->event_destroy(gpu, event);
     exit(wrong_bytes(memory, n_bytes, 2) == 0 ? 0 : 1);
@@ -387,7 +390,7 @@ static int use(size_t n_bytes, const struct told *told, int to, pid_t owner)
     return n_wrong == 0 && status == 0 ? 0 : 1;
 }
 
-/* Processes part before either knows of CUDA. */
+/* Forks before either process uses CUDA. */
 static int ipc(size_t n_bytes)
 {
     struct told told;

@@ -1,5 +1,5 @@
-/* The kernels as nvcc made them of kernels.cu (Makefile), for sm_80, 90, 100 and 121, and as PTX
- * for what comes after; or none, where there is no nvcc. */
+/* The kernels that nvcc built from kernels.cu (Makefile), for sm_80, 90, 100 and 121, and as PTX
+ * for later GPUs; none without nvcc. */
 #include "backends/cuda/cuda.h"
 
 #ifdef WEFT_CUDA_IMAGE

@@ -1,7 +1,7 @@
-/* The reductions of base/reduce.h as bodies of kernels: each goes through the elements that are
- * its own, from `first` in steps of `stride`, sixteen bytes at a time where memory allows it. The
- * same lines are compiled for GPUs (kernels.cu) and, for tests, as C. Results are bit by bit those
- * of base/reduce.c, but for the payload of NaNs. */
+/* The reductions of base/reduce.h as kernel bodies. Each call processes the elements from `first`
+ * in steps of `stride`, 16 bytes at a time if all addresses are aligned. The same code is
+ * compiled for GPUs (kernels.cu) and, for tests, as C. Results are bit-identical to base/reduce.c
+ * except for NaN payloads. */
 #ifndef WEFT_BACKENDS_CUDA_KERNELS_BODY_H
 #define WEFT_BACKENDS_CUDA_KERNELS_BODY_H
 
@@ -38,7 +38,7 @@ KERNEL_FN float kernel_of_bfloat16(uint16_t half)
     return kernel_float((uint32_t)half << 16);
 }
 
-/* GPUs have an instruction for each conversion of a half, which is as exact as these lines. */
+/* GPUs convert 16-bit floats with one instruction, which is as exact as the code below. */
 KERNEL_FN uint16_t kernel_to_bfloat16(float value)
 {
 #ifdef __CUDA_ARCH__
@@ -56,7 +56,7 @@ KERNEL_FN uint16_t kernel_to_bfloat16(float value)
 #endif
 }
 
-/* Exponent and fraction, read as a binary32, say 2^-112 of the value, subnormals included. */
+/* Exponent and fraction, read as a binary32, are 2^-112 times the value, including subnormals. */
 KERNEL_FN float kernel_of_float16(uint16_t half)
 {
 #ifdef __CUDA_ARCH__
@@ -92,18 +92,19 @@ KERNEL_FN uint16_t kernel_to_float16(float value)
         uint32_t half = magnitude - 0x38000000u;
 
         result = (half + 0xfff + (half >> 13 & 1)) >> 13;
-    } else { /* the unit of 0.5 is 2^-24, that of subnormals: the addition rounds to it */
+    } else { /* 0.5 has the unit of subnormals, 2^-24: adding it rounds */
         result = kernel_bits(kernel_float(magnitude) + 0.5f) - 0x3f000000u;
     }
     return (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)result;
 #endif
 }
 
-/* value / divisor, correctly rounded. A GPU would keep the memory waiting for a division, and
- * takes the inverse instead, which the compiler computes once for all elements. The quotient by it
- * is at most 1.5 units in the last place away; its rest is exact, and times the inverse, which is
- * right to 2^-24, corrects it to less than 2^-23 units. No quotient by an integer below 2^22 lies
- * so near the middle of two floats, so that the sum rounds to the right one. */
+/* Returns value / divisor, correctly rounded. A division would stall a GPU's memory pipeline, so
+ * this multiplies by the inverse, which the compiler computes once for all elements. The quotient
+ * is then at most 1.5 units in the last place off. Its remainder is exact; multiplied by the
+ * inverse, which is accurate to 2^-24, it corrects the quotient to less than 2^-23 units. No
+ * quotient by an integer below 2^22 is that close to the middle of two floats, so the sum rounds
+ * correctly. */
 KERNEL_FN float kernel_divide(float value, float divisor)
 {
     const uint32_t least = 0x10000000u, infinite = 0x7f800000u; /* 2^-95 */
@@ -116,8 +117,8 @@ KERNEL_FN float kernel_divide(float value, float divisor)
     return value == 0 || magnitude >= infinite ? quotient : value / divisor;
 }
 
-/* value / divisor of a value of 8 bits, by an inverse of 2^16 that is rounded up: its excess times
- * 255 stays below 1 for divisors to 256, and those above give 0. */
+/* Divides an 8-bit value with an inverse scaled by 2^16 and rounded up. The excess of the inverse
+ * times 255 is below 1 for divisors up to 256; larger divisors give 0. */
 KERNEL_FN int kernel_divide_small(int value, int divisor)
 {
     uint32_t inverse = 65536u / (uint32_t)divisor + 1;
@@ -126,7 +127,7 @@ KERNEL_FN int kernel_divide_small(int value, int divisor)
     return value < 0 ? -(int)quotient : (int)quotient;
 }
 
-/* `expression` is of x and y; `divide` makes another stored value of one. */
+/* Defines one reduction. `expression` combines x and y; `divide` divides a stored value. */
 #define KERNEL_DEFINE(name, type, expression, divide)                                    \
     KERNEL_FN type name##_one(type x, type y, int divisor)                               \
     {                                                                                    \
@@ -163,7 +164,7 @@ KERNEL_FN int kernel_divide_small(int value, int divisor)
         }                                                                                \
     }
 
-/* `divisor` is an int above 1: values of fewer bits are divided as ints. */
+/* `divisor` is an int above 1. Types narrower than int are divided as ints. */
 #define DIVIDE_SMALL(type, value, divisor) (type) kernel_divide_small(value, divisor)
 #define DIVIDE_INT(type, value, divisor) (type)((value) / (divisor))
 #define DIVIDE_UINT32(type, value, divisor) ((value) / (uint32_t)(divisor))
@@ -207,7 +208,7 @@ KERNEL_HALVES(bfloat16, kernel_of_bfloat16, kernel_to_bfloat16, DIVIDE_BFLOAT16)
 KERNEL_FLOATS(float32, float, DIVIDE_FLOAT)
 KERNEL_FLOATS(float64, double, DIVIDE_DOUBLE)
 
-/* X(dtype, type) for every type; Y(X's, op) for every operation of one. */
+/* Expands X(dtype, type) for each type. */
 #define KERNEL_TYPES(X)                                                                  \
     X(int8, int8_t)                                                                      \
     X(uint8, uint8_t)                                                                    \

@@ -16,7 +16,7 @@
 
 static const struct {
     const char *name;
-    size_t offset; /* of the pointer in struct cuda_driver */
+    size_t offset; /* of the pointer within struct cuda_driver */
     bool is_needed;
 } symbols[] = {
     SYMBOL(init, "cuInit", true),

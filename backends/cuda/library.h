@@ -1,6 +1,5 @@
-/* CUDA's driver API, opened at run time if it is there. Declarations are ours, after the CUDA
- * Driver API reference manual: only what is called. abi_test.c compares them with <cuda.h> where
- * that is installed. */
+/* CUDA's driver API, opened at run time. Declares only what is called, after the CUDA Driver API
+ * reference manual. abi_test.c compares the declarations with <cuda.h> if that is installed. */
 #ifndef WEFT_BACKENDS_CUDA_LIBRARY_H
 #define WEFT_BACKENDS_CUDA_LIBRARY_H
 
@@ -19,7 +18,7 @@ enum {
     CUDA_OUT_OF_MEMORY = 2,
     CUDA_NOT_INITIALIZED = 3,
     CUDA_STUB_LIBRARY = 34,
-    CUDA_DEVICE_UNAVAILABLE = 46, /* exclusive mode: another process has it */
+    CUDA_DEVICE_UNAVAILABLE = 46, /* exclusive mode, and another process has the device */
     CUDA_NO_DEVICE = 100,
     CUDA_INVALID_CONTEXT = 201,
     CUDA_MAP_FAILED = 205,
@@ -54,7 +53,8 @@ enum {
     CUDA_PTR_BUFFER_ID = 7,
     CUDA_PTR_IS_MANAGED = 8,
     CUDA_PTR_LEGACY_IPC = 10,
-    CUDA_PTR_HANDLE_KINDS = 14, /* of memory from cuMemCreate: CUDA_HANDLE_* it allows */
+    /* Bits CUDA_HANDLE_*: handle kinds allowed for cuMemCreate memory. */
+    CUDA_PTR_HANDLE_KINDS = 14,
     CUDA_MEMORY_HOST = 1,
     CUDA_MEMORY_DEVICE = 2
 };
@@ -94,15 +94,15 @@ struct cuda_ipc_handle {
     char bytes[64];
 };
 
-/* CUmemGenericAllocationHandle: physical memory. CUmemAccessDesc. */
+/* CUmemGenericAllocationHandle: a handle of physical memory. Below: CUmemAccessDesc. */
 typedef unsigned long long cuda_physical;
 struct cuda_access {
     int location_type, location; /* CUmemLocation */
     int flags;
 };
 
-/* Each returns a CUresult, but for the last. The last few may be NULL: older drivers do not have
- * them. */
+/* Entry points of the driver. Each but `fabric` returns a CUresult. The last ones can be NULL,
+ * because older drivers do not have them. */
 struct cuda_driver {
     void *handle; /* Owned, or NULL */
     int (*init)(unsigned flags);
@@ -156,7 +156,7 @@ struct cuda_driver {
     int (*range_handle)(void *out, cuda_pointer memory, size_t n_bytes, int type,
                         unsigned long long flags); /* or NULL */
     int (*flush_writes)(int target, int scope);    /* or NULL */
-    /* The virtual-memory calls: all, or NULL. */
+    /* Virtual-memory calls: all are set, or the GPU does not use them. */
     int (*physical)(cuda_physical *out, void *memory);
     int (*physical_release)(cuda_physical physical);
     int (*physical_export)(void *out, cuda_physical physical, int kind,
@@ -170,18 +170,20 @@ struct cuda_driver {
     int (*unmap)(cuda_pointer at, size_t n_bytes);
     int (*set_access)(cuda_pointer at, size_t n_bytes, const struct cuda_access *access,
                       size_t n);
-    /* Not of the driver: which NVLink fabric the GPU of a UUID has joined (NVML's to tell). False:
-     * none; nothing is written. */
+    /* Not part of the driver, but of NVML: reports the NVLink fabric that the GPU with this UUID
+     * has joined. Returns false and writes nothing if there is none. */
     bool (*fabric)(const char *uuid, uint8_t out_cluster[16], uint32_t *out_clique);
 };
 
-/* WEFT_ERR_ENVIRONMENT: no driver, one that is too old, or no device; the error says which. */
+/* Opens the driver. Fails with WEFT_ERR_ENVIRONMENT if there is no driver, it is too old or it
+ * has no device; the error says which. */
 weft_status cuda_driver_open(struct cuda_driver *out,
                              struct weft_error *error) WEFT_MUST_CHECK;
 void cuda_driver_close(struct cuda_driver *driver);
-/* A CUresult as the waist's errno: 0 for 0. */
+/* Converts a CUresult to an errno of the I/O interface; 0 for CUDA_OK. */
 int cuda_errno(int result);
-/* Fills `error` with the call and the driver's own name of the result. */
+/* Fills `error` with the call and the driver's name of the result; returns
+ * WEFT_ERR_ENVIRONMENT. */
 weft_status cuda_fail(const struct cuda_driver *driver, struct weft_error *error,
                       const char *call, int result);
 

@@ -1,6 +1,6 @@
-/* Streams, events, and memory of other processes. Of kinds of handles there is the legacy one,
- * which all memory from cuMemAlloc has; what has none (managed memory, pools, the host's) is
- * staged by who asks. */
+/* Streams, events, and memory of other processes. Memory from cuMemAlloc has a legacy handle, and
+ * memory from cuMemCreate is shared by virtual.c. Memory without a handle (managed, pools, host)
+ * is staged by the caller. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -39,7 +39,8 @@ static int identify(struct io_gpu *gpu, struct io_gpu_identity *out)
     out->pid_ns = pid_namespace();
     memcpy(out->cluster, cuda->cluster, sizeof(out->cluster));
     out->clique = cuda->clique;
-    /* Copies cannot be ordered between processes without events: then nothing is shared. */
+    /* Without interprocess events copies cannot be ordered between processes, so nothing is
+     * shared. */
     if (cuda->facts.has_ipc_events && !cuda->facts.is_integrated) {
         out->kinds = 1u << IO_GPU_HANDLE_LEGACY |
                      (uint32_t)cuda->facts.has_handle_fd << IO_GPU_HANDLE_FD |
@@ -48,7 +49,7 @@ static int identify(struct io_gpu *gpu, struct io_gpu_identity *out)
     return 0;
 }
 
-/* Memory of pools (cudaMallocAsync) has no handle of its own: docs/gpu.md. */
+/* Memory of pools (cudaMallocAsync) has no handle of its own (docs/gpu.md). */
 static int describe(struct cuda_gpu *cuda, cuda_pointer memory, uint32_t kinds,
                     struct io_gpu_export *out)
 {
@@ -100,7 +101,7 @@ static int export_memory(struct io_gpu *gpu, const void *address, uint32_t kinds
 static void unexport(struct io_gpu *gpu, const struct io_gpu_export *exported)
 {
     (void)gpu;
-    (void)exported; /* a descriptor stays with its memory, for the next who is told */
+    (void)exported; /* a descriptor is kept with its memory, for later exports */
 }
 
 static bool can_import(const struct cuda_gpu *cuda, enum io_gpu_handle_kind kind)

@@ -1,5 +1,4 @@
-/* Memory for other processes, over a driver that is not there: of which kind it is told, by what it
- * is reached, and what is said when it is not. */
+/* Memory sharing over a fake driver: kinds of handles, imports, and errors. */
 #include <check.h>
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +20,7 @@
 
 static struct io_gpu *gpu;
 
-/* Of the first GPU of the driver. */
+/* Reports a fabric for the driver's GPUs. */
 static bool is_in_fabric(const char *uuid, uint8_t out_cluster[16], uint32_t *out_clique)
 {
     ck_assert_int_eq(strncmp(uuid, "GPU-", 4), 0);
@@ -41,7 +40,7 @@ static void open_gpu(bool has_fd, bool has_fabric)
     ck_assert_int_eq(cuda_open_with(&driver, NULL, 0, &gpu, NULL), WEFT_OK);
 }
 
-/* Nothing is left of what was shared. */
+/* Checks that nothing remains of shared memory. */
 static void close_gpu(void)
 {
     cuda_close(gpu);
@@ -125,8 +124,8 @@ START_TEST(each_memory_is_told_by_the_kind_that_it_allows)
 }
 END_TEST
 
-/* cudaMallocAsync: of the default pool, and of pools that may be shared, as a whole; none of their
- * memory has a handle of its own, and nothing is left of asking. */
+/* cudaMallocAsync, from the default pool and from pools that can be exported as a whole. Memory
+ * of pools has no handle of its own, and trying to export it leaves nothing behind. */
 START_TEST(memory_of_pools_has_no_handle)
 {
     static const unsigned pools[] = {0, CUDA_HANDLE_FD, CUDA_HANDLE_FABRIC,
@@ -143,13 +142,14 @@ START_TEST(memory_of_pools_has_no_handle)
         ck_assert_int_eq(export_at(address(at, 100), 1u << kind, &out), EOPNOTSUPP);
     }
     ck_assert_int_eq(export_at(address(at, 100), ALL_KINDS, &out), EOPNOTSUPP);
-    ck_assert_int_eq(count_descriptors(), n + 1); /* the memory's own, of the test */
+    /* The memory's own descriptor, held by the test. */
+    ck_assert_int_eq(count_descriptors(), n + 1);
     virtual_testing_free(at);
     close_gpu();
 }
 END_TEST
 
-/* By descriptor and over the fabric: the same bytes at another address. */
+/* By descriptor and by fabric handle: the same bytes at another address. */
 START_TEST(what_is_imported_is_the_same_memory)
 {
     unsigned kind = _i == 0 ? CUDA_HANDLE_FD : CUDA_HANDLE_FABRIC;
@@ -171,14 +171,14 @@ START_TEST(what_is_imported_is_the_same_memory)
     gpu->sharing->unimport(gpu, imported);
     gpu->sharing->unimport(gpu, NULL);
     ck_assert_int_eq(gpu->sharing->import_memory(gpu, &out, &imported),
-                     0); /* once more */
+                     0); /* a second import */
     gpu->sharing->unexport(gpu, &out);
     virtual_testing_free(at);
-    close_gpu(); /* with the import open */
+    close_gpu(); /* while the import is open */
 }
 END_TEST
 
-/* One descriptor for each allocation, however often it is told, and none for what is gone. */
+/* One descriptor per allocation, however often it is exported, and none for freed allocations. */
 START_TEST(descriptors_are_as_many_as_buffers)
 {
     struct io_gpu_export first, again, other;
@@ -198,7 +198,8 @@ START_TEST(descriptors_are_as_many_as_buffers)
     ck_assert_int_eq(count_descriptors(), n + 2);
     ck_assert_mem_eq(&first.handle, &again.handle, sizeof(first.handle));
     ck_assert_uint_eq(first.buffer_id, again.buffer_id);
-    /* Freed, and others allocated: another buffer, of another id; the old one cannot be opened. */
+    /* After freeing and allocating again the buffer id differs, and the old buffer cannot be
+     * opened. */
     virtual_testing_free(at);
     at = virtual_testing_create(2 * N, CUDA_HANDLE_FD);
     ck_assert_int_eq(export_at(address(at, 0), ALL_KINDS, &other), 0);
@@ -208,7 +209,7 @@ START_TEST(descriptors_are_as_many_as_buffers)
     first.handle = other.handle;
     ck_assert_int_eq(gpu->sharing->import_memory(gpu, &first, &imported), EINVAL);
     virtual_testing_free(at);
-    /* More than are kept: those of the oldest go. */
+    /* Above the maximum number of descriptors, the oldest are closed. */
     for (int i = 0; i < 70; i++) {
         at = virtual_testing_create(4096, CUDA_HANDLE_FD);
         ck_assert_int_eq(export_at(address(at, 0), ALL_KINDS, i == 0 ? &first : &other),
@@ -223,7 +224,7 @@ START_TEST(descriptors_are_as_many_as_buffers)
 }
 END_TEST
 
-/* Every call of the way can fail; nothing of it is left then. */
+/* Every call of an import and of an export can fail, and nothing remains. */
 START_TEST(each_failure_has_its_error_and_leaves_nothing)
 {
     static const struct {
@@ -289,7 +290,7 @@ START_TEST(without_room_for_a_descriptor_it_is_said)
 }
 END_TEST
 
-/* The other process: fills its memory, tells of it, and lives until its input ends. */
+/* The other process: fills its memory, exports it, and exits when its input ends. */
 static _Noreturn void serve(int to, int from)
 {
     uint8_t bytes[100];
@@ -307,7 +308,7 @@ static _Noreturn void serve(int to, int from)
     _exit(0);
 }
 
-/* Where ptrace(2) is not allowed (Yama, containers) it is said, and such memory is staged. */
+/* If ptrace(2) is forbidden (Yama, containers), the import fails and such memory is staged. */
 START_TEST(another_processs_descriptor_is_taken_from_it)
 {
     int told[2], held[2], sys_errno, status;

@@ -1,6 +1,6 @@
-/* Memory of the virtual-memory calls (cuMemCreate: PyTorch's expandable segments, NCCL's own) for
- * other processes: as a descriptor, which they take from this process by pidfd_getfd(2), or as a
- * handle of the fabric. */
+/* Shares memory of the virtual-memory calls (cuMemCreate, used by PyTorch's expandable segments
+ * and by NCCL) with other processes: as a descriptor, which they take from this process with
+ * pidfd_getfd(2), or as a fabric handle. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -18,15 +18,15 @@
 #define SYS_pidfd_getfd 438
 #endif
 
-/* What a handle of kind FD is. */
+/* The content of a handle of kind FD. */
 struct descriptor {
-    uint32_t pid; /* in the namespace that both are in */
+    uint32_t pid; /* in the pid namespace of both processes */
     int32_t fd;
 };
 _Static_assert(sizeof(struct descriptor) <= IO_GPU_HANDLE_BYTES, "a handle holds it");
 _Static_assert(sizeof(struct cuda_ipc_handle) <= IO_GPU_HANDLE_BYTES, "and this");
 
-/* ---- to others ---- */
+/* ---- exports ---- */
 
 static void drop(struct cuda_gpu *cuda, uint32_t index)
 {
@@ -36,7 +36,7 @@ static void drop(struct cuda_gpu *cuda, uint32_t index)
             (cuda->n_shared - index) * sizeof(cuda->shared[0]));
 }
 
-/* A descriptor keeps its memory: those of allocations that are gone go too. */
+/* Closes descriptors of freed allocations, because a descriptor keeps its memory allocated. */
 static void drop_stale(struct cuda_gpu *cuda)
 {
     for (uint32_t i = cuda->n_shared; i-- > 0;) {
@@ -75,7 +75,8 @@ static int find_descriptor(const struct cuda_gpu *cuda, cuda_pointer base)
     return -1;
 }
 
-/* The allocation is one of cuMemCreate, and may be known to others in this way. */
+/* Exports an allocation of cuMemCreate as a handle of this kind. Returns EOPNOTSUPP if the
+ * allocation is not from cuMemCreate. */
 static int export_physical(struct cuda_gpu *cuda, cuda_pointer base,
                            unsigned long long id, enum io_gpu_handle_kind kind,
                            struct io_gpu_export *out)
@@ -131,16 +132,16 @@ int cuda_virtual_export(struct cuda_gpu *cuda, cuda_pointer base, unsigned long 
     return sys_errno;
 }
 
-/* ---- of others ---- */
+/* ---- imports ---- */
 
 static int of_getfd(int sys_errno)
 {
     switch (sys_errno) {
     case ESRCH:
     case EBADF:
-        return ENOENT; /* process or descriptor is gone */
+        return ENOENT; /* the process or the descriptor no longer exists */
     case EPERM:
-        return EACCES; /* ptrace(2), "access mode checking": Yama forbids it */
+        return EACCES; /* forbidden by Yama: ptrace(2), "access mode checking" */
     case ENOSYS:
         return EOPNOTSUPP;
     case ENFILE:

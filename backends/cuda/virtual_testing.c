@@ -14,9 +14,9 @@
 
 struct virtual_testing virtual_now;
 
-/* Physical memory, by number from 1. */
+/* Physical memory, indexed by number from 1. */
 static struct physical {
-    int fd; /* 0: none */
+    int fd; /* 0: unused */
     unsigned n_users, kinds;
     size_t n_bytes;
 } physicals[PHYSICAL_MAX];
@@ -27,7 +27,7 @@ struct range {
     size_t n_bytes;
     cuda_physical physical; /* 0: reserved only */
     unsigned long long id;
-    bool is_of_pool; /* cuMemRetainAllocationHandle does not know it */
+    bool is_of_pool; /* unknown to cuMemRetainAllocationHandle */
 };
 static struct range *ranges;
 static unsigned long long last_id = 1u << 20;

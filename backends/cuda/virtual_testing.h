@@ -1,22 +1,22 @@
-/* The virtual-memory calls of a CUDA driver that is not there: physical memory is a file in memory,
- * which a descriptor names across processes, and a number within this one (the fabric). */
+/* The virtual-memory calls of a fake CUDA driver. Physical memory is a memory file, identified by
+ * a descriptor across processes, and by a number within this one (the fabric handle). */
 #ifndef WEFT_BACKENDS_CUDA_VIRTUAL_TESTING_H
 #define WEFT_BACKENDS_CUDA_VIRTUAL_TESTING_H
 
 #include "backends/cuda/library.h"
 
 struct virtual_testing {
-    int n_physical, n_reserved, n_mapped, n_accessible; /* that are there now */
-    int fails_with;  /* a CUresult of the `fails_after`th call from now; then 0 */
-    int fails_after; /* 0: the next */
+    int n_physical, n_reserved, n_mapped, n_accessible; /* current numbers */
+    int fails_with;  /* CUresult of a later call; then reset to 0 */
+    int fails_after; /* number of calls that succeed before */
 };
 extern struct virtual_testing virtual_now;
 
-/* Puts them into a driver, afresh. */
+/* Adds the calls to a driver, with a new state. */
 void virtual_testing(struct cuda_driver *driver);
-/* As a user's cuMemCreate, cuMemAddressReserve and so on; `kinds` CUDA_HANDLE_* or 0. */
+/* Like a user's cuMemCreate, cuMemAddressReserve and so on. `kinds` is CUDA_HANDLE_* or 0. */
 cuda_pointer virtual_testing_create(size_t n_bytes, unsigned kinds);
-/* As cudaMallocAsync from a pool; `kinds`: of the pool's properties. */
+/* Like cudaMallocAsync from a pool; `kinds` are those of the pool. */
 cuda_pointer virtual_testing_of_pool(size_t n_bytes, unsigned kinds);
 void virtual_testing_free(cuda_pointer at);
 

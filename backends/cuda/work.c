@@ -1,4 +1,5 @@
-/* Copies and reductions: started on a stream, and an event after each tells its end. */
+/* Copies and reductions. Each is started on a stream and followed by an event that marks its
+ * end. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,14 +32,14 @@ static int launch(struct cuda_gpu *cuda, const struct io_gpu_op *op,
                                1, BLOCK_THREADS, 1, 1, 0, stream, arguments, NULL);
 }
 
-/* On a thread of the driver's, which may call nothing of CUDA. */
+/* Runs on a thread of the driver, where CUDA must not be called. */
 static void wake(void *context)
 {
     struct cuda_gpu *cuda = context;
     const uint64_t one = 1;
     ssize_t ignored = write(cuda->wake_fd, &one, sizeof(one));
 
-    (void)ignored; /* EAGAIN: it is readable as it is */
+    (void)ignored; /* EAGAIN: already readable */
 }
 
 static int start_on(struct cuda_gpu *cuda, struct io_gpu_op *op, struct cuda_call *call)
@@ -109,7 +110,7 @@ static void end(struct cuda_call *call, int result)
     io_task_wake(op->task);
 }
 
-/* Streams end in any order: each is asked. */
+/* Queries every call, because streams can finish in any order. */
 void cuda_progress(struct io_gpu *gpu)
 {
     struct cuda_gpu *cuda = cuda_gpu_of(gpu);
@@ -117,7 +118,7 @@ void cuda_progress(struct io_gpu *gpu)
     uint64_t ignored;
 
     if (cuda->wake_fd >= 0 && read(cuda->wake_fd, &ignored, sizeof(ignored)) < 0) {
-        ignored = 0; /* nobody woke us: we look all the same */
+        ignored = 0; /* the call was not caused by a wake-up; query the events anyway */
     }
     if (cuda->first == NULL || cuda_enter(cuda) != CUDA_OK) {
         return;
@@ -155,7 +156,7 @@ void cuda_finish_all(struct cuda_gpu *cuda)
 
         (void)cuda->driver.stream_sync(cuda_stream_of(cuda, call->op->stream));
         cuda_progress(&cuda->io);
-        if (cuda->first == call) { /* the GPU is lost: nothing ends there any more */
+        if (cuda->first == call) { /* the GPU is lost, so this call will never end */
             cuda->first = call->next;
             call->next = cuda->idle;
             cuda->idle = call;

@@ -1,4 +1,4 @@
-/* Two hosts and a cable, behind the decorators, and nobody who uses them: for tests. */
+/* Fixture: two hosts and a cable, wrapped with faults, without users. */
 #ifndef WEFT_BACKENDS_FAULT_BED_TESTING_H
 #define WEFT_BACKENDS_FAULT_BED_TESTING_H
 
@@ -13,16 +13,17 @@ extern struct world *world;
 extern struct io_env *ends[2];
 extern struct io_task tasks[2]; /* of each end */
 
-/* For mesh_test.wrap. */
+/* Value of mesh_test.wrap. */
 struct world *wrap(struct world *inner, const struct world_spec *spec);
 void open_world(void);
-/* Of `mesh` as it is. */
+/* Opens `mesh` as it is. */
 void open_mesh(void);
 void close_world(void);
-/* Of host 0: the first call, ENOMEM. */
+/* Returns a fault of host 0: the first call fails with ENOMEM. */
 struct world_fault fault_of(enum world_fault_kind kind, enum world_call call);
 void inject(const struct world_fault *fault);
-/* Until `task` is woken, or `for_ns` passed; true if it was. Others' wakes are forgotten. */
+/* Runs the world until `task` is woken (returns true), or `for_ns` has passed. Discards wake-ups
+ * of other tasks. */
 bool is_woken(const struct io_task *task, weft_ns for_ns);
 void forget_wakes(void);
 

@@ -1,16 +1,16 @@
-/* Control verbs: each has an operation of its own below, because objects differ. */
+/* Control verbs. Each has an operation of its own on the backend, because the objects differ. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "backends/fault/private.h"
 
-/* A verb under way; outer->backend[0] while it is RUNNING. */
+/* A verb in progress; outer->backend[0] while it is RUNNING. */
 struct fault_call {
     struct io_op inner;
     struct io_op *outer;         /* Not owned */
     struct fault_device *device; /* Not owned */
-    struct fault_timer timer;    /* of one that starts late */
-    bool is_held;                /* the backend has not been asked yet */
+    struct fault_timer timer;    /* start of a delayed verb */
+    bool is_held;                /* not yet submitted to the backend */
     struct fault_call *next;
 };
 
@@ -29,7 +29,7 @@ static struct fault_cq *cq_of(struct ibv_cq *cq)
     return weft_container_of(cq, struct fault_cq, base);
 }
 
-/* ---- from our objects to the backend's, and back ---- */
+/* ---- translation between our objects and the backend's ---- */
 
 static void make_inner(struct fault_call *call)
 {
@@ -120,7 +120,7 @@ static void forget_cq(struct fault_cq *cq)
     free(cq);
 }
 
-/* What its user no longer has. */
+/* Frees the object that its user has destroyed. */
 static void forget_destroyed(const struct io_op *outer)
 {
     if (outer->kind == IO_OP_DESTROY_QP) {
@@ -138,7 +138,7 @@ static bool is_husk(const struct io_op *outer)
             cq_of(outer->arg.destroy_cq)->inner == NULL);
 }
 
-/* A destruction is to fail: the queue goes, but what its user has of it stays. */
+/* Makes a destroy verb fail: destroys the backend's queue, but keeps the user's object. */
 static void make_husk(struct fault_device *device, const struct io_op *outer)
 {
     struct io_device *inner = device->inner;
@@ -167,7 +167,7 @@ static void make_husk(struct fault_device *device, const struct io_op *outer)
     }
 }
 
-/* ---- life of a call ---- */
+/* ---- progress of a call ---- */
 
 static void forget(struct fault_call *call)
 {
@@ -182,7 +182,7 @@ static void forget(struct fault_call *call)
     free(call);
 }
 
-/* The backend is done, or was never asked: `error` is what the user is told. */
+/* Completes the user's operation: with the backend's result, or with an injected `error`. */
 static void finish(struct fault_call *call, int error)
 {
     struct io_op *outer = call->outer;
@@ -220,7 +220,7 @@ static void start_late(struct fault_timer *timer)
     struct io_task *task = call->outer->task;
 
     start(call);
-    io_task_wake(task); /* perhaps for nothing */
+    io_task_wake(task); /* the operation may still be in progress */
 }
 
 static bool is_destroying(enum io_op_kind kind)
@@ -288,7 +288,7 @@ int fault_poll(struct io_device *io, struct io_op *op)
     return op->error;
 }
 
-/* An object that was made and that nobody waits for any more. */
+/* Destroys an object whose creation was abandoned. */
 static void undo(const struct fault_call *call)
 {
     const struct io_op *made = &call->inner;

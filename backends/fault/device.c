@@ -1,4 +1,4 @@
-/* Devices: queries, the data path, async events, and devices that go. */
+/* Devices: queries, the data path, asynchronous events and device loss. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static struct fault_device *device_of(struct io_device *io)
     return weft_container_of(io, struct fault_device, io);
 }
 
-/* What becomes of a call that is about the device itself. */
+/* Returns the errno of a call on the device, or 0. */
 static int judge(struct fault_device *device, enum world_call call)
 {
     int error = fault_judge(device->env, device->index, call).error;
@@ -63,7 +63,7 @@ static int port_counters(struct io_device *io, uint8_t port, struct io_port_coun
 
 /* ---- the data path ---- */
 
-/* What a work request sends of this host's memory: nothing if it reads the peer's. */
+/* Returns the number of bytes that a work request sends; 0 if it reads the peer's memory. */
 static uint64_t sent_bytes_of(const struct ibv_send_wr *wr)
 {
     uint64_t n_bytes = 0;
@@ -84,7 +84,7 @@ static uint64_t sent_bytes_of(const struct ibv_send_wr *wr)
     return n_bytes;
 }
 
-/* Counts the requests from `wr` to before `end` (NULL: all), which were posted. */
+/* Counts the posted requests, from `wr` up to but not including `end` (NULL: all). */
 static void count_sent(struct fault_env *env, const struct ibv_send_wr *wr,
                        const struct ibv_send_wr *end)
 {
@@ -129,7 +129,7 @@ static int post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr,
     return qp->device->inner->ops->post_recv(qp->inner, wr, bad);
 }
 
-/* Of a device that went, too: what its QPs had is flushed. */
+/* Also polls a lost device, so that the flushed completions of its QPs are delivered. */
 static int poll_cq(struct ibv_cq *base, int n_max, struct ibv_wc *wc, int *out_n)
 {
     struct fault_cq *cq = weft_container_of(base, struct fault_cq, base);
@@ -230,12 +230,13 @@ void fault_device_go(struct fault_device *device)
         qp->to_error.arg.modify_qp.qp = qp->inner;
         qp->to_error.arg.modify_qp.attr.qp_state = IBV_QPS_ERR;
         qp->to_error.arg.modify_qp.mask = IBV_QP_STATE;
-        (void)inner->ops->submit(inner, &qp->to_error); /* RESET cannot, and need not */
+        /* Fails for a QP in RESET, which has nothing to flush. */
+        (void)inner->ops->submit(inner, &qp->to_error);
     }
     fault_device_tell(device, IBV_EVENT_DEVICE_FATAL, 0, 1);
 }
 
-/* ---- life ---- */
+/* ---- set-up and release ---- */
 
 static const struct io_device_ops ops = {
     .query_device = query_device,
@@ -263,7 +264,7 @@ void fault_device_init(struct fault_device *device, struct fault_env *env, uint3
     device->io.async_task = NULL;
 }
 
-/* What its user left goes with the world below. */
+/* Objects that the user has left are destroyed with the inner world. */
 void fault_device_fini(struct fault_device *device)
 {
     device->inner->async_task = NULL;

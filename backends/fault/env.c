@@ -1,4 +1,4 @@
-/* The environment of a process: what is only passed on, memory, and who is to be woken. */
+/* The environment of a process: forwarded calls, shared and GPU memory, and the tasks to wake. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static const struct io_env_ops env_ops = {
     .reached = env_reached,
 };
 
-/* ---- memory that processes share ---- */
+/* ---- shared memory ---- */
 
 static int shm_create(struct io_env *io, size_t n_bytes, char out_name[IO_SHM_NAME_BYTES],
                       struct io_shm **out)
@@ -95,7 +95,7 @@ static int shm_attach(struct io_env *io, const char *name, size_t n_bytes,
     return error != 0 ? error : env->inner->shm->attach(env->inner, name, n_bytes, out);
 }
 
-/* ---- memory of a GPU ---- */
+/* ---- GPU memory ---- */
 
 static struct fault_gpu *gpu_of(struct io_gpu *io)
 {
@@ -148,7 +148,7 @@ static bool gpu_can_access(struct io_gpu *io, const char *peer_uuid)
     return gpu_of(io)->inner->ops->can_access(gpu_of(io)->inner, peer_uuid);
 }
 
-/* What the GPU below cannot, ours cannot either. */
+/* Offers only what the inner GPU offers. */
 static void init_gpu(struct fault_env *env)
 {
     struct fault_gpu *gpu = &env->gpu;
@@ -172,7 +172,7 @@ static void init_gpu(struct fault_env *env)
     env->io.gpu = &gpu->io;
 }
 
-/* ---- life ---- */
+/* ---- set-up and release ---- */
 
 void fault_env_init(struct fault_env *env, struct fault_world *world,
                     struct io_env *inner, uint32_t host, uint32_t process)

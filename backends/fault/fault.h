@@ -1,51 +1,55 @@
-/* Faults of the waist itself, over any backend: a world whose hosts are given environments
- * (io/env.h) that refuse, delay, cut or lose what they are asked, before the backend sees it.
+/* Faults of the I/O interface itself, over any backend: a world whose hosts get environments
+ * (io/env.h) that fail, delay, shorten or lose calls before the backend sees them.
  *
- * A rule counts the calls that it is about, of one process, from when it begins; the nth and
- * those after it meet it. Nothing else changes: with no rule a world behaves as without this.
+ * A rule counts the matching calls of one process from its start time and applies to `count` of
+ * them (default 1), beginning with the nth. A world without rules behaves as if it were not
+ * wrapped.
  *
- * What each fault does:
- *   call_error   the call gives the errno, and the backend is not asked. A queue that is not
- *                destroyed would wake a user who is gone: destroy_qp and destroy_cq fail, but
- *                leave something that can only be destroyed again
- *   call_slow    a verb starts later; poll_cq, recv, accept and hear have nothing until then, and
- *                send has no room; who waits is woken
- *   call_short   send and recv move so many bytes at most
- *   call_lost    what send takes goes nowhere, and so does all that follows in this stream; an
- *                announcement is not made
- *   device_fatal the device is gone: IBV_EVENT_DEVICE_FATAL, its QPs go to ERR, every verb but
- *                destroying gives EIO
- *   async_event  the device tells of something that did not happen
- *   verb_error, verb_slow   of backends that do not have these themselves
+ * Effect of each kind of fault:
+ *   call_error   the call returns the errno, and the backend does not see it. A failed destroy_qp
+ *                or destroy_cq nevertheless destroys the backend's queue, because it could wake a
+ *                task that no longer exists; the object that remains can only be destroyed
+ *   call_slow    a verb starts later; until then poll_cq, recv, accept and hear return nothing,
+ *                and send accepts nothing; the task is woken afterwards
+ *   call_short   send and recv transfer at most this many bytes
+ *   call_lost    send discards its data and all later data of the stream; an announcement is
+ *                not sent
+ *   device_fatal the device is lost: IBV_EVENT_DEVICE_FATAL, its QPs enter ERR, every verb but
+ *                the destroying ones returns EIO
+ *   async_event  the device reports an event that did not happen
+ *   verb_error, verb_slow   for backends that do not implement these themselves
  *
  * With `world_spec.rare_ppb`, calls draw a rare but legal outcome. A verb starts up to 0.13 ms
- * later. poll_cq, recv, accept and hear have nothing for so long, and send has no room. send and
- * recv move up to 7 bytes, and poll_cq gives up to 7 completions.
+ * later. poll_cq, recv, accept and hear return nothing for up to that long, and send accepts
+ * nothing. send and recv transfer up to 7 bytes, and poll_cq returns up to 7 completions.
  *
- * With `nth` and `count` a rule is the k-th call that fails, for every k: backends/fault/
- * sweep_test.c. */
+ * backends/fault/sweep_test.c uses `nth` and `count` to make the k-th call fail, for every k. */
 #ifndef WEFT_BACKENDS_FAULT_H
 #define WEFT_BACKENDS_FAULT_H
 
 #include "io/world.h"
 
 struct fault_config {
-    bool has_verbs; /* verb_error and verb_slow as well: the backend leaves them to us */
-    bool is_one_host; /* the world below is of one host, this one of the spec: */
+    /* Also apply verb_error and verb_slow, which the backend does not implement. */
+    bool has_verbs;
+    bool is_one_host; /* the inner world has one host, which is `host` of the spec */
     uint32_t host;
-    bool is_always; /* also where the spec has no such fault: somebody will inject one */
+    /* Wrap even if the spec has no such fault, because one will be injected. */
+    bool is_always;
 };
 
-/* A world over `inner`, which was made of `spec` and goes with it; or `inner` itself where there
- * is nothing to do. Times count from now. */
+/* Wraps `inner`, which was created from `spec` and is destroyed with the result. Returns `inner`
+ * itself if the spec requires no wrapping. Fault times count from this call. `spec` must outlive
+ * the result. */
 struct world *fault_world_wrap(struct world *inner, const struct world_spec *spec,
                                const struct fault_config *config);
-/* How often a process made a call (WORLD_CALL_ANY: any) that may fail, as asked so far. */
+/* Returns how often a process has made a call that can fail; all of them for WORLD_CALL_ANY,
+ * except poll_cq and connected. */
 uint64_t fault_world_calls(struct world *world, uint32_t host, uint32_t process,
                            enum world_call call);
-/* How many of them met a rule. */
+/* Returns how often a rule applied to a call of the process. */
 uint64_t fault_world_hits(struct world *world, uint32_t host, uint32_t process);
-/* The last of these. */
+/* Returns the call to which a rule applied last. */
 enum world_call fault_world_hit(struct world *world, uint32_t host, uint32_t process);
 
 #endif

@@ -1,4 +1,4 @@
-/* Each fault does what it says to the calls it is about, and to no other. */
+/* Each fault has its effect on the matching calls only. */
 #include "backends/fault/bed_testing.h"
 #include "backends/fault/private.h"
 
@@ -133,7 +133,7 @@ START_TEST(a_slow_verb_starts_later_and_can_be_given_up)
 }
 END_TEST
 
-/* What it made is destroyed, though nobody had looked whether it was made. */
+/* The object is destroyed, although its creation was never polled. */
 START_TEST(an_object_given_up_when_it_was_there_is_undone)
 {
     struct io_op op = {.kind = IO_OP_REG_MR};
@@ -152,12 +152,12 @@ START_TEST(an_object_given_up_when_it_was_there_is_undone)
     ck_assert(is_woken(&tasks[0], SECOND));
     device->ops->abandon(device, &op);
     last.arg.dealloc_pd = op.arg.reg_mr.pd;
-    ck_assert_int_eq(do_op(&last), 0); /* EBUSY while something is in it */
+    ck_assert_int_eq(do_op(&last), 0); /* EBUSY while the PD contains an object */
     close_world();
 }
 END_TEST
 
-/* A queue whose destruction failed is nobody's: it wakes no task, and may be destroyed again. */
+/* A queue whose destruction failed wakes no task, and can be destroyed again. */
 START_TEST(a_queue_that_is_not_destroyed_wakes_nobody)
 {
     struct world_fault fault = fault_of(
@@ -224,7 +224,7 @@ END_TEST
 
 /* ---- moments of the job ---- */
 
-/* Stands for a device that takes all work requests, or those before `refused`. */
+/* Replaces a device: accepts all work requests, or those before `refused`. */
 static struct io_device_ops posted_ops;
 static struct ibv_send_wr *refused;
 
@@ -237,7 +237,7 @@ static int take_or_refuse(struct ibv_qp *qp, struct ibv_send_wr *wr,
     return refused == NULL ? 0 : ENOMEM;
 }
 
-/* From the call on that follows, of the process that came to it, as long as it lasts. */
+/* The rule applies from the next call on, to the process that reached the moment. */
 START_TEST(a_rule_begins_when_its_process_begins_the_row)
 {
     struct world_fault *fault;
@@ -249,7 +249,7 @@ START_TEST(a_rule_begins_when_its_process_begins_the_row)
     fault->nth = 2;
     fault->error = ENOMEM;
     open_mesh();
-    io_reached(ends[1], IO_STAGE_ROW, 2); /* another's */
+    io_reached(ends[1], IO_STAGE_ROW, 2); /* another process */
     io_reached(ends[0], IO_STAGE_ROW, 1);
     (void)make_pd();
     ck_assert_int_eq(world->ops->fault_began(world, 0), WEFT_NEVER);
@@ -263,7 +263,7 @@ START_TEST(a_rule_begins_when_its_process_begins_the_row)
 }
 END_TEST
 
-/* A device that goes does so in the next step, not within the call that it waited for. */
+/* A device is lost in the next step, not within the call that reached the moment. */
 START_TEST(a_device_goes_after_the_moment)
 {
     struct world_fault *fault;
@@ -283,7 +283,7 @@ START_TEST(a_device_goes_after_the_moment)
 }
 END_TEST
 
-/* Only the host that a fault waits for counts, what was refused does not, nor what is read. */
+/* Counts only what the fault's host posts; rejected requests and RDMA READs do not count. */
 START_TEST(what_is_sent_is_what_was_posted)
 {
     static uint8_t memory[64];
@@ -383,7 +383,8 @@ END_TEST
 
 /* ---- the tables ---- */
 
-/* What the backend can, this can, and nothing else: a new operation is not forgotten here. */
+/* Ours must have an operation if, and only if, the backend has it, so that no new operation is
+ * forgotten. */
 static void check_table(const void *ours, const void *below, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes; i += sizeof(void *)) {
@@ -416,7 +417,7 @@ END_TEST
 
 /* ---- whole jobs ---- */
 
-/* With no fault the story is that of a world without all this. */
+/* Without faults the event log is that of an unwrapped world. */
 START_TEST(nothing_changes_where_nothing_fails)
 {
     struct weft_error error;
@@ -457,8 +458,8 @@ START_TEST(a_removed_device_fails_its_job_once)
 }
 END_TEST
 
-/* What one end could not read, once, before the other had its first word: the other dials again, at
- * the rendezvous as for a connection, and is taken for what it was. */
+/* One end fails to read once, before the other end has received its first message. The other end
+ * dials again, both at the rendezvous and for a connection, and is recognised. */
 START_TEST(a_stream_lost_before_the_first_word_is_dialled_again)
 {
     static const uint32_t nths[] = {1, 3, 5, 7, 9, 18, 20, 23};

@@ -1,23 +1,23 @@
-/* Streams and announcements. Listeners, streams and announcers are objects of our own, which say
- * whose they are. */
+/* Streams and announcements. Listeners, streams and announcers are objects of this backend, which
+ * refer to their environment. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "backends/fault/private.h"
 
 struct fault_listener {
-    struct fault_gate gate; /* and whose it is */
+    struct fault_gate gate; /* also refers to the environment */
     struct io_listener *inner;
 };
 
 struct fault_stream {
-    struct fault_gate hears, speaks; /* and whose it is */
+    struct fault_gate hears, speaks; /* also refer to the environment */
     struct io_stream *inner;
-    bool is_mute; /* what is sent goes nowhere any more */
+    bool is_mute; /* everything sent from now on is discarded */
 };
 
 struct fault_announcer {
-    struct fault_gate gate; /* and whose it is */
+    struct fault_gate gate; /* also refers to the environment */
     struct io_announcer *inner;
 };
 
@@ -76,7 +76,7 @@ static int oob_listen(struct io_env *io, const struct io_endpoint *at, int backl
     return 0;
 }
 
-/* One that is refused waits on, and who failed to take it is told of it again. */
+/* A connection whose accept fails stays queued; the backend wakes the task again. */
 static int oob_accept(struct io_listener *io, struct io_task *task,
                       struct io_stream **out)
 {
@@ -175,7 +175,7 @@ static int oob_recv(struct io_stream *io, void *out, size_t n_bytes, size_t *out
                             n_bytes < verdict.cap ? n_bytes : verdict.cap, out_n);
 }
 
-/* What is lost of a stream is never acknowledged. */
+/* Counts discarded bytes as unacknowledged forever. */
 static int oob_unacked(struct io_stream *io, size_t *out_n)
 {
     struct fault_stream *stream = stream_of(io);

@@ -1,4 +1,4 @@
-/* What the files of backends/fault share. */
+/* Definitions shared by the files of backends/fault. */
 #ifndef WEFT_BACKENDS_FAULT_PRIVATE_H
 #define WEFT_BACKENDS_FAULT_PRIVATE_H
 
@@ -17,35 +17,35 @@ struct fault_device;
 struct fault_rule {
     const struct world_fault *spec;
     enum world_call call;
-    uint64_t n_seen; /* calls since it began */
-    weft_ns until;   /* WEFT_NEVER: for good */
+    uint64_t n_seen; /* calls since the rule began */
+    weft_ns until;   /* WEFT_NEVER if it does not end */
     struct fault_rule *next;
 };
 
-/* What becomes of a call. */
+/* The outcome of a call. */
 struct fault_verdict {
-    int error;     /* or 0 */
-    weft_ns by_ns; /* later by so much; 0: now */
-    size_t cap;    /* at most so many bytes */
+    int error;     /* errno, or 0 */
+    weft_ns by_ns; /* delay; 0 if none */
+    size_t cap;    /* maximum number of bytes, or of completions */
     bool is_lost;
 };
 
-/* Counts the call and says what becomes of it. `device`: its index, or FAULT_NO_DEVICE. */
+/* Counts the call and returns its outcome. `device` is an index, or FAULT_NO_DEVICE. */
 #define FAULT_NO_DEVICE UINT32_MAX
 struct fault_verdict fault_judge(struct fault_env *env, uint32_t device,
                                  enum world_call call);
 
-/* ---- world.c: what is to happen later ---- */
+/* ---- world.c: timers and gates ---- */
 
 struct fault_timer {
     struct weft_heap_node due;
     void (*fire)(struct fault_timer *timer);
 };
-/* Once; again moves it. */
+/* Sets the timer; moves it if it is set already. */
 void fault_timer_set(struct fault_world *world, struct fault_timer *timer, weft_ns at);
 void fault_timer_stop(struct fault_world *world, struct fault_timer *timer);
 
-/* What has nothing to give until a time, and then wakes who waits. */
+/* Blocks calls until a time, then wakes their task. */
 struct fault_gate {
     struct fault_timer timer;
     struct fault_env *env; /* Not owned */
@@ -54,7 +54,8 @@ struct fault_gate {
 };
 void fault_gate_init(struct fault_gate *gate, struct fault_env *env,
                      struct io_task *task);
-/* Whether the call, which may close it, is to come back later. */
+/* Returns true if the call must return EAGAIN (or nothing). Closes the gate if the verdict has a
+ * delay. */
 bool fault_gate_is_shut(struct fault_gate *gate, const struct fault_verdict *verdict);
 void fault_gate_fini(struct fault_gate *gate);
 
@@ -63,7 +64,7 @@ void fault_gate_fini(struct fault_gate *gate);
 struct fault_event {
     enum ibv_event_type type;
     uint8_t port;
-    uint32_t n; /* times that it is still to be told */
+    uint32_t n; /* remaining deliveries */
 };
 
 struct fault_device {
@@ -72,10 +73,11 @@ struct fault_device {
     struct fault_env *env;   /* Not owned */
     uint32_t index;
     bool is_gone;
-    struct fault_call *calls;   /* Owned: verbs under way */
-    struct fault_qp *qps;       /* Owned */
-    struct fault_cq *cqs;       /* Owned */
-    struct fault_event *events; /* Owned [n_events], to be told before the backend's */
+    struct fault_call *calls; /* Owned: verbs in progress */
+    struct fault_qp *qps;     /* Owned */
+    struct fault_cq *cqs;     /* Owned */
+    /* Owned [n_events]; delivered before the backend's events. */
+    struct fault_event *events;
     size_t n_events, next_event;
 };
 void fault_device_init(struct fault_device *device, struct fault_env *env,
@@ -90,21 +92,21 @@ void fault_device_go(struct fault_device *device);
 int fault_submit(struct io_device *io, struct io_op *op);
 int fault_poll(struct io_device *io, struct io_op *op);
 void fault_abandon(struct io_device *io, struct io_op *op);
-/* Their process is gone: EIO, and no more of them. */
+/* Ends all calls with EIO, because their process has ended. */
 void fault_calls_stop(struct fault_device *device);
 
-/* Objects as their users have them: the data path has no other way to the device. */
+/* Objects as users see them. All calls of the data path go through these. */
 struct fault_qp {
     struct ibv_qp base;
-    struct ibv_qp *inner; /* NULL: a destruction that failed left this */
+    struct ibv_qp *inner; /* NULL after a failed destroy_qp */
     struct fault_device *device;
-    struct io_op to_error; /* its way out when the device goes */
+    struct io_op to_error; /* moves the QP to ERR when the device is lost */
     struct fault_qp *next;
 };
 
 struct fault_cq {
     struct ibv_cq base;
-    struct ibv_cq *inner; /* NULL: likewise */
+    struct ibv_cq *inner; /* NULL after a failed destroy_cq */
     struct fault_device *device;
     struct fault_gate gate;
     struct fault_cq *next;
@@ -121,7 +123,7 @@ struct fault_gpu {
     struct fault_env *env;
 };
 
-/* sharing.c */
+/* ---- sharing.c ---- */
 extern const struct io_gpu_sharing_ops fault_sharing_ops;
 
 /* The environment of one process. */
@@ -129,55 +131,57 @@ struct fault_env {
     struct io_env io;
     struct io_env *inner; /* Not owned */
     struct fault_world *world;
-    uint32_t host, process;       /* of the spec */
+    uint32_t host, process;       /* indexes in the spec */
     struct fault_device *devices; /* Owned [n_devices] */
     struct fault_gpu gpu;
     struct io_shm_ops shm;
     struct fault_rule *rules; /* Owned */
     uint64_t n_calls[WORLD_N_CALLS];
     uint64_t n_hits;
-    bool counts_sent; /* a fault waits for what the host has sent */
+    bool counts_sent; /* a fault waits for the number of bytes that the host has sent */
     uint64_t sent_bytes;
-    struct weft_rng rng; /* of rare outcomes */
+    struct weft_rng rng; /* for rare outcomes */
     enum world_call last_hit;
 };
 void fault_env_init(struct fault_env *env, struct fault_world *world,
                     struct io_env *inner, uint32_t host, uint32_t process);
 void fault_env_fini(struct fault_env *env);
-/* Its process is gone: its operations are over. */
+/* Ends all operations, because the process has ended. */
 void fault_env_stop(struct fault_env *env);
-/* Users tell whom to wake by writing into the environment and its devices. */
+/* Copies the tasks to wake, which users set in the environment and its devices, to the inner
+ * ones. */
 void fault_env_pass_tasks(struct fault_env *env);
 static inline struct fault_env *fault_env_of(struct io_env *io)
 {
     return weft_container_of(io, struct fault_env, io);
 }
 
-/* A fault at its time: a rule begins, or something happens. */
+/* A fault at its time: a rule begins, or an event occurs. */
 struct fault_timed {
     struct fault_timer timer;
     struct fault_world *world; /* Not owned */
     struct fault_env
-        *env; /* Not owned; the one that it is of, or NULL: all of the host */
+        *env; /* Not owned; the only process affected, or NULL: all of the host */
     struct world_fault spec;
-    uint32_t index; /* of the world's spec; UINT32_MAX: it was injected */
-    bool is_met;    /* its moment came, and its time counts */
+    uint32_t index; /* in the spec; UINT32_MAX: injected */
+    bool is_met;    /* its moment has come and its timer is set */
     struct fault_timed *next;
 };
 
 struct fault_world {
     struct world base;
-    struct world_ops ops; /* the inner world's, but for what is done here */
+    struct world_ops ops; /* the inner world's, except those implemented here */
     struct world *inner;  /* Owned */
     const struct world_spec *spec;
     struct fault_config config;
     struct weft_heap timers;
-    struct fault_env *envs; /* Owned [n_envs], in the loop's order */
+    struct fault_env *envs; /* Owned [n_envs], in loop order */
     uint32_t n_envs;
     struct fault_timed *timed; /* Owned */
-    weft_ns *began_ns;         /* Owned [spec->n_faults]: of those that are ours */
+    /* Owned [spec->n_faults]; only those applied by this world. */
+    weft_ns *began_ns;
 };
-/* The process has come to a stage: faults that wait for it count from now. */
+/* Starts the faults of this process whose moment is this stage. */
 void fault_world_reached(struct fault_env *env, enum io_stage stage, uint64_t n);
 
 #endif

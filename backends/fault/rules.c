@@ -1,13 +1,13 @@
-/* Which calls meet which faults. */
+/* Decides which faults apply to a call. */
 #include <errno.h>
 
 #include "backends/fault/private.h"
 
-/* A rare delay is less than this power of two, in nanoseconds. */
+/* Rare delays are powers of two below this one, in nanoseconds. */
 #define RARE_DELAY_BITS 18
 
-/* Asking whether there is something is no operation that could be refused, and how often it is
- * asked says nothing. */
+/* Excludes calls that only ask for news, because they cannot be refused and their number depends
+ * on timing. */
 static bool is_counted_as_any(enum world_call call)
 {
     return call != WORLD_CALL_POLL_CQ && call != WORLD_CALL_CONNECTED;
@@ -43,8 +43,8 @@ static void add_to(struct fault_verdict *verdict, const struct world_fault *spec
     }
 }
 
-/* Chooses a rare but legal outcome for a call that may have one: nothing yet, less than was
- * asked for, or later. Draws come from the process's own stream. */
+/* Chooses a rare but legal outcome for calls that can have one: nothing yet, less than requested,
+ * or later. Draws from the process's own random stream. */
 static void add_rare(struct fault_env *env, enum world_call call,
                      struct fault_verdict *verdict)
 {

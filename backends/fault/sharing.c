@@ -1,5 +1,5 @@
-/* Streams, events and memory for other processes. Others' memory may be refused, as a driver does
- * in a container; the rest is passed on to the GPU below. */
+/* Streams, events and memory of other processes. Exports and imports can fail, as in a container;
+ * all other calls are forwarded to the inner GPU. */
 #include "backends/fault/private.h"
 
 static struct io_gpu *below(struct io_gpu *io)

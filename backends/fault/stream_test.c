@@ -1,4 +1,4 @@
-/* Faults of streams and of memory: cut, late, lost, refused. */
+/* Faults of streams and of memory: short, late, lost and failed calls. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>

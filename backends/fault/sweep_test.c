@@ -1,8 +1,9 @@
-/* The k-th call of the waist that may fail fails, for every k: from the first query of a device to
- * the last byte that says goodbye. Whatever it was, the job ends in bounded time: done with the
- * right data, or failed with an error that names what failed; and nothing is left over.
+/* Lets the k-th call of the I/O interface that can fail fail, for every k, from the first query
+ * of a device to the last byte of the closing message. The job must end in bounded time, done
+ * with the right data or failed with an error that names the failure, and must leave nothing
+ * behind.
  *
- *   sweep_test [STRIDE]    every STRIDE'th k of each case; 1 is all of them */
+ *   sweep_test [STRIDE]    tests every STRIDE'th k of each case; 1: all */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include "host/host_testing.h"
 
 #define SECOND INT64_C(1000000000)
-/* Declared: whoever waits for one that gave up set-up silently, waits no longer than this. */
+/* Time limit of a job. An end can wait this long for a peer that gave up set-up silently. */
 #define BOUND_NS (70 * SECOND)
 
 static struct mesh_test test;
@@ -50,12 +51,12 @@ static const struct sweep sweeps[] = {
 };
 #define N_SWEEPS ((int)(sizeof(sweeps) / sizeof(sweeps[0])))
 
-/* With the k-th call as told; 0: no fault. */
+/* Prepares a mesh in which the k-th call has the fault; 0: none. */
 static void prepare(const struct sweep *sweep, uint32_t host, uint32_t k)
 {
     mesh_test_init(&test, sweep->n_hosts);
     test.wrap = wrap;
-    /* The other end's patience is another test's business. */
+    /* Short limits, because the defaults are tested elsewhere. */
     test.config.boot.patience_ns = 5 * SECOND;
     test.config.conn.patience_ns = 5 * SECOND;
     if (k > 0) {
@@ -85,7 +86,8 @@ static uint32_t count_calls(const struct sweep *sweep, uint32_t host)
     return (uint32_t)n;
 }
 
-/* Of a host that failed the error is typed, and says where and what. */
+/* Checks that the error of a failed host has a status, a phase and a message, and an errno if it
+ * is WEFT_ERR_SYSTEM. */
 static void check_error(const struct host *host, uint32_t k)
 {
     const struct weft_error *e = &host->error;
@@ -107,8 +109,9 @@ static bool names_errno(const struct host *host, int errno_value)
                                           strstr(host->error.message, words) != NULL);
 }
 
-/* Somebody tells what it was that failed. But a slot of the GID table that cannot be read is
- * taken for an empty one; and a rank that is done was refused its goodbye, no more. */
+/* If the injected errno is ENOMEM, checks that some host's error names it. Exceptions: an
+ * unreadable GID slot counts as empty, and a rank in DONE may fail to send its closing
+ * message. */
 static void check_named(const struct sweep *sweep, uint32_t host, uint32_t k)
 {
     enum world_call hit = fault_world_hit(test.world, host, 0);
@@ -123,7 +126,7 @@ static void check_named(const struct sweep *sweep, uint32_t host, uint32_t k)
                   test.hosts[host]->error.message);
 }
 
-/* Returns whether all are done. */
+/* Returns true if all hosts are done. */
 static bool check_end(uint32_t k, weft_status status)
 {
     bool all_done = true;
@@ -173,7 +176,7 @@ START_TEST(any_call_may_fail)
 }
 END_TEST
 
-/* From before its discovery to after the last goodbye. */
+/* From before the device's discovery until after the last closing message. */
 START_TEST(a_device_may_go_at_any_time)
 {
     const struct sweep sweep = {.n_hosts = 2};
@@ -199,7 +202,7 @@ START_TEST(a_device_may_go_at_any_time)
 }
 END_TEST
 
-/* Whoever lost a device does not wait for it to be back. */
+/* Checks that a host that lost a device does not wait for its return. */
 static void check_waits_for_nothing(uint32_t host)
 {
     for (const char *line = test.story.bytes; (line = strstr(line, " waits_for_port"));) {
@@ -211,8 +214,7 @@ static void check_waits_for_nothing(uint32_t host)
     }
 }
 
-/* From the moment it was found: the other one does what is left, whatever was under way, and nobody
- * is told of a failure. */
+/* From the time of its discovery. The other device takes over, and no failure is reported. */
 START_TEST(a_device_of_two_may_go_at_any_time)
 {
     const struct sweep sweep = {.n_hosts = 2};

@@ -10,7 +10,7 @@ static struct fault_world *world_of(struct world *base)
     return weft_container_of(base, struct fault_world, base);
 }
 
-/* The base is its first member. */
+/* Casts instead of weft_container_of(), because `base` is const; it is the first member. */
 static const struct world *below(const struct world *base)
 {
     return ((const struct fault_world *)(const void *)base)->inner;
@@ -82,7 +82,7 @@ void fault_gate_fini(struct fault_gate *gate)
     fault_timer_stop(gate->env->world, &gate->timer);
 }
 
-/* ---- faults at their time ---- */
+/* ---- timed faults ---- */
 
 static enum world_call call_of(const struct world_fault *spec)
 {
@@ -193,8 +193,8 @@ static void plan(struct fault_timed *timed, weft_ns at)
     fault_timer_set(timed->world, &timed->timer, at);
 }
 
-/* Each process meets a fault at its own moment, so that it is the same where processes know
- * nothing of each other. */
+/* Adds the fault for each process separately, so that it also works where processes run in
+ * different worlds. */
 static void await_moment(struct fault_world *world, uint32_t index)
 {
     const struct world_fault *fault = &world->spec->faults[index];
@@ -206,8 +206,8 @@ static void await_moment(struct fault_world *world, uint32_t index)
     }
 }
 
-/* A rule that begins at once is there for the call that comes next; all else waits for the next
- * step, out of the caller's way. */
+/* A rule without delay begins at once, so that it applies to the next call. All other faults wait
+ * for the next step, because the caller must not be disturbed. */
 void fault_world_reached(struct fault_env *env, enum io_stage stage, uint64_t n)
 {
     struct fault_world *world = env->world;
@@ -227,7 +227,7 @@ void fault_world_reached(struct fault_env *env, enum io_stage stage, uint64_t n)
     }
 }
 
-/* ---- the world: what is passed on ---- */
+/* ---- forwarded operations ---- */
 
 static struct io_env *world_host_env(struct world *base, uint32_t host, uint32_t process)
 {
@@ -269,7 +269,7 @@ static int world_inject(struct world *base, const struct world_fault *fault)
     return 0;
 }
 
-/* What a process meets is known here; all else by the world below. */
+/* Faults of calls are known here, all others to the inner world. */
 static weft_ns world_fault_began(const struct world *base, uint32_t fault)
 {
     const struct fault_world *world = (const struct fault_world *)(const void *)base;
@@ -386,7 +386,7 @@ static weft_status world_step(struct world *base, weft_ns until)
     }
 }
 
-/* ---- life ---- */
+/* ---- set-up and release ---- */
 
 static void world_destroy(struct world *base)
 {
@@ -463,7 +463,8 @@ static void wrap_envs(struct fault_world *world)
     }
 }
 
-/* Returns true if a process of the world below meets the fault, or is to report what it sent. */
+/* Returns true if a process of the inner world is affected by the fault, or must count what it
+ * sends for its moment. */
 static bool concerns_us(const struct fault_world *world, const struct world_fault *fault)
 {
     const struct fault_config *config = &world->config;
@@ -474,7 +475,7 @@ static bool concerns_us(const struct fault_world *world, const struct world_faul
     return (is_ours(config, fault) && is_here) || counts;
 }
 
-/* The environments are there. */
+/* Sets the timers of all faults. The environments must exist. */
 static void plan_all(struct fault_world *world)
 {
     const struct world_spec *spec = world->spec;

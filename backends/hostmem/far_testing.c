@@ -11,12 +11,12 @@
 #include "io/verbs.h"
 #include "sim/dmabuf.h"
 
-/* Enough for the next operation to be done as well. */
+/* Sufficient to complete the next operation as well. */
 #define WHILE_ASKED 12
 
 struct far_memory {
     struct far_memory *next;
-    uint8_t *address; /* what the user has: of the GPU, nothing is there */
+    uint8_t *address; /* the user's address, which is inaccessible */
     uint8_t *memory;  /* Owned by the machine's GPU */
     size_t n_bytes;
     int dma_fd; /* 0: none */
@@ -24,7 +24,7 @@ struct far_memory {
 
 struct far_call {
     struct far_call *next;
-    struct io_gpu_op op; /* the machine's */
+    struct io_gpu_op op; /* for the machine's GPU */
 };
 
 struct far_gpu {
@@ -35,10 +35,10 @@ struct far_gpu {
     struct io_env *env;
     struct far_memory *memories; /* Owned */
     struct far_call *calls;      /* Owned */
-    struct io_device_ops ops;    /* of its NICs */
+    struct io_device_ops ops;    /* of the NICs */
     const struct io_device_ops *theirs;
     struct io_gpu *before;
-    struct sim_dmabufs *dmabufs; /* Owned; NULL: there are none */
+    struct sim_dmabufs *dmabufs; /* Owned; NULL if there are none */
     uint32_t n_refused;
 };
 
@@ -69,7 +69,7 @@ static struct far_memory *find(struct far_gpu *far, const void *address)
     return at;
 }
 
-/* Where it really is. */
+/* Returns the real address. */
 static void *there(struct far_gpu *far, const void *address)
 {
     struct far_memory *at = find(far, address);
@@ -141,7 +141,7 @@ static int far_start(struct io_gpu *gpu, struct io_gpu_op *op)
     return far->its->ops->start(far->its, &call->op);
 }
 
-/* The GPU goes on while it is asked. */
+/* The GPU makes progress while it is polled. */
 static int far_poll(struct io_gpu *gpu, struct io_gpu_op *op)
 {
     struct far_gpu *far = far_of(gpu);
@@ -171,7 +171,7 @@ static int far_fence(struct io_gpu *gpu, void *memory, size_t n_bytes)
 {
     (void)memory;
     (void)n_bytes;
-    weft_check(far_of(gpu)->dmabufs != NULL); /* else no NIC wrote there */
+    weft_check(far_of(gpu)->dmabufs != NULL); /* otherwise no NIC wrote there */
     return 0;
 }
 
@@ -211,7 +211,7 @@ static const struct io_gpu_ops far_ops = {
     .dma_buf = far_dma_buf,
 };
 
-/* ---- its NICs ---- */
+/* ---- NICs ---- */
 
 static int submit(struct io_device *device, struct io_op *op)
 {

@@ -1,6 +1,6 @@
-/* GPUs whose memory only they reach: an address in it faults under the CPU and under a simulated
- * NIC alike, NICs refuse to register it, and what is copied or reduced happens some time later, in
- * pieces, as backends/hostmem/machine.h draws it. */
+/* GPUs whose memory only they can access. An address in it faults on the CPU and in a simulated
+ * NIC alike, and NICs refuse to register it. Copies and reductions happen later and in pieces, as
+ * drawn by backends/hostmem/machine.h. */
 #ifndef WEFT_BACKENDS_HOSTMEM_FAR_TESTING_H
 #define WEFT_BACKENDS_HOSTMEM_FAR_TESTING_H
 
@@ -9,15 +9,16 @@
 
 enum hostmem_far_reach {
     HOSTMEM_FAR_NONE,
-    HOSTMEM_FAR_CLAIMED, /* it says that NICs reach its memory: the NIC says otherwise */
-    HOSTMEM_FAR_DMABUF   /* simulated NICs do, by dma-bufs */
+    HOSTMEM_FAR_CLAIMED, /* rdma_direct is set, but NICs refuse the memory */
+    HOSTMEM_FAR_DMABUF   /* simulated NICs access it by dma-bufs */
 };
-/* Gives `env` such a GPU, until hostmem_far_close. */
+/* Replaces the GPU of `env` until hostmem_far_close(). */
 void hostmem_far_open(struct hostmem_machine *machine, struct io_env *env,
                       enum hostmem_far_reach reach);
-/* Nothing of it is left. Before the machine and the world go. */
+/* Removes the GPU. All its memory must have been freed, and the machine and the world must still
+ * exist. */
 void hostmem_far_close(struct io_env *env);
-/* Registrations that NICs refused. */
+/* Returns the number of registrations that NICs refused. */
 uint32_t hostmem_far_n_refused(const struct io_env *env);
 
 #endif

@@ -26,8 +26,8 @@ static struct hostmem *hostmem_of(struct io_gpu *gpu)
     return weft_container_of(gpu, struct hostmem, io);
 }
 
-/* Anonymous mappings: page-aligned, zero, and gone from the address space when freed, so that
- * a write by a NIC that should have stopped is a fault and not someone else's data. */
+/* Uses anonymous mappings, which are page-aligned and zero, and unmapped when freed, so that a
+ * late write by a NIC faults instead of corrupting other data. */
 static int hostmem_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes,
                          void **out)
 {
@@ -87,8 +87,8 @@ static int hostmem_poll(struct io_gpu *gpu, struct io_gpu_op *op)
     return op->done ? op->error : EINPROGRESS;
 }
 
-/* A completion in host memory is seen after the data that it announces: PCIe writes of one
- * device arrive in order, and polling it is an acquire (ibv_poll_cq(3)). */
+/* Nothing to do, because a completion in host memory is visible after its data: PCIe writes of
+ * one device arrive in order, and polling is an acquire (ibv_poll_cq(3)). */
 static int hostmem_fence(struct io_gpu *gpu, void *memory, size_t n_bytes)
 {
     (void)gpu;

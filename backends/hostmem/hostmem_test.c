@@ -1,4 +1,4 @@
-/* What the conformance suite does not ask of host memory as a GPU. */
+/* Tests of host memory as a GPU that the conformance suite does not contain. */
 #include "backends/hostmem/hostmem.h"
 
 #include <check.h>
@@ -47,7 +47,7 @@ START_TEST(work_is_done_at_once_and_still_wakes)
     ck_assert_int_eq(gpu->ops->poll(gpu, &op), 0);
     ck_assert_mem_eq(out, sums, 4);
     ck_assert_ptr_eq(io_loop_pop(&loop), &task);
-    /* A ring moves a chunk within one buffer: copies may overlap. */
+    /* Copies can overlap, because a ring moves a chunk within one buffer. */
     uint8_t bytes[8] = {0, 1, 2, 3, 4, 5, 6, 7};
     op =
         (struct io_gpu_op){.kind = IO_GPU_COPY, .out = bytes + 2, .a = bytes, .count = 6};

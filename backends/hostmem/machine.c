@@ -141,7 +141,7 @@ struct io_gpu *hostmem_join(struct hostmem_machine *machine,
     return &process->io;
 }
 
-/* Its events never come true, if they have not. */
+/* Ends the pending work of the process. Events that it has not completed never complete. */
 static void die(struct process *process)
 {
     hostmem_drop_work(process);

@@ -10,7 +10,7 @@
 #include "base/text.h"
 
 #define PAGE_BYTES ((size_t)4096)
-#define FREED 0xdb /* what is read of memory that is gone */
+#define FREED 0xdb /* content of freed memory */
 
 static bool overlaps(const void *a, size_t n_a, const void *b, size_t n_b)
 {
@@ -19,7 +19,7 @@ static bool overlaps(const void *a, size_t n_a, const void *b, size_t n_b)
 
 /* ---- own memory ---- */
 
-/* Where memory was freed, it comes back: that is how stale mappings are met. */
+/* Reuses the most recently freed address of this size, so that stale mappings are noticed. */
 static uint8_t *take_hole(struct process *process, size_t n_mapped)
 {
     for (struct hole **at = &process->holes; *at != NULL; at = &(*at)->next) {
@@ -116,7 +116,7 @@ static void forget(struct hostmem_machine *machine, struct allocation *allocatio
     free(allocation);
 }
 
-/* The addresses stay reserved, and hold nothing. */
+/* Unmaps the memory, but keeps its addresses reserved and inaccessible. */
 static void unmap_own(struct process *process, struct allocation *allocation)
 {
     void *at = mmap(allocation->at, allocation->n_mapped, PROT_NONE,
@@ -172,7 +172,7 @@ struct memory_handle {
 };
 _Static_assert(sizeof(struct memory_handle) <= IO_GPU_HANDLE_BYTES, "it fits");
 
-/* The preference of real ones: legacy, fabric, descriptor. */
+/* Prefers kinds in the order of real GPUs: legacy, fabric, descriptor. */
 static bool choose_kind(uint32_t kinds, enum io_gpu_handle_kind *out)
 {
     static const enum io_gpu_handle_kind order[] = {
@@ -348,7 +348,7 @@ uint32_t hostmem_n_imports(struct io_gpu *gpu)
     return n;
 }
 
-/* ---- watching ---- */
+/* ---- checks of accesses ---- */
 
 bool hostmem_may_touch(struct process *process, const void *at, size_t n_bytes)
 {
@@ -368,7 +368,7 @@ bool hostmem_may_touch(struct process *process, const void *at, size_t n_bytes)
     return true;
 }
 
-/* What others have open stays as it is. */
+/* Unmaps the memory of a process that died. Mappings of it in other processes stay valid. */
 void hostmem_memory_die(struct process *process)
 {
     struct allocation *next;

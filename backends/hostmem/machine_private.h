@@ -1,4 +1,5 @@
-/* What the files of the machine of GPUs share. Everything below is guarded by machine.lock. */
+/* Definitions shared by the files of the machine of GPUs. machine.lock guards everything
+ * below. */
 #ifndef WEFT_BACKENDS_HOSTMEM_MACHINE_PRIVATE_H
 #define WEFT_BACKENDS_HOSTMEM_MACHINE_PRIVATE_H
 
@@ -12,22 +13,22 @@ struct process;
 struct allocation {
     struct allocation *next;
     struct process *owner; /* Not owned. */
-    uint8_t *at;           /* in its owner; NULL: it was freed */
-    size_t n_bytes;        /* asked for */
-    size_t n_mapped;       /* whole pages */
-    int fd;                /* Owned: the memory itself */
+    uint8_t *at;           /* mapping in the owner; NULL once freed */
+    size_t n_bytes;        /* as requested */
+    size_t n_mapped;       /* n_bytes rounded up to pages */
+    int fd;                /* Owned: memfd of the memory */
     uint64_t buffer_id, secret;
     uint32_t n_imports;
 };
 
 struct import {
     struct import *next;
-    struct allocation *allocation; /* Not owned; waits for us */
+    struct allocation *allocation; /* Not owned; exists until the import is closed */
     uint8_t *at;                   /* Owned mapping */
-    uint32_t n_opened;             /* times, of kinds that allow it */
+    uint32_t n_opened;             /* opens of kinds that may be opened again */
 };
 
-/* Addresses that were memory: the next of the same size gets the last one again. */
+/* A freed address range, which the next allocation of the same size reuses. */
 struct hole {
     struct hole *next;
     uint8_t *at;
@@ -41,14 +42,14 @@ struct shared_event {
     uint64_t secret;
     uint32_t n_users;
     uint64_t n_recorded, n_done;
-    bool is_dead; /* its process: what is not done never will be */
+    bool is_dead; /* its process died; what is not done never will be */
 };
 
 struct work {
     struct work *next;
     enum work_kind kind;
     struct io_gpu_op *op; /* Not owned. */
-    size_t n_done;        /* bytes of a copy */
+    size_t n_done;        /* bytes copied so far */
     struct shared_event *event;
     uint64_t ticket;
 };
@@ -57,14 +58,15 @@ struct io_gpu_event {
     struct io_gpu_event *next;
     struct process *process;
     struct shared_event *shared;
-    bool is_own; /* created here */
+    bool is_own; /* created by this process, not imported */
 };
 
 struct io_gpu_stream {
     struct io_gpu_stream *next;
     struct process *process;
     struct work *first, *last; /* Owned */
-    int broken;                /* errno of what the next operation waited for in vain */
+    /* Errno for the next operation, because a wait before it failed. */
+    int broken;
 };
 
 struct nic_write {
@@ -85,7 +87,7 @@ struct process {
     bool has_context, is_dead;
     struct import *imports;        /* Owned */
     struct hole *holes;            /* Owned */
-    struct io_gpu_stream *streams; /* Owned; the last is the GPU's own */
+    struct io_gpu_stream *streams; /* Owned; includes `own`, the GPU's default stream */
     struct io_gpu_stream *own;
     struct io_gpu_event *events;           /* Owned */
     struct nic_write *writes, *last_write; /* Owned */
@@ -108,7 +110,7 @@ struct hostmem_machine {
 
 struct process *hostmem_process_of(struct io_gpu *gpu);
 void hostmem_violate(struct process *process, const char *format, ...) WEFT_PRINTF(2, 3);
-/* 0, or what hostmem_fail asked for. */
+/* Returns the errno that hostmem_fail() requested for this call, or 0. */
 int hostmem_failing(struct process *process, enum hostmem_call call);
 
 /* machine_memory.c */
@@ -121,7 +123,8 @@ void hostmem_machine_unexport(struct io_gpu *gpu, const struct io_gpu_export *ex
 int hostmem_machine_import(struct io_gpu *gpu, const struct io_gpu_export *exported,
                            void **out);
 void hostmem_machine_unimport(struct io_gpu *gpu, void *memory);
-/* Whether an operation may touch [at, +n): false, and a violation, where it was freed. */
+/* Returns false and records a violation if [at, +n_bytes) overlaps memory that the process freed.
+ * Memory that another process freed is a violation, too, but can still be accessed. */
 bool hostmem_may_touch(struct process *process, const void *at, size_t n_bytes);
 void hostmem_memory_die(struct process *process);
 void hostmem_memory_fini(struct process *process);
@@ -130,7 +133,7 @@ void hostmem_memory_fini(struct process *process);
 int hostmem_machine_start(struct io_gpu *gpu, struct io_gpu_op *op);
 bool hostmem_uses(const struct process *process, const void *at, size_t n_bytes);
 uint32_t hostmem_count_work(const struct process *process);
-/* The index-th of them. */
+/* Performs the pending action number `index` of the process. */
 void hostmem_do_work(struct process *process, uint32_t index);
 void hostmem_land(struct process *process);
 void hostmem_drop_work(struct process *process);

@@ -1,5 +1,5 @@
-/* GPUs that are not there keep the contract of those that are, and show what real ones may hide:
- * each bug that is planted here is caught, by wrong data or a violation. */
+/* The machine of GPUs conforms to the GPU interface, and exposes what real GPUs may hide: each
+ * planted bug causes wrong data or a violation. */
 #include "backends/hostmem/machine.h"
 
 #include <check.h>
@@ -13,7 +13,7 @@
 
 #define N_SEEDS 12
 
-/* ---- the beds ---- */
+/* ---- fixtures ---- */
 
 static struct hostmem_machine *machine;
 
@@ -44,7 +44,7 @@ static const struct gpu_bed machine_bed = {open_machine, close_machine, step_mac
 static struct ipc_world world;
 static struct io_gpu_sharing_ops planted;
 
-/* What goes wrong in a run of 60 messages each way with a bug in it. */
+/* Returns the number of errors in a run of 60 messages in each direction with a planted bug. */
 static uint64_t harm(uint64_t seed, void (*plant)(void))
 {
     uint64_t n;
@@ -141,7 +141,7 @@ START_TEST(a_planted_bug_is_caught)
 }
 END_TEST
 
-/* A NIC wrote; the copy is right after a fence, and sometimes wrong without. */
+/* Copies what a NIC wrote. The copy is right after a fence, and sometimes wrong without. */
 static bool copy_after_nic(uint64_t seed, bool flushes)
 {
     uint8_t data[64];
@@ -193,7 +193,7 @@ START_TEST(freed_memory_comes_back_at_its_address_as_another)
     ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, 5000, &first), 0);
     ck_assert_int_eq(gpu->sharing->export_memory(gpu, first, 1, &before), 0);
     ck_assert_int_eq(peer->sharing->import_memory(peer, &before, &opened), 0);
-    gpu->ops->free(gpu, first); /* though it is open */
+    gpu->ops->free(gpu, first); /* while a process has it open */
     ck_assert_uint_eq(hostmem_n_violations(machine), 1);
     ck_assert_str_eq(hostmem_violation(machine),
                      "process 1: freed memory that another process has open");
@@ -201,7 +201,7 @@ START_TEST(freed_memory_comes_back_at_its_address_as_another)
     ck_assert_ptr_eq(first, second);
     ck_assert_int_eq(gpu->sharing->export_memory(gpu, second, 1, &after), 0);
     ck_assert_uint_ne(before.buffer_id, after.buffer_id);
-    ck_assert_uint_eq(*(uint8_t *)opened, 0xdb); /* what was there is gone */
+    ck_assert_uint_eq(*(uint8_t *)opened, 0xdb); /* its old content is gone */
     ck_assert_uint_eq(*(uint8_t *)second, 0);
     peer->sharing->unimport(peer, opened);
     hostmem_machine_destroy(machine);

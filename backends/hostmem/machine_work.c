@@ -1,4 +1,4 @@
-/* Streams, events, and what happens on them. */
+/* Streams, events, and the work queued on them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +140,8 @@ static int check_memory(struct process *process, const struct io_gpu_op *op)
     return may ? 0 : EFAULT;
 }
 
-/* Of a copy a piece, unless it overlaps itself; of a reduction all. */
+/* Executes one piece of a copy (all of it if source and destination overlap), or a whole
+ * reduction. Returns true when the operation is complete. */
 static bool do_some(struct process *process, struct work *work)
 {
     struct io_gpu_op *op = work->op;
@@ -201,7 +202,8 @@ static void do_stream(struct io_gpu_stream *stream)
         break;
     case WORK_WAIT:
         if (work->event->n_done < work->ticket) {
-            stream->broken = EIO; /* its process died before */
+            /* The event's process died, or this stream is being destroyed. */
+            stream->broken = EIO;
         }
         break;
     }
@@ -238,7 +240,7 @@ void hostmem_do_work(struct process *process, uint32_t index)
     weft_check(false);
 }
 
-/* What was under way is gone. */
+/* Drops all pending work; operations end with EIO. */
 void hostmem_drop_work(struct process *process)
 {
     for (struct io_gpu_stream *stream = process->streams; stream != NULL;
@@ -277,7 +279,8 @@ static int stream_create(struct io_gpu *gpu, struct io_gpu_stream **out)
     return 0;
 }
 
-/* Its work ends now, in order; what waits for others waits in vain. */
+/* Executes the pending work at once, in order. An operation after a wait for an incomplete event
+ * fails with EIO. */
 static void stream_destroy(struct io_gpu *gpu, struct io_gpu_stream *stream)
 {
     struct process *process = hostmem_process_of(gpu);

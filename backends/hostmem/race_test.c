@@ -1,6 +1,6 @@
-/* Two processes as threads of their own and their GPUs as a third: messages both ways, direct and
- * staged, while buffers come and go, for the thread sanitizer and for luck. Arguments: seeds, and
- * messages each way of a seed. */
+/* Two processes as threads, and their GPUs as a third: messages in both directions, direct and
+ * staged, while buffers are allocated and freed. For the thread sanitizer. Arguments: number of
+ * seeds, and messages in each direction per seed. */
 #include <check.h>
 #include <pthread.h>
 #include <sched.h>
@@ -36,7 +36,7 @@ struct racer {
     struct ipc_side *side;
 };
 
-/* A side that is done still answers the other's questions. */
+/* A side that is done still answers the other's requests. */
 static void *run_side(void *argument)
 {
     struct racer *racer = argument;
@@ -113,7 +113,7 @@ START_TEST(threads_race_and_every_byte_is_right)
 }
 END_TEST
 
-/* ---- one handle, two threads ---- */
+/* ---- one handle opened by two threads ---- */
 
 #define N_OPENINGS 200
 #define N_SHARED 5000u
@@ -145,7 +145,7 @@ static void *open_and_close(void *argument)
         opener->n_wrong += !is_right;
         if (is_right) {
             ipc_cache_release(&cache, mapping);
-            ipc_cache_forget(&cache, owner); /* and it is opened anew */
+            ipc_cache_forget(&cache, owner); /* the next acquire opens it again */
         }
     }
     ipc_cache_fini(&cache);

@@ -16,9 +16,9 @@
 #include "base/text.h"
 
 #define SECOND INT64_C(1000000000)
-#define FRAME_MAX (1u << 17)   /* more than one of TCP before segmentation */
+#define FRAME_MAX (1u << 17)   /* larger than a TCP segment before segmentation */
 #define KERNEL_ROOM (32 << 20) /* per port */
-/* The most that a frame may come after its stamp and still find its place. */
+/* The most that a frame may be delivered after its stamp and still be sorted in. */
 #define HELD_NS (50 * INT64_C(1000000))
 
 struct source {
@@ -30,8 +30,7 @@ struct source {
 struct lab_capture {
     void (*tap)(void *context, const struct world_frame *frame);
     void *context;
-    weft_ns
-        realtime_ns; /* of CLOCK_REALTIME, which stamps frames, before CLOCK_MONOTONIC */
+    weft_ns realtime_ns; /* CLOCK_REALTIME, which stamps frames, minus CLOCK_MONOTONIC */
     struct frame_order order;
     uint8_t *bytes;         /* Owned [FRAME_MAX] */
     struct source *sources; /* Owned [n] */
@@ -136,7 +135,7 @@ uint64_t lab_capture_lost(struct lab_capture *capture)
         struct tpacket_stats stats = {0};
         socklen_t n = sizeof(stats);
 
-        /* Asking starts from zero again. */
+        /* Reading the statistics resets them. */
         if (getsockopt(source->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &n) == 0) {
             source->n_lost += stats.tp_drops;
         }
@@ -161,7 +160,7 @@ static weft_ns stamp_of(struct msghdr *message)
     return 0;
 }
 
-/* The next frame of a port; false: there is none. */
+/* Reads the next frame of a port. Returns false if there is none. */
 static bool receive(const struct lab_capture *capture, const struct source *source,
                     struct world_frame *out)
 {
@@ -176,7 +175,7 @@ static bool receive(const struct lab_capture *capture, const struct source *sour
                              .msg_controllen = sizeof(control)};
     ssize_t n;
 
-    /* A port that went down says so once, and goes on. */
+    /* A port that goes down reports ENETDOWN once, and then continues. */
     do {
         n = recvmsg(source->fd, &message, 0);
     } while (n < 0 && (errno == ENETDOWN || errno == EINTR));
@@ -195,8 +194,8 @@ static bool receive(const struct lab_capture *capture, const struct source *sour
     return true;
 }
 
-/* What came before the look, of every port: a busy one must not keep the others waiting. Returns
- * when that was: of what came later some ports may have been asked and others not. */
+/* Reads the frames of all ports up to the time of the call, so that a busy port does not delay
+ * the others. Returns that time, because later frames of some ports may not have been read. */
 static weft_ns receive_all(struct lab_capture *capture)
 {
     weft_ns begun_ns = clock_of(CLOCK_MONOTONIC);

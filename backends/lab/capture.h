@@ -1,4 +1,4 @@
-/* Frames as they cross the interfaces of a fabric: packet(7), a socket per port. */
+/* Captures frames as they cross the interfaces of a fabric: packet(7), one socket per port. */
 #ifndef WEFT_BACKENDS_LAB_CAPTURE_H
 #define WEFT_BACKENDS_LAB_CAPTURE_H
 
@@ -6,21 +6,21 @@
 
 struct lab_capture;
 
-/* How long frames may lie in the kernel before they are fetched: it has room for far more than
- * what crosses a veth in that time, and fetching each as it comes would slow everybody down. */
+/* Interval between fetches. The kernel's buffer holds far more than crosses a veth in that time,
+ * and fetching each frame as it comes would slow down all hosts. */
 #define LAB_CAPTURE_NS 5000000
 
-/* Every frame of every port from now on goes to `tap`, with times of CLOCK_MONOTONIC. An errno;
- * `*out` is NULL then. */
+/* Starts passing every frame of every port to `tap`, with times of CLOCK_MONOTONIC. Returns an
+ * errno, and NULL in `*out`, on failure. */
 int lab_capture_start(const struct lab_fabric *fabric,
                       void (*tap)(void *context, const struct world_frame *frame),
                       void *context, struct lab_capture **out);
-/* Takes what came since from the kernel, and hands out, in the order of time, what is old enough
- * that nothing older can come. NULL is ignored. */
+/* Reads frames from the kernel, and passes those to the tap that are old enough that no earlier
+ * one can follow, in order of time. Ignores NULL. */
 void lab_capture_fetch(struct lab_capture *capture);
-/* Frames that the kernel had no room for. */
+/* Returns the number of frames that the kernel dropped because its buffer was full. */
 uint64_t lab_capture_lost(struct lab_capture *capture);
-/* The last frames are handed out, and the capture is gone. NULL is ignored. */
+/* Passes the remaining frames to the tap and frees the capture. Ignores NULL. */
 void lab_capture_end(struct lab_capture *capture);
 
 #endif

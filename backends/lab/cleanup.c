@@ -1,4 +1,4 @@
-/* What runs left behind that were killed before they could take it down. */
+/* Removes what killed runs have left behind. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,8 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* Devices go before their namespace: kernels up to 7.2 mishandle the other order. */
+/* Deletes devices before their namespace, because kernels up to 7.2 mishandle the reverse
+ * order. */
 static void delete_devices(int owner, struct weft_log *log)
 {
     char prefix[32];

@@ -1,4 +1,4 @@
-/* What the kernel counts of the ports of foreign programs. */
+/* Kernel counters of the ports that programs other than Weft use. */
 #ifndef WEFT_BACKENDS_LAB_COUNTS_H
 #define WEFT_BACKENDS_LAB_COUNTS_H
 
@@ -6,11 +6,11 @@
 
 #include "io/programs.h"
 
-/* Returns what a soft-RoCE device counted since it was made, or IO_UNKNOWN. The kernel does not
- * show it in a network namespace. drivers/infiniband/sw/rxe/rxe_hw_counters.c */
+/* Returns a counter of a soft-RoCE device since its creation, or IO_UNKNOWN. The kernel does not
+ * show it in a network namespace (drivers/infiniband/sw/rxe/rxe_hw_counters.c). */
 int64_t lab_count(const char *device, enum world_program_count count);
-/* Returns how often a netdev of this network namespace has lost its carrier, or IO_UNKNOWN.
- * Documentation/ABI/testing/sysfs-class-net: carrier_down_count. */
+/* Returns how often a netdev of this network namespace has lost its carrier, or IO_UNKNOWN
+ * (Documentation/ABI/testing/sysfs-class-net: carrier_down_count). */
 int64_t lab_count_losses(const char *netdev);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* As one word of a shell's. */
+/* Appends `word` as a single quoted word of a shell. */
 static void add_quoted(struct weft_text *out, const char *word)
 {
     weft_text_add(out, "'");
@@ -16,7 +16,8 @@ static void add_quoted(struct weft_text *out, const char *word)
     weft_text_add(out, "'");
 }
 
-/* It ends when its standard input does. */
+/* Appends the command as one word. WEFT_NOTICES=0 makes the process end when its standard input
+ * does. */
 static void add_command(struct weft_text *out, uint32_t process, char *const *argv)
 {
     struct weft_text command = {NULL, 0, 0};

@@ -1,5 +1,5 @@
-/* Processes on other machines, as far as here: the line that starts one, and what is read of it.
- * The machines are shells. */
+/* Processes on other machines, as seen from here: the command line that starts one, and its
+ * output. Shells stand in for the machines. */
 #define _GNU_SOURCE
 #include "backends/lab/elsewhere.h"
 
@@ -54,7 +54,7 @@ START_TEST(a_line_has_the_host_and_the_command_as_one_word)
 }
 END_TEST
 
-/* Through two shells, as with ssh, every byte of an argument arrives. */
+/* Every byte of an argument arrives through two shells, as with ssh. */
 START_TEST(arguments_arrive_as_they_are)
 {
     static char nasty[] = "a 'b' \"c\" $HOME `d` \\ * \t;|&<>{host}{command}\n e";
@@ -96,7 +96,7 @@ START_TEST(one_stream_has_the_story_and_then_the_record)
 }
 END_TEST
 
-/* The scenario, a line that ends it, then notices. */
+/* The input is the scenario, a line that ends it, and notices. */
 START_TEST(standard_input_has_the_scenario_and_then_notices)
 {
     static const char reads[] =

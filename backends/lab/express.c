@@ -1,4 +1,4 @@
-/* What cables of the kernel's and processes of ours cannot express, whatever NICs they carry. */
+/* Checks for what veth cables and processes cannot express, with any kind of NIC. */
 #include <net/if.h>
 #include <string.h>
 

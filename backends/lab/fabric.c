@@ -83,7 +83,7 @@ static weft_status make_management(struct lab_fabric *fabric, struct weft_error 
     weft_status status;
     int problem;
 
-    /* Ends of ports without a cable are kept here as well. */
+    /* This namespace also holds the far ends of ports without a cable. */
     status = lab_place_make(fabric, &fabric->bridge, "management", &none, false, error);
     if (status != WEFT_OK || !spec->management.exists) {
         return status;
@@ -161,7 +161,7 @@ static weft_status make_loose_port(struct lab_fabric *fabric, uint32_t host,
                                           fabric->spec->hosts[host].name, port->name);
 }
 
-/* The interface is there: addresses, up, impairment. */
+/* Sets the link state, the addresses and the impairment of an existing interface. */
 static int configure_port(struct lab_fabric *fabric, uint32_t host, uint32_t index)
 {
     const struct world_port *spec = &fabric->spec->hosts[host].ports[index];
@@ -245,7 +245,7 @@ static weft_status make_ports(struct lab_fabric *fabric, struct weft_error *erro
     return status;
 }
 
-/* ---- life ---- */
+/* ---- set-up and release ---- */
 
 static void init(const struct world_spec *spec, enum lab_layout layout,
                  enum lab_devices devices, struct lab_fabric *fabric)
@@ -354,8 +354,8 @@ static void destroy_host(struct lab_fabric *fabric, uint32_t index)
 
 void lab_fabric_destroy(struct lab_fabric *fabric)
 {
-    /* All devices first: an interface takes its cable's other end with it, and a device
-     * whose interface went is removed only some time later. */
+    /* Deletes all devices first. Deleting an interface deletes the other end of its cable, and a
+     * device whose interface is gone is removed only some time later. */
     for (uint32_t i = 0; i < fabric->spec->n_hosts; i++) {
         delete_devices(fabric, i);
     }

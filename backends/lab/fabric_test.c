@@ -1,4 +1,4 @@
-/* The builder in plain namespaces: everything but RDMA devices, on any kernel with veth. */
+/* Builds fabrics in plain namespaces, without RDMA devices, on any kernel with veth. */
 #define _GNU_SOURCE
 #include "backends/lab/fabric.h"
 
@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "base/suite_testing.h"
 
-/* ---- a pair of hosts, one cable, one port without ---- */
+/* ---- two hosts, one cable, one port without a cable ---- */
 
 static struct io_prefix addresses[2][2];
 static struct world_port ports[2][2];
@@ -63,7 +63,7 @@ static void make_spec(void)
                                .management = {.exists = true, .prefix_len = 24}};
 }
 
-/* Whether this user and kernel have namespaces and veth. */
+/* Returns true if this user and this kernel can have namespaces and veth. */
 static bool can_build(void)
 {
     struct lab_fabric fabric;
@@ -96,7 +96,7 @@ static int count_namespaces(void)
     return n;
 }
 
-/* What /proc of a namespace says. */
+/* Reads a setting in /proc of a host's namespace. */
 static int setting_in(const struct lab_fabric *fabric, uint32_t host, const char *path)
 {
     FILE *file;
@@ -111,7 +111,7 @@ static int setting_in(const struct lab_fabric *fabric, uint32_t host, const char
     return value;
 }
 
-/* ---- stories ---- */
+/* ---- tests ---- */
 
 START_TEST(a_fabric_comes_and_goes)
 {
@@ -122,7 +122,7 @@ START_TEST(a_fabric_comes_and_goes)
     ck_assert_int_eq(
         lab_fabric_create(&spec, LAB_NAMESPACES, LAB_NO_DEVICES, &fabric, &error),
         WEFT_OK);
-    ck_assert_int_eq(count_namespaces(), 3); /* two hosts, one for the bridge */
+    ck_assert_int_eq(count_namespaces(), 3); /* two hosts, and one for the bridge */
     ck_assert_uint_ne(netlink_ifindex(fabric.hosts[0].place.route_fd, "p0"), 0);
     ck_assert_uint_ne(netlink_ifindex(fabric.hosts[0].place.route_fd, "c0.1"), 0);
     ck_assert_uint_ne(netlink_ifindex(fabric.hosts[1].place.route_fd, "p0"), 0);
@@ -149,7 +149,7 @@ START_TEST(a_second_address_of_the_same_is_refused_by_the_kernel)
         WEFT_ERR_SYSTEM);
     ck_assert_int_eq(error.sys_errno, EEXIST);
     ck_assert_str_eq(error.phase, "port");
-    ck_assert_int_eq(count_namespaces(), 0); /* what was built is gone again */
+    ck_assert_int_eq(count_namespaces(), 0); /* a failure removes what was built */
 }
 END_TEST
 

@@ -1,6 +1,6 @@
-/* Frames of several interfaces in the order of their stamps. A packet(7) socket does not keep
- * it: what arrives is stamped by the processor that sent it, and may be queued only after the
- * answer of somebody on another processor who heard of it first. */
+/* Sorts frames captured on several interfaces by timestamp. A packet(7) socket does not, because
+ * the CPU that sends a frame stamps it and can queue it after the reply that another CPU has
+ * already sent. */
 #ifndef WEFT_BACKENDS_LAB_FRAME_ORDER_H
 #define WEFT_BACKENDS_LAB_FRAME_ORDER_H
 
@@ -9,20 +9,20 @@
 
 struct frame_order {
     struct weft_heap held;
-    uint32_t n_left; /* that were put so far and leave their port */
+    uint32_t n_left; /* outgoing frames put so far */
 };
 
 void frame_order_init(struct frame_order *order);
-/* Forgets what is still held. */
+/* Drops the frames that are still held. */
 void frame_order_fini(struct frame_order *order);
-/* Keeps a copy of the frame and of its bytes; the comment must be static. */
+/* Adds a copy of the frame and its bytes. The comment is not copied and must be static. */
 void frame_order_put(struct frame_order *order, const struct world_frame *frame);
-/* The oldest frame, if it is stamped `until` or before; NULL: none. Of two of the same
- * nanosecond the one that leaves its port is first, then the one that was put first. Lives
- * until frame_order_drop. */
+/* Returns the oldest frame if its stamp is at most `until`, else NULL. Among frames of the same
+ * nanosecond, outgoing ones come first, then the order of frame_order_put() applies. The frame is
+ * valid until frame_order_drop(). */
 const struct world_frame *frame_order_oldest(const struct frame_order *order,
                                              weft_ns until);
-/* The oldest goes. */
+/* Removes the oldest frame. There must be one. */
 void frame_order_drop(struct frame_order *order);
 
 #endif

@@ -1,4 +1,4 @@
-/* Frames as packet(7) sockets hand them out, and as a capture must have them. */
+/* Sorts frames that packet(7) sockets deliver out of order. */
 #include "backends/lab/frame_order.h"
 
 #include <check.h>
@@ -9,7 +9,7 @@
 
 enum { A, B };
 
-/* `text` stands in for the bytes. */
+/* Puts a frame with `text` as its bytes. */
 static void put(struct frame_order *order, weft_ns at_ns, uint32_t host, bool is_outgoing,
                 const char *text)
 {
@@ -22,11 +22,11 @@ static void put(struct frame_order *order, weft_ns at_ns, uint32_t host, bool is
                                                  .is_outgoing = is_outgoing,
                                                  .bytes = (const uint8_t *)bytes,
                                                  .n_bytes = n});
-    /* The copy is what is handed out. */
+    /* frame_order must have copied the bytes. */
     memset(bytes, '?', sizeof(bytes));
 }
 
-/* What is stamped `until` or before, a space after each. */
+/* Takes the frames stamped at most `until`, separated by spaces. */
 static const char *taken(struct frame_order *order, weft_ns until)
 {
     static char all[256];
@@ -44,8 +44,8 @@ static const char *taken(struct frame_order *order, weft_ns until)
     return all;
 }
 
-/* B's program reads its own socket before the capture's has the frame, and answers from
- * another processor: the answer is queued first. */
+/* B's program reads its own socket before the capture's socket has the frame, and replies from
+ * another CPU, so the reply is queued first. */
 START_TEST(an_answer_never_comes_before_its_question)
 {
     struct frame_order order;
@@ -76,7 +76,7 @@ START_TEST(what_is_too_young_waits_for_who_is_late)
 }
 END_TEST
 
-/* A clock has steps, and a veth is quick. */
+/* A clock has a resolution, and a veth is fast. */
 START_TEST(at_the_same_nanosecond_it_leaves_before_it_arrives)
 {
     struct frame_order order;

@@ -1,12 +1,13 @@
-/* Impairments and faults of cables, as netem and link states. */
+/* Impairments and faults of cables, as netem settings and link states. */
 #include <errno.h>
 #include <string.h>
 
 #include "backends/lab/private.h"
 #include "base/check.h"
 
-/* A veth takes some 20 us a frame and no wire rate: what is finer or faster than this
- * cannot be added to it, and a scenario's defaults (1 us, 100 Gb/s) mean a good cable. */
+/* A veth takes about 20 us per frame and has no line rate, so smaller delays and higher rates
+ * cannot be added to it. The defaults of a scenario (1 us, 100 Gbit/s) mean an unimpaired
+ * cable. */
 #define DELAY_FLOOR_NS 100000
 #define RATE_CEILING_BPS UINT64_C(10000000000)
 
@@ -37,7 +38,7 @@ static bool is_nothing(const struct netlink_impairment *impairment)
            impairment->rate_bps == 0;
 }
 
-/* Whether a fault acts on a cable through netem. */
+/* Returns true if a fault acts on a cable through netem. */
 static bool is_impairing(const struct world_fault *fault)
 {
     switch (fault->kind) {
@@ -79,7 +80,7 @@ static bool is_impairing(const struct world_fault *fault)
     return false;
 }
 
-/* Whether the scenario has a fault that will impair what this port sends. */
+/* Returns true if the spec has a netem fault of the cable at this port. */
 static bool will_be_impaired(const struct lab_fabric *fabric, const struct lab_port *port)
 {
     for (uint32_t i = 0; i < fabric->spec->n_faults && port->has_cable; i++) {
@@ -97,9 +98,9 @@ static bool will_be_impaired(const struct lab_fabric *fabric, const struct lab_p
     return false;
 }
 
-/* A qdisc that takes another's place is preceded by one that drops everything, for a moment;
- * rdma_rxe takes a frame that its own host dropped for an error of the queue pair. So netem is
- * there from the beginning where it will be needed, and is never taken away. */
+/* When one qdisc replaces another, one that drops everything is active for a moment, and rdma_rxe
+ * treats a frame dropped by its own host as an error of the queue pair. So netem is set from the
+ * start where a fault will need it, and never removed. */
 int lab_port_impair(struct lab_fabric *fabric, uint32_t host, uint32_t index)
 {
     struct lab_port *port = &fabric->hosts[host].ports[index];
@@ -126,7 +127,7 @@ bool lab_fault_is_of_process(const struct world_fault *fault)
 bool lab_fault_is_expressible(const struct world_fault *fault)
 {
     if (fault->has_match || fault->icrc_is_good) {
-        return false; /* netem cannot choose a packet, and knows no ICRC */
+        return false; /* netem cannot select packets and does not know the ICRC */
     }
     switch (fault->kind) {
     case WORLD_FAULT_DOWN:
@@ -151,7 +152,7 @@ bool lab_fault_is_expressible(const struct world_fault *fault)
     case WORLD_FAULT_DEVICE_FATAL:
     case WORLD_FAULT_ASYNC_EVENT:
         return true;
-    case WORLD_FAULT_VERB_SLOW: /* a control verb starts later; posts are not held back */
+    case WORLD_FAULT_VERB_SLOW: /* posts cannot be delayed */
         return fault->verb > 0;
     case WORLD_FAULT_ECN:
     case WORLD_FAULT_PATH_LIMIT:
@@ -168,7 +169,7 @@ bool lab_fault_is_expressible(const struct world_fault *fault)
     return false;
 }
 
-/* Changes what one end does to the frames it sends. */
+/* Applies or ends a fault of the frames that one end sends. */
 static int impair_end(struct lab_fabric *fabric, uint32_t host, uint32_t index,
                       const struct world_fault *fault, bool undo)
 {
@@ -177,7 +178,7 @@ static int impair_end(struct lab_fabric *fabric, uint32_t host, uint32_t index,
     struct netlink_impairment base;
 
     lab_base_impairment(&fabric->spec->cables[port->cable], port->mtu_bytes, &base);
-    if (fault->kind == WORLD_FAULT_DOWN) { /* one direction only: all is lost */
+    if (fault->kind == WORLD_FAULT_DOWN) { /* one direction only: lose everything */
         now->random.loss_ppb = undo ? base.random.loss_ppb : 1000000000;
     } else if (fault->kind == WORLD_FAULT_LOSS) {
         now->random.loss_ppb = undo ? base.random.loss_ppb : fault->share_ppb;

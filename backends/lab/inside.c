@@ -37,7 +37,7 @@ static void add_name(struct weft_text *out, const struct io_ip *ip, const char *
     weft_text_add(out, "%s\t%s\n", io_ip_format(ip, text, sizeof(text)), name);
 }
 
-/* NULL: it has none. */
+/* Returns NULL if the host has no address. */
 static const struct io_ip *any_address(const struct world_host *host)
 {
     for (uint32_t i = 0; i < host->n_ports; i++) {
@@ -79,7 +79,7 @@ void lab_inside_names(const struct world_spec *spec, uint32_t host, struct weft_
 
 /* ---- files ---- */
 
-/* An errno. */
+/* Returns an errno. */
 static int write_file(const char *path, const char *bytes, size_t n)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -95,7 +95,7 @@ static int write_file(const char *path, const char *bytes, size_t n)
     return problem;
 }
 
-/* The first line of a small file, without its end; "" if it cannot be read. */
+/* Reads the first line of a small file, without its newline; "" if it cannot be read. */
 static void read_line(const char *path, char *out, size_t n_bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -108,8 +108,8 @@ static void read_line(const char *path, char *out, size_t n_bytes)
     }
 }
 
-/* A file of this text in place of /etc/hosts, for those in this mount namespace. An errno; ENOENT:
- * this machine has no such file to put one in place of. */
+/* Mounts a file with this text over /etc/hosts in the current mount namespace. Returns an errno;
+ * ENOENT if this machine has no such file to mount over. */
 static int replace_hosts(const struct lab_fabric *fabric, uint32_t host)
 {
     struct weft_text text = {NULL, 0, 0};
@@ -122,7 +122,7 @@ static int replace_hosts(const struct lab_fabric *fabric, uint32_t host)
     if (problem == 0 && mount(path, HOSTS_FILE, NULL, MS_BIND, NULL) != 0) {
         problem = errno;
     }
-    unlink(path); /* the mount keeps it */
+    unlink(path); /* the mount keeps the file */
     weft_text_fini(&text);
     return problem;
 }
@@ -134,7 +134,8 @@ struct node {
     char name[64];   /* "uverbs3" */
     char device[64]; /* "titanic-p0" */
     dev_t number;
-    char target[TARGET_BYTES], device_target[TARGET_BYTES]; /* of their links in /sys */
+    /* Targets of the links in /sys. */
+    char target[TARGET_BYTES], device_target[TARGET_BYTES];
 };
 
 static bool is_own(const struct lab_fabric *fabric, uint32_t host, const char *device)
@@ -161,7 +162,7 @@ static bool read_link(const char *folder, const char *name, char out[TARGET_BYTE
     return n > 0;
 }
 
-/* False: not of this host. */
+/* Returns false if the device does not belong to the host. */
 static bool read_node(const struct lab_fabric *fabric, uint32_t host, const char *name,
                       struct node *out)
 {
@@ -184,7 +185,7 @@ static bool read_node(const struct lab_fabric *fabric, uint32_t host, const char
            read_link(DEVICES_DIR, out->device, out->device_target);
 }
 
-/* Those of the host, at most `n_max`. */
+/* Finds the nodes of the host, at most `n_max`. */
 static uint32_t find_nodes(const struct lab_fabric *fabric, uint32_t host,
                            struct node *out, uint32_t n_max)
 {
@@ -219,7 +220,7 @@ static int make_link(const char *folder, const char *name, const char *target)
 
 static int make_node(const char *path, dev_t number)
 {
-    /* Whatever our umask is: programs of the host may not be root. */
+    /* chmod() overrides the umask, because programs of the host may not be root. */
     return mknod(path, S_IFCHR, number) == 0 && chmod(path, 0666) == 0 ? 0 : errno;
 }
 
@@ -265,9 +266,9 @@ static int show_own_devices(const struct lab_fabric *fabric, uint32_t host)
 
 /* ---- namespaces ---- */
 
-/* What a host's keeper reports: which step failed, and how. */
+/* Report of a host's keeper: the step that failed, and its errno. */
 struct report {
-    int problem; /* an errno */
+    int problem; /* errno */
     char what[32];
 };
 
@@ -324,7 +325,7 @@ static void settle(const struct lab_fabric *fabric, uint32_t host, struct report
     STEP("its " HOSTS_FILE, problem);
 }
 
-/* Makes the namespaces, says so, and keeps them until nobody needs it any more. */
+/* Makes the namespaces, reports the result, and keeps them until the parent has opened them. */
 static _Noreturn void keep(const struct lab_fabric *fabric, uint32_t host, int fd)
 {
     struct report report = {0};

@@ -1,4 +1,4 @@
-/* Hosts in one namespace: names of their netdevs, and who routes what where. */
+/* Hosts in one namespace: the names of their netdevs, and their routes. */
 #include <errno.h>
 #include <stddef.h>
 
@@ -31,7 +31,7 @@ void lab_layout_name(struct lab_fabric *fabric)
 
 /* ---- cables ---- */
 
-/* The netdev at the other end, or NULL. */
+/* Returns the netdev at the other end of the cable, or NULL. */
 static const char *other_end(const struct lab_fabric *fabric, const struct lab_port *port)
 {
     return port->has_cable ? fabric->hosts[port->peer_host].ports[port->peer_port].netdev
@@ -50,7 +50,7 @@ int lab_layout_address(struct lab_fabric *fabric, uint32_t host, uint32_t index,
     }
     if (adds) {
         error = lab_routes_add_subnet(fd, port->netdev, address);
-        /* A port that is down gets its routes when it comes up. */
+        /* A port that is down gets its routes when it comes up (lab_layout_port_up). */
         error = error == ENETDOWN ? 0 : error;
     }
     return error == 0 ? lab_routes_change_address(fd, adds, port->netdev,
@@ -98,7 +98,8 @@ static bool is_managed(const struct lab_fabric *fabric, uint32_t host)
 
 static int begin_management(struct lab_fabric *fabric, uint32_t index)
 {
-    /* Every netdev has a neighbour on the bridge: each answers for its own address only. */
+    /* All netdevs are neighbours on the bridge, so each must answer ARP for its own address
+     * only. */
     const struct world_sysctl sysctl = {.arp_ignore = 1};
     const struct io_prefix address = {fabric->spec->hosts[index].management_ip,
                                       fabric->spec->management.prefix_len};
@@ -119,7 +120,7 @@ static int begin_management(struct lab_fabric *fabric, uint32_t index)
                       : error;
 }
 
-/* ---- all of it ---- */
+/* ---- set-up and release ---- */
 
 int lab_layout_begin(struct lab_fabric *fabric)
 {

@@ -1,5 +1,5 @@
-/* Two hosts in one namespace: what is sent to an address of this very kernel crosses the
- * cable all the same. In a namespace of the test's own, without RDMA devices. */
+/* Two hosts in one namespace: packets to an address of this kernel still cross the cable. In a
+ * namespace of the test's own, without RDMA devices. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <check.h>
@@ -66,7 +66,7 @@ static uint64_t sent_by(uint32_t host, const char *netdev)
     return counters.tx_packets;
 }
 
-/* A TCP connection to `to`, from `from` if that is not NULL: 0 or an errno. */
+/* Makes a TCP connection to `to`, bound to `from` unless that is NULL. Returns 0 or an errno. */
 static int call(const char *from, const char *to)
 {
     struct sockaddr_in at = {.sin_family = AF_INET};
@@ -111,7 +111,8 @@ START_TEST(what_is_sent_to_another_host_crosses_the_cable)
     const char *const iceberg = fabric.hosts[1].ports[0].netdev;
     uint64_t before[2] = {sent_by(0, titanic), sent_by(1, iceberg)};
 
-    /* SYN, ACK, FIN one way; SYN-ACK and more the other, whoever says from where. */
+    /* SYN, ACK and FIN in one direction, SYN-ACK and more in the other, with and without a source
+     * address. */
     ck_assert_int_eq(call(TITANIC, ICEBERG), 0);
     ck_assert_uint_ge(sent_by(0, titanic), before[0] + 2);
     ck_assert_uint_ge(sent_by(1, iceberg), before[1] + 1);
@@ -179,7 +180,7 @@ END_TEST
 
 static bool can_build(void)
 {
-    /* Whatever goes wrong, this machine's own routing is out of reach. */
+    /* In its own namespace the test cannot damage this machine's routing. */
     if (geteuid() != 0 || unshare(CLONE_NEWNET) != 0) {
         printf("SKIP rxe layout: needs a network namespace; enable with: run as root\n");
         return false;

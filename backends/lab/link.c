@@ -1,4 +1,4 @@
-/* The requests themselves: rtnetlink(7), tc-netem(8), rdma-link(8). */
+/* Requests of rtnetlink(7), tc-netem(8) and rdma-link(8). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/if.h>
@@ -113,8 +113,8 @@ static int change_address(int fd, uint16_t type, const char *name,
     bool is_v4 = io_ip_is_v4(&address->ip);
     struct ifaddrmsg body = {.ifa_family = is_v4 ? AF_INET : AF_INET6,
                              .ifa_prefixlen = address->prefix_len,
-                             /* There is nobody to duplicate it, and waiting to find out
-                              * would keep the GID away: IPv6 DAD. */
+                             /* No other host can have the address, and IPv6 duplicate
+                              * address detection would delay the GID. */
                              .ifa_flags = is_v4 ? 0 : IFA_F_NODAD};
     size_t skip = is_v4 ? 12 : 0;
     size_t n_bytes = 16 - skip;
@@ -150,7 +150,7 @@ int netlink_delete_address(int fd, const char *name, const struct io_prefix *add
 
 /* ---- netem ---- */
 
-/* Parts per 10^9 as netem's share of 2^32 - 1. */
+/* Converts parts per 10^9 to netem's fraction of 2^32 - 1. */
 static uint32_t share_of(uint32_t ppb)
 {
     return (uint32_t)((uint64_t)ppb * UINT32_MAX / 1000000000U);
@@ -172,12 +172,12 @@ static void put_netem(struct netlink_request *request,
     struct tc_netem_rate rate = {0};
     uint64_t bytes_per_s = impairment->rate_bps / 8;
 
-    /* The nest begins with the struct that is older than netlink's attributes. */
+    /* TCA_OPTIONS begins with a struct that is older than netlink attributes. */
     netlink_nest(request, TCA_OPTIONS);
     netlink_put_body(request, &options, sizeof(options));
     netlink_put(request, TCA_NETEM_LATENCY64, &impairment->delay_ns, 8);
     netlink_put(request, TCA_NETEM_JITTER64, &impairment->jitter_ns, 8);
-    /* Those that are none as well: a change leaves alone what it does not name. */
+    /* Zero values are sent as well, because the kernel keeps what a change does not name. */
     netlink_put(request, TCA_NETEM_CORRUPT, &corrupt, sizeof(corrupt));
     netlink_put(request, TCA_NETEM_REORDER, &reorder, sizeof(reorder));
     rate.rate = bytes_per_s >= UINT32_MAX ? UINT32_MAX : (uint32_t)bytes_per_s;
@@ -222,13 +222,13 @@ int netlink_add_rxe(int rdma_fd, const char *device, const char *netdev)
 
 struct find {
     const char *prefix;
-    bool is_whole; /* the prefix is the name */
+    bool is_whole; /* `prefix` is the whole name */
     uint32_t index;
     char name[64];
     bool is_found;
 };
 
-/* One device of the kernel's list. */
+/* Examines one device of the kernel's list. */
 static void look_at(struct find *find, const uint8_t *bytes, size_t n)
 {
     uint32_t index = 0;
@@ -261,7 +261,7 @@ static void look_at(struct find *find, const uint8_t *bytes, size_t n)
     }
 }
 
-/* False at the end of the list. */
+/* Examines one reply. Returns false at the end of the list. */
 static bool look_at_all(struct find *find, const uint8_t *bytes, size_t n)
 {
     for (size_t at = 0; at + NLMSG_HDRLEN <= n;) {

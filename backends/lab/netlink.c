@@ -85,7 +85,7 @@ void netlink_unnest(struct netlink_request *request)
     memcpy(request->bytes + at, &head, sizeof(head));
 }
 
-/* ---- talking to the kernel ---- */
+/* ---- exchange with the kernel ---- */
 
 int netlink_open(int protocol, int *out_fd)
 {
@@ -105,7 +105,7 @@ int netlink_open(int protocol, int *out_fd)
     return 0;
 }
 
-/* Reads one datagram. `*out_n` bytes, aligned. */
+/* Reads one datagram of `*out_n` bytes. */
 static int receive(int fd, uint8_t *bytes, size_t n_max, size_t *out_n)
 {
     ssize_t n;
@@ -120,7 +120,8 @@ static int receive(int fd, uint8_t *bytes, size_t n_max, size_t *out_n)
     return 0;
 }
 
-/* The answer's errno once it is there, EAGAIN if this datagram was none. */
+/* Returns the errno of an acknowledgement (0 for success), or EAGAIN if the datagram is not
+ * one. */
 static int acknowledgement(const uint8_t *bytes, size_t n)
 {
     struct nlmsghdr header;
@@ -172,9 +173,9 @@ int netlink_call(int fd, struct netlink_request *request)
     return error;
 }
 
-/* ---- asking about one link ---- */
+/* ---- queries of one link ---- */
 
-/* The link's message: its struct ifinfomsg and the attribute `wanted` (0: none). */
+/* Reads the struct ifinfomsg of a link, and the attribute `wanted` (0: none). */
 static int query_link(int fd, const char *name, struct ifinfomsg *out_link,
                       uint16_t wanted, void *out_value, size_t n_bytes)
 {
@@ -230,7 +231,7 @@ int netlink_counters(int fd, const char *name, struct netlink_counters *out)
 {
     struct rtnl_link_stats64 stats = {0};
     struct ifinfomsg link = {0};
-    /* Older kernels know fewer fields: those up to tx_dropped were always there. */
+    /* Older kernels have fewer fields, but always those up to tx_dropped. */
     int error = query_link(fd, name, &link, IFLA_STATS64, &stats,
                            offsetof(struct rtnl_link_stats64, multicast));
 

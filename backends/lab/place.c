@@ -1,4 +1,4 @@
-/* Network namespaces, their settings, and sockets that live in them. */
+/* Network namespaces, their settings, and their sockets. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ int lab_place_enter(const struct lab_place *place)
 
 void lab_fabric_go_home(const struct lab_fabric *fabric)
 {
-    /* What came out may go back; going on elsewhere would configure the wrong host. */
+    /* Fails only because of a bug. Going on would configure the wrong host. */
     int result = setns(fabric->home_fd, CLONE_NEWNET);
 
     weft_check(result == 0);
@@ -31,7 +31,7 @@ static void path_of(const char *name, char out[LAB_PATH_BYTES])
     weft_format(out, LAB_PATH_BYTES, "%s/%s", LAB_NETNS_DIR, name);
 }
 
-/* Gives the calling thread's namespace a name, as ip-netns(8) does. */
+/* Names the calling thread's namespace as ip-netns(8) does. */
 static int pin_namespace(const char *name)
 {
     char path[LAB_PATH_BYTES];
@@ -70,11 +70,11 @@ static void write_setting(const char *path, int value)
     int fd = open(path, O_WRONLY | O_CLOEXEC);
 
     if (fd < 0) {
-        return; /* a kernel without IPv6 has none of its settings */
+        return; /* absent, such as IPv6 settings in a kernel without IPv6 */
     }
     weft_format(text, sizeof(text), "%d\n", value);
     if (write(fd, text, strlen(text)) < 0) {
-        /* the value stays the kernel's default, and host facts will tell */
+        /* the kernel's default stays, and appears in the host facts */
     }
     close(fd);
 }
@@ -103,18 +103,19 @@ void lab_apply_sysctl(const struct world_sysctl *sysctl, const char *scope)
     }
 }
 
-/* For interfaces to come ("default") and, where the kernel takes the greater of both, for
- * all: ip-sysctl of the kernel's documentation. */
+/* Sets the values for future interfaces ("default"), and for "all", because the kernel uses the
+ * greater of "all" and the interface's own for some of them (ip-sysctl). */
 static void apply_to_namespace(const struct world_sysctl *sysctl)
 {
     lab_apply_sysctl(sysctl, "all");
     lab_apply_sysctl(sysctl, "default");
-    /* Nobody else is on a cable: a link-local GID need not wait for a second's probing. */
+    /* A link-local GID must not wait a second for duplicate address detection, which cannot find
+     * anything on a cable. */
     write_setting("/proc/sys/net/ipv6/conf/default/accept_dad", 0);
     write_setting("/proc/sys/net/ipv6/conf/default/router_solicitations", 0);
 }
 
-/* The namespace was entered: its descriptor and its sockets. */
+/* Opens the descriptor and the sockets of the current namespace. */
 static int open_place(struct lab_place *place, bool with_devices)
 {
     int error;

@@ -22,10 +22,10 @@
 #include "base/text.h"
 
 #define SECOND INT64_C(1000000000)
-/* A kernel that cleans up after a NIC may keep a killed process for a while. */
+/* The kernel can keep a killed process for a while, until it has cleaned up after a NIC. */
 #define KILL_PATIENCE_MS 10000
 #define RESULT_MAX (64u << 20)
-#define STORY_MAX (256u << 20) /* a guest has little more memory than that */
+#define STORY_MAX (256u << 20) /* a guest has little more memory than this */
 
 struct lab_process *lab_processes_create(uint32_t n)
 {
@@ -43,7 +43,8 @@ struct lab_process *lab_processes_create(uint32_t n)
 
 /* ---- starting ---- */
 
-/* Under the numbers that a process of a host expects: out of each other's way first. */
+/* Duplicates the descriptors to the numbers that a host's process expects; first to high numbers,
+ * so that none is overwritten. */
 static int inherit(const struct lab_process *process, int stages_fd)
 {
     const int from[] = {process->result_fd, process->story_fd, process->notice_fds[0],
@@ -63,8 +64,8 @@ static int inherit(const struct lab_process *process, int stages_fd)
     return 0;
 }
 
-/* Into the namespace. Its interfaces and devices show in a sysfs mounted inside it only; the
- * mount is this process's alone. An errno. */
+/* Enters the namespace. Only a sysfs mounted inside it shows its interfaces and devices; the
+ * mount is private to this process. Returns an errno. */
 static int enter_place(const struct lab_place *place)
 {
     if (setns(place->netns_fd, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS) != 0 ||
@@ -75,7 +76,7 @@ static int enter_place(const struct lab_place *place)
     return mount("weft", "/sys", "sysfs", 0, NULL) == 0 ? 0 : errno;
 }
 
-/* A container without the others' /dev/shm. An errno. */
+/* Mounts a private /dev/shm, as a container has. Returns an errno. */
 static int hide_shm(void)
 {
     if (unshare(CLONE_NEWNS) != 0 ||
@@ -117,7 +118,7 @@ static int tell_identity(const struct lab_identity *identity)
     return problem;
 }
 
-/* In the child. Returns an errno. */
+/* Prepares the child. Returns an errno. */
 static int settle(const struct lab_process *process, const struct lab_place *place,
                   const struct lab_identity *identity)
 {
@@ -138,12 +139,12 @@ static int settle(const struct lab_process *process, const struct lab_place *pla
     return problem;
 }
 
-/* What a child becomes. */
+/* The program that a child executes. */
 struct becoming {
     const struct lab_place *place;
     char *const *argv;
     const struct lab_identity *identity;
-    const char *line; /* for a shell; NULL: this program */
+    const char *line; /* executed by a shell; NULL: this program */
 };
 
 static void become_member(const struct lab_process *process,
@@ -158,7 +159,7 @@ static void become_member(const struct lab_process *process,
     dprintf(STDERR_FILENO, "weft: %s: %s\n", becoming->identity->host, strerror(problem));
 }
 
-/* A shell does not expect a standard input that may say EAGAIN. */
+/* Clears O_NONBLOCK, because a shell does not handle EAGAIN on its standard input. */
 static void become_shell(const struct lab_process *process, const char *line)
 {
     int flags = fcntl(process->notice_fds[0], F_GETFL);
@@ -177,7 +178,7 @@ static _Noreturn void become(const struct lab_process *process,
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
-        _exit(127); /* it is gone already */
+        _exit(127); /* the parent has already ended */
     }
     sigprocmask(SIG_SETMASK, mask, NULL);
     if (becoming->line != NULL) {
@@ -233,7 +234,8 @@ int lab_process_start(struct lab_process *process, const struct lab_place *place
     return problem != 0 ? problem : spawn(process, &becoming, mask);
 }
 
-/* All at once, so that one machine that is slow to answer does not keep us from the next. */
+/* Writes all input in advance, so that a machine that answers slowly does not delay the
+ * others. */
 static int fill(const struct lab_process *process, const char *input, size_t n_input)
 {
     static const char end[] = "...\n";
@@ -273,7 +275,7 @@ int lab_process_signal(const struct lab_process *process, int signal_number)
     return kill(process->pid, signal_number) == 0 ? 0 : errno;
 }
 
-/* We hold the reading end too: there is no SIGPIPE. */
+/* Cannot raise SIGPIPE, because the reading end is open here, too. */
 void lab_process_tell_ended(const struct lab_process *process, uint32_t member)
 {
     char line[16];
@@ -283,7 +285,7 @@ void lab_process_tell_ended(const struct lab_process *process, uint32_t member)
     }
     weft_format(line, sizeof(line), "%u\n", member);
     if (write(process->notice_fds[1], line, strlen(line)) < 0) {
-        return; /* a pipe full of notices that it does not read */
+        return; /* the pipe is full because the process does not read it */
     }
 }
 
@@ -324,7 +326,7 @@ void lab_processes_wait(const struct lab_process *processes, uint32_t n,
     free(fds);
 }
 
-/* What is in a memory file, at most `n_max` bytes of it; NULL if nothing. */
+/* Reads a memory file, at most `n_max` bytes. Returns NULL if it is empty. */
 static char *read_all(int fd, size_t n_max, size_t *out_n)
 {
     struct stat status;
@@ -348,7 +350,8 @@ static char *read_all(int fd, size_t n_max, size_t *out_n)
     return bytes;
 }
 
-/* The last line that begins with a brace, and what is before it. */
+/* Splits the output into the story and the result, which is the last line that begins with a
+ * brace. */
 static void split(struct lab_process *process)
 {
     size_t n = process->n_story, at = n;
@@ -366,7 +369,7 @@ static void split(struct lab_process *process)
     }
 }
 
-/* Once, when it is over. A result that was cut would be none. */
+/* Reads result and story once, after the end of the process. A truncated result is discarded. */
 static void read_leavings(struct lab_process *process)
 {
     if (process->is_elsewhere) {

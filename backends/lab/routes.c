@@ -10,10 +10,10 @@
 #include "backends/lab/netlink.h"
 #include "base/check.h"
 
-/* Ours among the rules of a namespace: rtnetlink(7), "values above RTPROT_STATIC are not
- * interpreted by the kernel". */
+/* Marks the rules of Weft in a namespace (rtnetlink(7): "values above RTPROT_STATIC are not
+ * interpreted by the kernel"). */
 #define PROTOCOL 119
-/* Tables of netdevs are numbered by their indexes, far from those that people name. */
+/* Tables are numbered by the netdev's index, above the numbers that administrators use. */
 #define FIRST_TABLE 1000000U
 
 enum {
@@ -25,12 +25,12 @@ enum {
     PREFERENCE_LOCAL = 100,
 };
 
-/* What a rule matches and does; members that are zero do not count. */
+/* The match and the action of a rule; zero members do not match anything. */
 struct rule {
     uint8_t family;
     uint32_t preference;
     const char *going_out_by;
-    const struct io_ip *from, *to; /* sent by this machine itself */
+    const struct io_ip *from, *to; /* of packets that this machine sends */
     uint32_t table;                /* 0: unreachable */
 };
 
@@ -80,7 +80,7 @@ static int change_rule(int fd, bool adds, const struct rule *rule)
         netlink_put_text(&request, FRA_OIFNAME, rule->going_out_by);
     }
     if (rule->from != NULL || rule->to != NULL) {
-        netlink_put_text(&request, FRA_IIFNAME, "lo"); /* not for what arrives */
+        netlink_put_text(&request, FRA_IIFNAME, "lo"); /* not for received packets */
     }
     if (rule->from != NULL) {
         put_ip(&request, FRA_SRC, rule->from);
@@ -91,7 +91,7 @@ static int change_rule(int fd, bool adds, const struct rule *rule)
     return netlink_call(fd, &request);
 }
 
-/* The kernel's own rule, which has preference 0. */
+/* Adds or removes the kernel's own rule of the local table, which has preference 0. */
 static int change_first_rule(int fd, bool adds, uint8_t family)
 {
     const struct fib_rule_hdr header = {.family = family, .action = FR_ACT_TO_TBL};
@@ -108,7 +108,7 @@ static int change_first_rule(int fd, bool adds, uint8_t family)
     return netlink_call(fd, &request);
 }
 
-/* A kernel without IPv6 has none of its rules. */
+/* Returns true if rules of the family failed because the kernel has no IPv6. */
 static bool is_absent(int error, uint8_t family)
 {
     return family == AF_INET6 && (error == EAFNOSUPPORT || error == EOPNOTSUPP);

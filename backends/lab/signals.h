@@ -1,5 +1,5 @@
-/* Signals that end a command: noticed first, so that what it has built goes before it does.
- * One thread; one of these at a time. */
+/* Catches the signals that end a command, so that it can first remove what it has built. For one
+ * thread, and one object at a time. */
 #ifndef WEFT_BACKENDS_LAB_SIGNALS_H
 #define WEFT_BACKENDS_LAB_SIGNALS_H
 
@@ -7,17 +7,18 @@
 #include <stdbool.h>
 
 struct lab_signals {
-    int fd;            /* readable once one came; -1: this kernel gave none */
-    int number;        /* that came, or 0 */
-    sigset_t old_mask; /* for children */
+    int fd;            /* readable once a signal is pending; -1 if the kernel gave none */
+    int number;        /* number of the signal received, or 0 */
+    sigset_t old_mask; /* mask to restore, also in children */
 };
 
-/* From here on SIGINT, SIGTERM and SIGHUP are kept, those left out that this process was
- * told to ignore (nohup, a shell's background job): nobody waits for their effect. */
+/* Blocks SIGINT, SIGTERM and SIGHUP for later, except those that this process ignores (nohup,
+ * background jobs of a shell). */
 void lab_signals_catch(struct lab_signals *signals);
-/* Whether one came; looks, and does not wait. */
+/* Returns true if a signal was received. Does not wait. */
 bool lab_signals_came(struct lab_signals *signals);
-/* What came now does what it does, which ends the process unless a handler is there. */
+/* Restores the mask and raises the signal received, which ends the process unless it has a
+ * handler. */
 void lab_signals_release(struct lab_signals *signals);
 
 #endif

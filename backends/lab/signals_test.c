@@ -1,4 +1,4 @@
-/* Signals that end a command, in children that have one each. */
+/* Signals that end a command. Each case runs in a child. */
 #define _GNU_SOURCE
 #include "backends/lab/signals.h"
 
@@ -12,7 +12,7 @@
 
 enum { NOT_SEEN = 10, LIVED_ON };
 
-/* Catches, gets `number`, releases; its wait status. */
+/* Catches signals, raises `number`, and releases. Returns the child's wait status. */
 static int child_that_gets(int number, void (*disposition)(int))
 {
     int wait_status = 0;
@@ -24,7 +24,7 @@ static int child_that_gets(int number, void (*disposition)(int))
         signal(number, disposition);
         lab_signals_catch(&signals);
         if (lab_signals_came(&signals)) {
-            _exit(EXIT_FAILURE); /* nothing came yet */
+            _exit(EXIT_FAILURE); /* none was raised yet */
         }
         raise(number);
         if (lab_signals_came(&signals) != (disposition != SIG_IGN) ||
@@ -49,7 +49,7 @@ START_TEST(a_signal_is_kept_until_it_may_act)
 }
 END_TEST
 
-/* As nohup and a shell's background jobs have it: neither noticed nor acted upon. */
+/* As with nohup and a shell's background jobs: an ignored signal has no effect. */
 START_TEST(what_is_ignored_stays_ignored)
 {
     int wait_status = child_that_gets(ending[_i], SIG_IGN);
@@ -87,7 +87,7 @@ int main(void)
     TCase *tcase = tcase_create("signals");
 
     for (size_t i = 0; i < WEFT_LENGTH(ending); i++) {
-        signal(ending[i], SIG_DFL); /* whoever started the tests may ignore them */
+        signal(ending[i], SIG_DFL); /* the starter of the tests may ignore them */
     }
     tcase_add_loop_test(tcase, a_signal_is_kept_until_it_may_act, 0, 3);
     tcase_add_loop_test(tcase, what_is_ignored_stays_ignored, 0, 3);

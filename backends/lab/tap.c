@@ -1,4 +1,5 @@
-/* Counting RoCE frames where they cross: packet(7) with a filter, and nobody who reads. */
+/* Counts RoCE frames as they cross an interface: packet(7) with a filter, without reading
+ * them. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/filter.h>
@@ -12,8 +13,8 @@
 
 #define ROCE_PORT 4791
 
-/* UDP to port 4791 over IPv4 without options or IPv6 without extension headers, which is
- * what rxe sends; one byte of each is kept. */
+/* Accepts UDP to port 4791 over IPv4 without options or IPv6 without extension headers, as rxe
+ * sends it, and keeps one byte of each frame. */
 static int attach_filter(int fd)
 {
     struct sock_filter code[] = {
@@ -67,7 +68,7 @@ uint64_t lab_fabric_roce_frames(struct lab_fabric *fabric, uint32_t host, uint32
     struct tpacket_stats stats = {0};
     socklen_t n = sizeof(stats);
 
-    /* Frames that found the queue full count too; asking starts from zero again. */
+    /* tp_packets includes frames dropped because the queue was full. Each read resets it. */
     if (tap->fd >= 0 &&
         getsockopt(tap->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &n) == 0) {
         tap->n_frames += stats.tp_packets;

@@ -20,9 +20,9 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* A fault's beginning or end. */
+/* The beginning or the end of a fault. */
 struct timed {
-    weft_ns at_ns; /* of this world's clock */
+    weft_ns at_ns; /* on the world's clock */
     const struct world_fault *fault;
     bool undo;
     bool is_done;
@@ -32,22 +32,25 @@ struct lab_world {
     struct world base;
     const struct world_spec *spec;
     struct lab_world_kind kind;
-    bool has_fabric; /* else its hosts share our namespace and have no interfaces */
+    /* False: hosts share the current namespace and have no interfaces of their own. */
+    bool has_fabric;
     struct lab_fabric fabric;
     struct lab_process *processes; /* Owned [n_processes], in the order of hosts */
-    uint32_t *first;               /* Owned [n_hosts + 1]: of a host in `processes` */
+    /* Owned [n_hosts + 1]: index of a host's first process in `processes`. */
+    uint32_t *first;
     uint32_t n_processes;
-    uint32_t *ended; /* Owned [n_ended]: members, as lab_world_tell_ended was told */
+    uint32_t *ended; /* Owned [n_ended]: members reported to lab_world_tell_ended() */
     uint32_t n_ended;
     struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
-    bool *is_met;         /* Owned [spec->n_faults]: their moment came */
-    weft_ns *began_ns;    /* Owned [spec->n_faults]: WEFT_NEVER: not yet */
-    uint64_t *sent_bytes; /* Owned [n_processes]: as they said last */
-    int stage_fds[2];     /* a pipe: where they say it; -1: no fault waits for that */
+    bool *is_met;         /* Owned [spec->n_faults]: their moment has come */
+    weft_ns *began_ns;    /* Owned [spec->n_faults]: WEFT_NEVER if not begun */
+    uint64_t *sent_bytes; /* Owned [n_processes]: as reported last */
+    /* Pipe on which processes report stages; -1 if no fault needs them. */
+    int stage_fds[2];
     struct lab_signals signals;
     struct lab_capture *capture;           /* Owned; or NULL */
-    char counter_name[LAB_NAME_BYTES * 2]; /* the last one asked for */
+    char counter_name[LAB_NAME_BYTES * 2]; /* the last one returned */
 };
 
 static struct lab_world *world_of(struct world *world)
@@ -55,7 +58,7 @@ static struct lab_world *world_of(struct world *world)
     return weft_container_of(world, struct lab_world, base);
 }
 
-/* Looking counts frames, which changes nothing that anybody sees. */
+/* Removes `const`, because reading kernel counters updates totals in the world. */
 static struct lab_world *look_into(const struct world *world)
 {
     return world_of((struct world *)(uintptr_t)world);
@@ -72,12 +75,13 @@ static weft_ns clock_now(void)
 weft_ns lab_world_now(struct world *world)
 {
     (void)world;
-    return clock_now(); /* as the hosts' processes do: their times need no translation */
+    /* The processes of hosts use the same clock, so their times need no conversion. */
+    return clock_now();
 }
 
 /* ---- faults ---- */
 
-/* To every process of the host that runs; ESRCH if none does. */
+/* Signals every running process of the host. Returns ESRCH if none runs. */
 static int signal_host(const struct lab_world *world, uint32_t host, int signal_number)
 {
     int problem = ESRCH;
@@ -151,7 +155,7 @@ static void plan_faults(struct lab_world *world)
     }
 }
 
-/* ---- moments of the job ---- */
+/* ---- stages of the job ---- */
 
 static uint32_t host_of(const struct lab_world *world, uint32_t process)
 {
@@ -163,7 +167,7 @@ static uint32_t host_of(const struct lab_world *world, uint32_t process)
     return host;
 }
 
-/* What has been posted by all processes that count for the moment. */
+/* Returns the number of bytes posted so far by all processes that count for the moment. */
 static uint64_t sent_by(const struct lab_world *world, const struct world_moment *moment)
 {
     uint64_t n = 0;
@@ -175,7 +179,8 @@ static uint64_t sent_by(const struct lab_world *world, const struct world_moment
     return n;
 }
 
-/* A fault that processes meet by themselves is only noted: each does so at its own moment. */
+/* Handles a record of a stage. A fault that processes apply to themselves is only noted, because
+ * each process meets it at its own moment. */
 static void take_stage(struct lab_world *world, const struct world_stage_record *record)
 {
     enum io_stage stage = (enum io_stage)record->stage;
@@ -220,7 +225,7 @@ static void take_stages(struct lab_world *world)
     }
 }
 
-/* Processes elsewhere have no such way to us; their faults are met by themselves. */
+/* Processes on other machines have no pipe to this one; they apply their faults themselves. */
 static weft_status open_stages(struct lab_world *world, struct weft_error *error)
 {
     const struct world_spec *spec = world->spec;
@@ -254,7 +259,7 @@ static void tell_fault(const struct lab_world *world, const struct timed *timed)
                      world_fault_name(fault->kind));
 }
 
-/* Does what is due; returns when the next is. */
+/* Applies the faults that are due. Returns the time of the next one. */
 static weft_ns faults_due(struct lab_world *world)
 {
     weft_ns now = lab_world_now(&world->base);
@@ -324,7 +329,7 @@ struct io_env *lab_world_host_env(struct world *base, uint32_t host, uint32_t pr
     (void)base;
     (void)host;
     (void)process;
-    return NULL; /* in another process */
+    return NULL; /* the host is in another process */
 }
 
 struct io_loop *lab_world_loop(struct world *base)
@@ -345,7 +350,7 @@ bool lab_world_host_alive(const struct world *base, uint32_t host)
     return false;
 }
 
-/* "p0=DEVICE,p1=DEVICE": RDMA devices of the kernel, or netdevs. */
+/* Appends "p0=DEVICE,p1=DEVICE": RDMA devices of the kernel, or netdevs. */
 static void name_devices(const struct lab_world *world, uint32_t host,
                          struct weft_text *out)
 {
@@ -449,7 +454,7 @@ void lab_world_ending(struct world *base, uint32_t host, uint32_t process,
     lab_process_ending(process_at(world_of(base), host, process), out);
 }
 
-/* ---- what is seen from outside ---- */
+/* ---- observation ---- */
 
 int lab_world_tap(struct world *base,
                   void (*tap)(void *context, const struct world_frame *frame),
@@ -487,8 +492,8 @@ void lab_world_cable_stats(const struct world *base, uint32_t cable,
     }
 }
 
-/* RoCE frames at every port, then on the management network, host by host; then what a capture
- * missed. */
+/* Counters: RoCE frames of every port and of the management network, host by host; then the
+ * frames that a capture lost. */
 bool lab_world_counter(const struct world *base, uint32_t index, const char **out_name,
                        uint64_t *out_value)
 {
@@ -517,7 +522,7 @@ bool lab_world_counter(const struct world *base, uint32_t index, const char **ou
     return false;
 }
 
-/* ---- life ---- */
+/* ---- set-up and release ---- */
 
 static void make_processes(struct lab_world *world)
 {

@@ -1,5 +1,6 @@
-/* A world whose hosts are processes of their own, in namespaces with cables between them or all
- * in ours: what backends/rxe and backends/soft have in common. Real time. */
+/* A world whose hosts are separate processes, in namespaces connected by veth cables or all in
+ * the current one. Common part of backends/rxe, backends/soft and backends/machines. Real
+ * time. */
 #ifndef WEFT_BACKENDS_LAB_WORLD_H
 #define WEFT_BACKENDS_LAB_WORLD_H
 
@@ -7,22 +8,22 @@
 
 struct lab_world_kind {
     enum lab_layout layout;
-    /* NULL: hosts are here. Else they are machines, reached by this line (elsewhere.h); outlives
-     * the world. */
+    /* Command line to reach other machines (elsewhere.h), not owned; NULL if all hosts are on
+     * this one. */
     const char *line;
-    bool with_devices; /* the kernel's soft-RoCE on every port */
-    /* What processes find in their environment besides; [n_settings], outlives the world. */
+    bool with_devices; /* create a kernel soft-RoCE device on every port */
+    /* Further environment variables of the processes; [n_settings], not owned. */
     const struct world_setting *settings;
     uint32_t n_settings;
 };
 
-/* `ops` has the functions below. */
+/* Creates a world with `ops`, which contain the functions below. On failure nothing remains. */
 weft_status lab_world_create(const struct world_ops *ops,
                              const struct lab_world_kind *kind,
                              const struct world_spec *spec, struct world **out,
                              struct weft_error *error);
 
-/* Of world_ops. */
+/* Implementation of world_ops. */
 struct io_env *lab_world_host_env(struct world *world, uint32_t host, uint32_t process);
 struct io_loop *lab_world_loop(struct world *world);
 weft_ns lab_world_now(struct world *world);
@@ -44,7 +45,7 @@ void lab_world_ending(struct world *world, uint32_t host, uint32_t process,
 void lab_world_tell_ended(struct world *world, uint32_t member);
 void lab_world_destroy(struct world *world);
 
-/* All of them, in the initialiser of a backend's operations. */
+/* All of them, for the initialiser of a backend's operations. */
 #define LAB_WORLD_OPS                                                                    \
     .host_env = lab_world_host_env, .loop = lab_world_loop, .now = lab_world_now,        \
     .inject = lab_world_inject, .fault_began = lab_world_fault_began,                    \

@@ -36,7 +36,8 @@ linux_alias_netdev_of(const struct linux_aliases *aliases, uint32_t ifindex)
     return NULL;
 }
 
-/* The host's own netdev that has `ip`, or (by `covers`) a subnet with it; or NULL. */
+/* Returns the host's netdev that has the address `ip`, or (with `covers`) a subnet that contains
+ * it; NULL if there is none. */
 static const struct io_netdev *find_netdev(const struct linux_aliases *aliases,
                                            const struct io_ip *ip, bool covers,
                                            struct io_ip *out_own)

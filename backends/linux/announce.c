@@ -1,5 +1,6 @@
-/* Datagrams to the neighbours on a link: UDP multicast that does not leave it, ip(7) and
- * ipv6(7), in each address family that there is; within a host, the loopback's broadcast. */
+/* Datagrams to the neighbours on a link: multicast over UDP that does not leave the link, ip(7)
+ * and ipv6(7), in each address family that exists. Within a host, the loopback broadcast
+ * address. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netinet/in.h>
@@ -16,24 +17,23 @@
 #define IPV6_MULTICAST_ALL 29 /* linux/in6.h, since 4.20 */
 #endif
 
-/* For private use (RFC 2365, 6.1; RFC 4291, 2.7: transient, link-local). */
+/* Groups for private use (RFC 2365, 6.1; RFC 4291, 2.7: transient, link-local). */
 #define GROUP_V4 0xefff5745u
 static const struct in6_addr group_v6 = {
     .s6_addr = {0xff, 0x12, [14] = 0x57, [15] = 0x45}};
 
 enum { V4, V6, N_FAMILIES };
 
-/* An io_announcer. */
 struct linux_announcer {
     struct linux_env *env;        /* Not owned. */
     struct linux_announcer *next; /* in the env's list */
     struct linux_announcer *previous;
     struct io_task *task; /* Not owned; may be NULL */
     uint32_t ifindex;     /* 0: within the host */
-    uint32_t group_v4;    /* that it speaks to */
-    struct in_addr own;   /* among aliases: what it speaks as */
+    uint32_t group_v4;    /* multicast group to which it sends */
+    struct in_addr own;   /* with aliases: source address */
     uint16_t port;
-    int fds[N_FAMILIES]; /* -1: the kernel has no such family */
+    int fds[N_FAMILIES]; /* -1 if the family is not available */
     struct linux_watch *watches[N_FAMILIES];
 };
 
@@ -62,7 +62,7 @@ static struct sockaddr_in6 address_v6(const struct linux_announcer *self)
                                  .sin6_scope_id = self->ifindex};
 }
 
-/* Not needed for the group's own scope, so a kernel or sandbox that forbids it is no error. */
+/* The group's own scope suffices, so a kernel or sandbox that forbids this is not an error. */
 static int bind_to_interface(int fd, uint32_t ifindex)
 {
     int error = set_option(fd, SOL_SOCKET, SO_BINDTOIFINDEX, (int)ifindex);
@@ -91,7 +91,7 @@ static int join_v4(const struct linux_announcer *self, int fd)
     if (error == 0) {
         error = set_option(fd, IPPROTO_IP, IP_MULTICAST_LOOP, is_alias ? 1 : 0);
     }
-    /* Other sockets' groups are not ours: a matter of noise only. */
+    /* Avoids datagrams of groups that other sockets have joined; failure does no harm. */
     (void)set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
     return error;
 }
@@ -121,7 +121,7 @@ static int join_v6(const struct linux_announcer *self, int fd)
     return error;
 }
 
-/* Bound to the group itself: what is sent to an address of the host is not heard. */
+/* Binds to the group's address, so that datagrams sent to the host's address are not received. */
 static int bind_to_group(const struct linux_announcer *self, int family, int fd)
 {
     struct sockaddr_in v4 = address_v4(self);
@@ -192,7 +192,7 @@ static uint32_t number_of(const struct io_ip *ip)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* Which group it is, and what of ours speaks to it. */
+/* Chooses the group, and the source address within it. */
 static int choose_group(struct linux_announcer *self)
 {
     const struct linux_aliases *aliases = self->env->aliases;
@@ -208,7 +208,7 @@ static int choose_group(struct linux_announcer *self)
     const struct io_netdev *netdev = io_hostinfo_netdev(aliases->info, self->ifindex);
     for (uint32_t i = 0; self->ifindex == 0 && i < aliases->info->n_netdevs; i++) {
         netdev =
-            &aliases->info->netdevs[i]; /* any; the management network's is the last */
+            &aliases->info->netdevs[i]; /* any; the last one is the management network */
     }
     if (netdev == NULL || netdev->n_addresses == 0) {
         return EADDRNOTAVAIL;
@@ -315,11 +315,11 @@ int linux_announcer_hear(struct io_announcer *io, void *out, size_t cap, size_t 
         bool is_own = self->env->aliases != NULL && self->ifindex != 0 &&
                       v4.sin_addr.s_addr == self->own.s_addr;
         if (n >= 0 && is_own) {
-            i--; /* our own, or that of another process of this host */
+            i--; /* sent by this process, or by another process of this host */
             continue;
         }
         if (n < 0) {
-            continue; /* an error of an earlier sending is told here too: nobody's loss */
+            continue; /* the error of an earlier send; no datagram is lost */
         }
         *out_n = (size_t)n;
         *out_from =

@@ -1,4 +1,5 @@
-/* The waist's conformance suite over real TCP between two namespaces, with host memory. */
+/* The conformance suite of the I/O interface over real TCP between two namespaces, with host
+ * memory. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

@@ -31,12 +31,14 @@ static void env_random(struct io_env *io, void *out, size_t n_bytes)
     size_t n = 0;
     while (n < n_bytes) {
         ssize_t got = getrandom((char *)out + n, n_bytes - n, 0);
-        weft_check(got > 0 || errno == EINTR); /* getrandom(2): no other way to fail */
+        /* EINTR is the only possible error (getrandom(2)). */
+        weft_check(got > 0 || errno == EINTR);
         n += got > 0 ? (size_t)got : 0;
     }
 }
 
-/* What only tests set, for the hosts of a scenario: the environment of a process has no say. */
+/* Returns true for settings that only tests make, for hosts of a scenario; never from the
+ * environment of a process. */
 static bool is_of_tests(const char *name)
 {
     return strcmp(name, "WEFT_FIRST_PSN") == 0;
@@ -77,7 +79,7 @@ static const struct io_hostinfo *env_hostinfo(struct io_env *io)
     if (result != 0) {
         weft_log(io->log, WEFT_LOG_ERROR, "cannot enter the host's namespace: %s",
                  strerrordesc_np(result));
-        return &env->info; /* as it was */
+        return &env->info; /* unchanged */
     }
     linux_hostinfo_read(&env->info, env->management, env_setting(io, "WEFT_HOST_ID"),
                         &env->knows_host_id, io->log);
@@ -107,7 +109,8 @@ static void add_ended(struct linux_env *env, uint32_t member)
     io_task_wake(env->io.ended_task);
 }
 
-/* Numbers, one a line; what is not one is passed over. */
+/* Reads numbers of members, one per line. Ignores other characters, so a line without a digit
+ * counts as member 0. */
 static void on_notices(void *context)
 {
     struct linux_env *env = context;
@@ -123,7 +126,7 @@ static void on_notices(void *context)
             }
         }
     }
-    if (n == 0) { /* whoever started us is no more, and nobody waits for what we do */
+    if (n == 0) { /* the starter has ended, so no process needs the result */
         raise(SIGTERM);
     }
 }
@@ -138,7 +141,7 @@ static bool env_next_ended(struct io_env *io, uint32_t *out_member)
     return true;
 }
 
-/* WEFT_NOTICES: a pipe's number. It is not ours to close. */
+/* Watches the descriptor in WEFT_NOTICES, which is not owned. */
 static void watch_notices(struct linux_env *env)
 {
     const char *text = env_setting(&env->io, "WEFT_NOTICES");
@@ -157,7 +160,7 @@ static void watch_notices(struct linux_env *env)
 
 /* ---- stages of the job ---- */
 
-/* Waits while the pipe is full, because its reader reads all the time. */
+/* Reports a stage. Blocks while the pipe is full, because its reader reads all the time. */
 static void env_reached(struct io_env *io, enum io_stage stage, uint64_t n)
 {
     const struct linux_env *env = linux_env_of(io);

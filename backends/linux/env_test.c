@@ -1,4 +1,4 @@
-/* What whoever started this process tells it of others, through a pipe. */
+/* Notices about ended members, received through a pipe. */
 #define _GNU_SOURCE
 #include "backends/linux/env.h"
 
@@ -59,7 +59,7 @@ static void say(const char *text)
     ck_assert_int_eq(write(fds[1], text, strlen(text)), (ssize_t)strlen(text));
 }
 
-/* Lets what there is be read; whether the task was woken. */
+/* Handles pending input. Returns true if the task was woken. */
 static bool look(void)
 {
     weft_status status = linux_loop_step(loop, linux_loop_now(loop));
@@ -79,14 +79,14 @@ START_TEST(ends_are_told_in_order_and_once)
     say("2\n17");
     ck_assert(look() && io_next_ended(io, &member));
     ck_assert_uint_eq(member, 2);
-    ck_assert(!io_next_ended(io, &member)); /* 17, or 170? */
+    ck_assert(!io_next_ended(io, &member)); /* the number may continue */
     say("0\n0\n");
     ck_assert(look() && io_next_ended(io, &member));
     ck_assert_uint_eq(member, 170);
     ck_assert(io_next_ended(io, &member));
     ck_assert_uint_eq(member, 0);
     ck_assert(!io_next_ended(io, &member) && !look());
-    io->ended_task = NULL; /* nobody listens now, but may later */
+    io->ended_task = NULL; /* no task to wake; notices are kept */
     say("5\n");
     ck_assert(!look() && io_next_ended(io, &member));
     ck_assert_uint_eq(member, 5);
@@ -110,7 +110,7 @@ START_TEST(the_pipe_is_left_as_it_was_found)
 }
 END_TEST
 
-/* It may be on another machine, whose processes nothing else would end: SIGTERM. */
+/* The starter may be on another machine, and nothing else would end this process: SIGTERM. */
 START_TEST(whoever_is_left_by_who_started_it_ends)
 {
     char number[12];
@@ -152,7 +152,7 @@ START_TEST(what_is_inside_is_as_given_or_this_machines)
     ck_assert_int_eq(linux_env_create(loop, &config, &env, &error), WEFT_OK);
     io = linux_env_io(env);
     ck_assert_ptr_eq(io->ops->hostinfo(io)->machine, &given);
-    /* Also where addresses are other than the kernel has them. */
+    /* Also with aliases instead of the kernel's addresses. */
     static struct io_hostinfo info = {.memlock_bytes = 7};
     const struct linux_aliases aliases = {.info = &info};
     config.aliases = &aliases;

@@ -1,5 +1,5 @@
-/* Host facts from the kernel: rtnetlink(7), ethtool, /proc. What cannot be read is IO_UNKNOWN
- * (or 0, where the fact says so), never a guess. */
+/* Host facts from the kernel: rtnetlink(7), ethtool, /proc. What cannot be read is IO_UNKNOWN (or
+ * 0, where the fact specifies that), never a guess. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 /* ---- /proc ---- */
 
-/* The first line of a file without its newline; false if there is none. */
+/* Reads the first line of a file without its newline. Returns false if there is none. */
 static bool read_line(const char *path, char *out, size_t out_bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -65,8 +65,8 @@ static struct conf read_conf(const char *netdev)
                          .accept_local = read_setting(netdev, "accept_local")};
 }
 
-/* The kernel uses the greater of `all` and the interface's own value (ip-sysctl: rp_filter,
- * arp_ignore, arp_announce) or either (accept_local), which for 0 and 1 is the same. */
+/* The kernel uses the greater of `all` and the interface's own value for rp_filter and arp_ignore
+ * (ip-sysctl), the logical or for accept_local, which is the same for 0 and 1. */
 static int effective(int all, int own)
 {
     if (all == IO_UNKNOWN || own == IO_UNKNOWN) {
@@ -75,8 +75,8 @@ static int effective(int all, int own)
     return own > all ? own : all;
 }
 
-/* "p0.100  VID: 100  REORD_HDR: ..." is the first line of a VLAN's file. Without the 8021q
- * module there is no directory, and no VLAN. */
+/* Reads the VLAN id from the first line of the VLAN's file, "p0.100  VID: 100  REORD_HDR: ...".
+ * Without the 8021q module there is no such directory, and no VLAN. */
 static int read_vlan(const char *netdev)
 {
     char path[160];
@@ -92,8 +92,8 @@ static int read_vlan(const char *netdev)
 
 /* ---- ethtool ---- */
 
-/* What the netdev runs at, in bit/s; 0 if it does not say. Asked by ioctl on a socket, which
- * answers for the namespace we are in; /sys shows that of whoever mounted it. */
+/* Returns the speed of the netdev in bit/s; 0 if unknown. Uses ioctl(2) on a socket, which
+ * answers for the current namespace; /sys shows the namespace of the process that mounted it. */
 static uint64_t read_speed(int fd, const char *netdev)
 {
     /* Three bitmaps of up to 127 words follow the header. */
@@ -106,7 +106,7 @@ static uint64_t read_speed(int fd, const char *netdev)
     if (ioctl(fd, SIOCETHTOOL, &request) != 0 || link.head.link_mode_masks_nwords >= 0) {
         return 0;
     }
-    /* First it only says how long its bitmaps are, as a negative number (ethtool.h). */
+    /* The first call returns only the length of the bitmaps, as a negative number (ethtool.h). */
     link.head.cmd = ETHTOOL_GLINKSETTINGS;
     link.head.link_mode_masks_nwords = (int8_t)-link.head.link_mode_masks_nwords;
     if (ioctl(fd, SIOCETHTOOL, &request) != 0 ||
@@ -116,7 +116,7 @@ static uint64_t read_speed(int fd, const char *netdev)
     return (uint64_t)link.head.speed * 1000000;
 }
 
-/* ---- the whole ---- */
+/* ---- all facts ---- */
 
 static int hex_digit(char c)
 {
@@ -136,9 +136,9 @@ static uint64_t hash_of(const char *text)
     return hash;
 }
 
-/* The boot's id mixed with the namespace's: two containers, or two namespaces that play two
- * hosts, are two hosts. So are two names of hosts that share a namespace. False: without the
- * boot's id. */
+/* Mixes the boot's id with the namespace's, so that two containers, or two namespaces that play
+ * two hosts, have different ids. `given` distinguishes hosts that share a namespace. Returns
+ * false if the boot's id cannot be read. */
 static bool read_host_id(const char *given, uint8_t out[16])
 {
     static const uint8_t none[16];
@@ -148,7 +148,7 @@ static bool read_host_id(const char *given, uint8_t out[16])
     uint64_t inode = linux_netns_inode();
     bool is_told = read_line("/proc/sys/kernel/random/boot_id", text, sizeof text);
     if (!is_told && memcmp(out, none, sizeof none) != 0) {
-        return false; /* no descriptor is left: who we are does not change */
+        return false; /* out of descriptors; keep the id, which does not change */
     }
     memset(out, 0, 16);
     for (const char *at = text; *at != '\0' && n < 32; at++) {
@@ -198,7 +198,7 @@ void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
         weft_log(log, WEFT_LOG_ERROR, "cannot ask the kernel for its interfaces: %s",
                  strerrordesc_np(error));
         if (info->n_netdevs > 0) {
-            return; /* they are as they were, as far as anybody knows */
+            return; /* keep the last known netdevs */
         }
     }
     linux_hostinfo_fini(info);

@@ -1,4 +1,4 @@
-/* Host facts and streams of namespaces whose every setting the test knows. */
+/* Host facts and streams in namespaces whose settings the test controls. */
 #define _GNU_SOURCE
 #include <check.h>
 #include <errno.h>
@@ -75,7 +75,7 @@ START_TEST(interfaces_as_they_were_made)
 {
     const struct io_hostinfo *info = facts(0);
     ck_assert_str_eq(info->name, "titanic");
-    ck_assert_uint_eq(info->n_netdevs, 2); /* not loopback */
+    ck_assert_uint_eq(info->n_netdevs, 2); /* without loopback */
     ck_assert_uint_lt(info->netdevs[0].ifindex, info->netdevs[1].ifindex);
     const struct io_netdev *cable = find(0, "c0");
     ck_assert_uint_eq(cable->mtu_bytes, 4200);
@@ -100,7 +100,8 @@ START_TEST(addresses_in_the_order_they_were_added)
             const struct io_prefix *got = &cable->addresses[j];
             n_seen +=
                 io_ip_equal(&got->ip, &prefix.ip) && got->prefix_len == prefix.prefix_len;
-            /* IPv4 is in order for sure; IPv6 of other scopes within a tick is not. */
+            /* Only the order of IPv4 is certain; IPv6 addresses of other scopes can share
+             * a tick. */
             ck_assert(j != i || i > 1 || io_ip_equal(&got->ip, &prefix.ip));
         }
         ck_assert_uint_eq(n_seen, 1);
@@ -110,14 +111,15 @@ END_TEST
 
 START_TEST(a_cable_that_is_pulled)
 {
-    netns_testing_up(netns[1], "far", false); /* no carrier at the other end */
+    /* The far end is down, so there is no carrier. */
+    netns_testing_up(netns[1], "far", false);
     ck_assert(!find(0, "c0")->is_up);
     netns_testing_up(netns[1], "far", true);
     ck_assert(find(0, "c0")->is_up);
 }
 END_TEST
 
-/* A bridge has addresses of its own, as a VRF has; only those of a bond are its ports', too. */
+/* A bridge has its own addresses, like a VRF; only a bond shares its addresses with its ports. */
 START_TEST(a_port_of_a_bridge_is_in_no_bond)
 {
     netns_testing_bridge(netns[0], "br0", "c0");
@@ -148,7 +150,7 @@ START_TEST(sysctls_are_the_effective_ones)
 }
 END_TEST
 
-/* With no descriptor left nothing can be asked; a host is who it was all the same. */
+/* Without descriptors nothing can be read, but the host keeps its identity and facts. */
 START_TEST(facts_stay_when_descriptors_run_out)
 {
     struct rlimit before;
@@ -173,7 +175,7 @@ START_TEST(limits_and_identity)
     uint8_t id[16];
     memcpy(id, facts(0)->host_id, 16);
     ck_assert_mem_eq(facts(0)->host_id, id, 16);
-    ck_assert_mem_ne(facts(1)->host_id, id, 16); /* the other namespace, another host */
+    ck_assert_mem_ne(facts(1)->host_id, id, 16); /* another namespace is another host */
     ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
     ck_assert_int_eq(facts(0)->memlock_bytes, 65536);
 }
@@ -204,7 +206,7 @@ START_TEST(a_namespace_that_is_none)
 }
 END_TEST
 
-/* ---- streams that the conformance suite does not reach ---- */
+/* ---- streams, as far as not in the conformance suite ---- */
 
 static int outcome_of(struct io_stream *stream)
 {
@@ -241,7 +243,7 @@ START_TEST(link_local_addresses_need_their_interface)
     oob->close(stream, false);
     to.ifindex = 0;
     ck_assert_int_eq(oob->connect(near, NULL, &to, &task, &stream), EINVAL);
-    /* From IPv4 to IPv6 there is no way. */
+    /* IPv4 cannot connect to IPv6. */
     to.ifindex = from.ifindex;
     from.ip = io_ip_v4(10, 77, 0, 1);
     ck_assert_int_eq(oob->connect(near, &from, &to, &task, &stream), EADDRNOTAVAIL);
@@ -283,7 +285,7 @@ START_TEST(nobody_at_the_address)
     ck_assert_int_eq(near->oob->send(stream, "x", 1, &n), EHOSTUNREACH);
     to.ip = io_ip_v4(203, 0, 113, 1);
     ck_assert_int_eq(near->oob->connect(near, NULL, &to, &task, &stream), ENETUNREACH);
-    /* The env closes what is left open. */
+    /* linux_env_destroy() closes the streams. */
 }
 END_TEST
 

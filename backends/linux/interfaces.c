@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-/* That of the name; a new one, behind the last, if there is none. */
+/* Returns the interface with this name; appends a new one if there is none. */
 static struct io_interface *named(struct io_interface *items, uint32_t *n,
                                   const char *name)
 {
@@ -22,7 +22,7 @@ static struct io_interface *named(struct io_interface *items, uint32_t *n,
     return &items[(*n)++];
 }
 
-/* An entry is an interface, or an address of one. */
+/* Adds an entry of getifaddrs(3): an interface, or one of its addresses. */
 static void add(struct io_interface *interface, const struct ifaddrs *entry)
 {
     int family = entry->ifa_addr != NULL ? entry->ifa_addr->sa_family : AF_UNSPEC;

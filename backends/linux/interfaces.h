@@ -1,10 +1,11 @@
-/* The interfaces of this machine, as getifaddrs(3) tells programs. */
+/* The interfaces of this machine, as getifaddrs(3) lists them. */
 #ifndef WEFT_BACKENDS_LINUX_INTERFACES_H
 #define WEFT_BACKENDS_LINUX_INTERFACES_H
 
 #include "io/hostinfo.h"
 
-/* [*out_n], in the system's order; the caller's to free. NULL: they could not be asked for. */
+/* Returns [*out_n] interfaces in the system's order, which the caller frees. Returns NULL on
+ * failure, or if there are none. */
 struct io_interface *linux_interfaces(uint32_t *out_n);
 
 #endif

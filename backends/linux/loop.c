@@ -18,13 +18,13 @@
 #define EVENTS_PER_LOOK 64
 #define NS_PER_S ((weft_ns)1000000000)
 #define NS_PER_MS ((weft_ns)1000000)
-/* Steps in a row that may be satisfied by sources alone. */
+/* Maximum number of consecutive steps that only poll sources. */
 #define QUICK_MAX 8
 
 struct linux_watch {
     struct linux_loop *loop;
-    struct linux_watch *next; /* in the list of the dead */
-    int fd;                   /* -1: unwatched, kept until the end of the step */
+    struct linux_watch *next; /* in the list of dead watches */
+    int fd;                   /* -1: unwatched, freed at the end of the step */
     void (*ready)(void *context);
     void *context;
 };
@@ -32,16 +32,17 @@ struct linux_watch {
 struct linux_loop {
     struct io_loop io;
     int epoll_fd;
-    int event_fd; /* written by linux_loop_post */
+    int event_fd; /* written by linux_loop_post() and linux_loop_ring() */
     struct linux_watch *event_watch;
-    struct linux_watch *dead; /* an event of theirs may be in the batch at hand */
+    /* Unwatched; the current batch can contain events for them. */
+    struct linux_watch *dead;
     uint32_t n_watches;
     struct linux_source *sources; /* Not owned. */
-    uint32_t n_quick;             /* steps since descriptors were looked at */
-    pthread_mutex_t lock;         /* guards the two below */
+    uint32_t n_quick;             /* consecutive steps without a look at descriptors */
+    pthread_mutex_t lock;         /* guards `first` and `last` */
     struct linux_posting *first;
     struct linux_posting *last;
-    void (*answer)(void *context); /* to the bell; NULL: none hangs */
+    void (*answer)(void *context); /* called when the bell rings; NULL if not set */
     void *bell_context;            /* Not owned. */
     atomic_bool bell_rings;
 };
@@ -115,11 +116,10 @@ void linux_loop_post(struct linux_loop *loop, struct linux_posting *posting)
         loop->last->next = posting;
     }
     loop->last = posting;
-    /* Under the lock, so that the loop is not torn down between the two. */
+    /* Write under the lock, so that the loop cannot be destroyed before. */
     if (was_empty) {
         ssize_t n = write(loop->event_fd, &one, sizeof one);
-        weft_check(n == sizeof one ||
-                   errno == EAGAIN); /* EAGAIN: full, so it is readable */
+        weft_check(n == sizeof one || errno == EAGAIN); /* full, so readable */
     }
     pthread_mutex_unlock(&loop->lock);
 }
@@ -176,7 +176,7 @@ static void run_postings(void *context)
     loop->last = NULL;
     pthread_mutex_unlock(&loop->lock);
     while (posting != NULL) {
-        struct linux_posting *next = posting->next; /* running it may free it */
+        struct linux_posting *next = posting->next; /* running it can free it */
         posting->run(posting->context);
         posting = next;
     }
@@ -284,7 +284,7 @@ weft_ns linux_loop_now(const struct linux_loop *loop)
     return (weft_ns)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* How long one call may sleep, in what epoll_wait(2) counts in: milliseconds, rounded down. */
+/* Converts to whole milliseconds for epoll_wait(2), rounded down; -1 for no timeout. */
 static int whole_ms(weft_ns timeout_ns)
 {
     if (timeout_ns == WEFT_NEVER) {
@@ -293,9 +293,9 @@ static int whole_ms(weft_ns timeout_ns)
     return timeout_ns / NS_PER_MS < INT_MAX ? (int)(timeout_ns / NS_PER_MS) : INT_MAX;
 }
 
-/* Sleeps up to `timeout_ns` (0: only looks) and tells the owners of what is ready. A pacing
- * deadline is closer than a millisecond: an epoll descriptor can itself be polled, and ppoll(2)
- * counts in nanoseconds. */
+/* Sleeps up to `timeout_ns` (0: does not sleep) and calls the owners of ready descriptors. Pacing
+ * deadlines are closer than a millisecond, so shorter timeouts use ppoll(2) on the epoll
+ * descriptor, which counts in nanoseconds. */
 static void look(struct linux_loop *loop, weft_ns timeout_ns)
 {
     struct epoll_event events[EVENTS_PER_LOOK];
@@ -306,7 +306,7 @@ static void look(struct linux_loop *loop, weft_ns timeout_ns)
         struct pollfd any = {.fd = loop->epoll_fd, .events = POLLIN};
         struct timespec timeout = {.tv_nsec = (long)timeout_ns};
         if (ppoll(&any, 1, &timeout, NULL) <= 0) {
-            return; /* late enough, or a signal: the caller reads the clock */
+            return; /* timeout or signal; the caller reads the clock */
         }
     }
     int n = epoll_wait(loop->epoll_fd, events, EVENTS_PER_LOOK, whole_ms(timeout_ns));
@@ -329,8 +329,8 @@ static weft_ns time_left(const struct linux_loop *loop, weft_ns until, weft_ns n
     return next > now ? next - now : 0;
 }
 
-/* Reads the clock once if there is something to be done: deadlines that came meanwhile are seen at
- * the next step. */
+/* Reads the clock only once if there is work: deadlines that expire meanwhile are handled in the
+ * next step. */
 weft_status linux_loop_step(struct linux_loop *loop, weft_ns until)
 {
     for (bool has_looked = false;; has_looked = true) {
@@ -345,7 +345,8 @@ weft_status linux_loop_step(struct linux_loop *loop, weft_ns until)
             return WEFT_OK;
         }
         loop->n_quick = 0;
-        /* Once in any case: tasks that keep themselves ready must not starve the others. */
+        /* Look at descriptors at least once, otherwise tasks that stay ready could starve
+         * the others. */
         look(loop, any ? 0 : time_left(loop, until, now));
         if (loop->io.n_ready > 0) {
             return WEFT_OK;

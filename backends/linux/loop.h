@@ -1,7 +1,8 @@
-/* The event loop on real time: sleeps in the kernel until a descriptor is ready, a deadline is
- * due or another thread has something for us. Never spins.
+/* The event loop in real time. Sleeps in the kernel until a descriptor is ready, a deadline is
+ * due or another thread has posted something. Never spins.
  *
- * All functions but linux_loop_post and linux_loop_ring are called from the loop's one thread. */
+ * All functions except linux_loop_post() and linux_loop_ring() must be called from the loop's one
+ * thread. */
 #ifndef WEFT_BACKENDS_LINUX_LOOP_H
 #define WEFT_BACKENDS_LINUX_LOOP_H
 
@@ -10,68 +11,75 @@
 
 struct linux_loop;
 
-/* A descriptor that the loop looks after. */
+/* A descriptor that the loop watches. */
 struct linux_watch;
 
-/* A note from another thread; embedded in what it is about. */
+/* A function to be called on the loop's thread, posted by another thread. Embedded in its
+ * owner. */
 struct linux_posting {
     struct linux_posting *next;
-    void (*run)(void *context); /* called on the loop's thread, inside linux_loop_step */
-    void *context;              /* Not owned. */
+    /* Called on the loop's thread, inside linux_loop_step(). */
+    void (*run)(void *context);
+    void *context; /* Not owned. */
 };
 
-/* What can be looked at in memory, such as completion queues: a descriptor tells of it only after
- * a system call that asks for that. Embedded in its owner. */
+/* State in memory that is polled, such as completion queues, because its descriptor reports it
+ * only after a system call that arms it. Embedded in its owner. */
 struct linux_source {
     struct linux_source *next;
-    /* Wakes the tasks that there is something for. True: there was. No system call. */
+    /* Wakes the tasks whose state has changed, without a system call. Returns true if there are
+     * any. */
     bool (*look)(void *context);
-    /* The loop is about to sleep: sees to it that a descriptor will tell. True: do not sleep,
-     * there is something already. */
+    /* Arms the descriptor before the loop sleeps. Returns true if the loop must not sleep,
+     * because the state has already changed. */
     bool (*arm)(void *context);
     void *context; /* Not owned. */
 };
 
-/* A loop for `n_hosts` hosts (1 but in tests). WEFT_ERR_SYSTEM: out of descriptors. */
+/* Creates a loop for `n_hosts` hosts (1 except in tests). Fails with WEFT_ERR_SYSTEM if
+ * descriptors run out. */
 weft_status linux_loop_create(uint32_t n_hosts, struct linux_loop **out,
                               struct weft_error *error);
-/* Postings not yet run are dropped. Watches are gone before. NULL is ignored. */
+/* Frees the loop. All watches must have been removed. Postings that have not run are dropped.
+ * Ignores NULL. */
 void linux_loop_destroy(struct linux_loop *loop);
 
 struct io_loop *linux_loop_io(struct linux_loop *loop);
-/* CLOCK_MONOTONIC: the same origin for all processes of a machine, clock_gettime(2). */
+/* Returns CLOCK_MONOTONIC, which has the same origin for all processes of a machine
+ * (clock_gettime(2)). */
 weft_ns linux_loop_now(const struct linux_loop *loop);
 
-/* As world_ops.step: lets time pass until a task is ready (WEFT_OK) or `until` is reached
+/* Implements world_ops.step: lets time pass until a task is ready (WEFT_OK) or `until` is reached
  * (WEFT_AGAIN). Signals do not end it. */
 weft_status linux_loop_step(struct linux_loop *loop, weft_ns until);
 
-/* Calls `ready` on every edge of `fd`: readable, writable, hung up (EPOLLET of epoll(7)), so
- * whoever looks must read or write until EAGAIN. Does not own `fd`, which must stay open until
- * unwatched. A positive errno, or 0. */
+/* Calls `ready` on every edge of `fd`: readable, writable, hung up (EPOLLET of epoll(7)). The
+ * callee must therefore read or write until EAGAIN. Does not own `fd`, which must stay open until
+ * unwatched. Returns 0 or a positive errno. */
 int linux_loop_watch(struct linux_loop *loop, int fd, void (*ready)(void *context),
                      void *context, struct linux_watch **out);
-/* Calls `ready` again soon if the descriptor is ready now: for a new owner. */
+/* Calls `ready` again soon if the descriptor is ready now; for a new owner of the descriptor. */
 void linux_loop_rearm(struct linux_watch *watch);
-/* `ready` is not called any more. NULL is ignored. */
+/* Stops calling `ready`, and frees the watch. Ignores NULL. */
 void linux_loop_unwatch(struct linux_watch *watch);
 
-/* Looks at `source` at every step; it stays the caller's, at a stable address, until removed. */
+/* Polls `source` at every step. It stays the caller's, at a stable address, until removed. */
 void linux_loop_add(struct linux_loop *loop, struct linux_source *source);
-/* No-op if it was not added. */
+/* Does nothing if the source was not added. */
 void linux_loop_remove(struct linux_loop *loop, struct linux_source *source);
 
-/* From any thread: has `posting` run soon, in the order of posting. It stays the poster's, at
- * a stable address, until it runs. */
+/* Runs `posting` soon on the loop's thread, in the order of posting. It stays the poster's, at a
+ * stable address, until it runs. Any thread can call this. */
 void linux_loop_post(struct linux_loop *loop, struct linux_posting *posting);
-/* From the loop's thread: a posting that did not run yet does not any more. No-op for one that
- * was not posted. Not from inside a posting's `run`. */
+/* Cancels a posting that has not run. Does nothing if it was not posted. Must not be called from
+ * inside a posting's `run`. */
 void linux_loop_withdraw(struct linux_loop *loop, struct linux_posting *posting);
-/* The loop's one bell, for threads that may not wait for each other: `run` is called soon on the
- * loop's thread, once for all rings before it. Hung before the first ring. */
+/* Sets the function of the loop's bell, for threads that must not block on each other. `run` is
+ * called soon on the loop's thread, once for all rings before it. Must be called before the first
+ * ring. */
 void linux_loop_hang_bell(struct linux_loop *loop, void (*run)(void *context),
                           void *context);
-/* From any thread, as long as the loop lives; takes no lock. */
+/* Rings the bell. Any thread can call this while the loop exists; takes no lock. */
 void linux_loop_ring(struct linux_loop *loop);
 
 #endif

@@ -1,4 +1,4 @@
-/* The loop on real time. Bounds are generous; none is a lower bound on speed. */
+/* The loop in real time. Time limits are generous and do not assert speed. */
 #define _GNU_SOURCE
 #include "backends/linux/loop.h"
 
@@ -60,9 +60,9 @@ START_TEST(a_descriptor_wakes_on_its_edge_only)
     ck_assert_int_eq(write(fds[1], "x", 1), 1);
     ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
     ck_assert(was_woken());
-    /* Nobody read it; that is no news. */
+    /* Not read, but there is no new edge. */
     ck_assert_int_eq(linux_loop_step(loop, linux_loop_now(loop) + S / 50), WEFT_AGAIN);
-    /* To a new owner it is. */
+    /* A new owner gets an event. */
     linux_loop_rearm(watch);
     ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
     ck_assert(was_woken());
@@ -160,7 +160,7 @@ START_TEST(postings_of_another_thread_run_here_in_order)
 }
 END_TEST
 
-static atomic_uint n_left; /* by threads that ring afterwards */
+static atomic_uint n_left; /* incremented before each ring */
 static unsigned n_found;
 
 static void look(void *context)
@@ -180,7 +180,7 @@ static void *ring_often(void *context)
     return NULL;
 }
 
-/* What was left before the last ring is found, however rings and looks fall together. */
+/* The value before the last ring is seen, however rings and looks interleave. */
 START_TEST(a_bell_is_heard_whoever_rings)
 {
     pthread_t threads[2];
@@ -192,7 +192,7 @@ START_TEST(a_bell_is_heard_whoever_rings)
     }
     while (n_found < 2 * N_POSTINGS) {
         ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
-        (void)was_woken(); /* not by a ring that an earlier look has seen */
+        (void)was_woken(); /* no wake-up for a ring that an earlier look has covered */
     }
     for (unsigned i = 0; i < 2; i++) {
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
@@ -206,7 +206,7 @@ START_TEST(a_loop_may_end_before_what_was_posted_to_it)
     note.posting = (struct linux_posting){.run = count, .context = &note};
     n_run = 0;
     linux_loop_post(loop, &note.posting);
-    /* teardown destroys it */
+    /* teardown() destroys the loop */
 }
 END_TEST
 
@@ -234,7 +234,7 @@ END_TEST
 
 /* ---- sources ---- */
 
-/* A mailbox: `n` letters; `n_on_arming` more come while it is armed. */
+/* A mailbox with `n` letters; `n_on_arming` more arrive while it is armed. */
 struct mailbox {
     struct linux_source source;
     unsigned n, n_on_arming, n_looks, n_arms;
@@ -279,16 +279,16 @@ START_TEST(a_source_is_asked_to_tell_only_before_sleeping)
         ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
         ck_assert(was_woken());
     }
-    /* Nothing more, and who does not want to wait need not be woken. */
+    /* Empty: a step that does not wait does not arm it. */
     ck_assert_int_eq(linux_loop_step(loop, linux_loop_now(loop)), WEFT_AGAIN);
     ck_assert_uint_eq(box.n_arms, 0);
-    /* Armed, and no letter came: it sleeps, and a descriptor ends that. */
+    /* Armed without letters: the step sleeps until a descriptor is ready. */
     ck_assert_int_eq(linux_loop_watch(loop, fds[0], wake, &task, &watch), 0);
     ck_assert_int_eq(write(fds[1], "x", 1), 1);
     ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
     ck_assert(was_woken());
     ck_assert_uint_eq(box.n_arms, 1);
-    /* One that came just before makes sleeping needless. */
+    /* A letter that arrives during arming prevents sleeping. */
     box.n_on_arming = 1;
     ck_assert_int_eq(linux_loop_step(loop, WEFT_NEVER), WEFT_OK);
     ck_assert(was_woken());

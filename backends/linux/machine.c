@@ -17,7 +17,8 @@ enum { PATH_BYTES = 600, BUS_ID_LENGTH = 12, MAX_QPS_OF_MLX5 = 131072 };
 
 /* ---- files ---- */
 
-/* The first line without its newline, cut to what fits; "" if there is none. */
+/* Reads the first line of a file without its newline, truncated to fit. Returns false, and "", if
+ * there is none. */
 static bool read_line(const char *path, char *out, size_t out_bytes)
 {
     FILE *file = fopen(path, "re");
@@ -57,7 +58,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names in a directory but hidden ones, sorted: the kernel's order is nobody's. */
+/* Lists the names in a directory, except hidden ones, sorted, because the kernel's order is
+ * unspecified. */
 static uint32_t list(const char *directory, char ***out)
 {
     DIR *stream = opendir(directory);
@@ -90,7 +92,7 @@ static void free_list(char **names, uint32_t n)
 
 /* ---- CPUs ---- */
 
-/* The value of a line "name : value" of /proc/cpuinfo. */
+/* Returns the value of a line "name : value" of /proc/cpuinfo. */
 static bool cpuinfo_value(const char *line, const char *name, char *out, size_t out_bytes)
 {
     size_t n = strlen(name);
@@ -103,7 +105,7 @@ static bool cpuinfo_value(const char *line, const char *name, char *out, size_t 
     return true;
 }
 
-/* Of the first processor: machines with several kinds are beyond NCCL too. */
+/* Reads the kind of the first processor only; NCCL does not support several kinds, either. */
 static void learn_cpu_kind(const char *root, struct io_machine *machine)
 {
     char path[PATH_BYTES], line[256], value[32];
@@ -157,7 +159,7 @@ static void learn_cpus(const char *root, struct io_machine *machine)
 
 /* ---- PCI ---- */
 
-/* "0000:01:00.0" and no more. */
+/* Returns true if the text is exactly a bus id such as "0000:01:00.0". */
 static bool is_bus_id(const char *text, size_t n)
 {
     static const char shape[] = "xxxx:xx:xx.x";
@@ -195,7 +197,7 @@ static uint32_t read_pci(struct io_machine *machine, const char *directory,
     return machine->n_pcis - 1;
 }
 
-/* A function by its place in sysfs, and first the ports above it, as far as they are PCI. */
+/* Adds the function at this sysfs path, after the PCI ports above it. */
 static uint32_t learn_path(struct io_machine *machine, char *path)
 {
     char *slash = strrchr(path, '/');
@@ -234,7 +236,8 @@ static uint32_t learn_bus_id(struct io_machine *machine, const char *root,
 
 /* ---- GPUs ---- */
 
-/* Compute capability by the device id's upper byte and the architecture that pci.ids names. */
+/* Returns the compute capability (times 10) of a PCI device id, by the architecture in pci.ids; 0
+ * if unknown. */
 static int sm_of_device(long device)
 {
     static const struct {
@@ -264,7 +267,8 @@ static int sm_of_device(long device)
     return 0;
 }
 
-/* One that shares its memory with the CPU has none that a NIC could reach by itself. */
+/* Returns false for GB10, whose GPU shares the CPU's memory, so there is no GPU memory for a NIC
+ * to reach. */
 static bool may_have_gdr(int sm)
 {
     return sm != 121;
@@ -334,7 +338,8 @@ static void look_for_gpus(const char *root, struct io_machine *machine)
 
 /* ---- RDMA ports ---- */
 
-/* "e09d:7303:00c0:0001", whose bytes NCCL takes for a number of this machine: little-endian. */
+/* Reads "e09d:7303:00c0:0001". NCCL reads these bytes as a number of this machine
+ * (little-endian). */
 static uint64_t guid_in(const char *directory, const char *name)
 {
     char text[32];
@@ -353,7 +358,7 @@ static uint64_t guid_in(const char *directory, const char *name)
     return bswap_64(guid);
 }
 
-/* "200 Gb/sec (4X HDR)", in Mbit/s. */
+/* Reads a rate such as "200 Gb/sec (4X HDR)" in Mbit/s. */
 static uint32_t rate_in(const char *directory)
 {
     char text[64];
@@ -365,7 +370,7 @@ static uint32_t rate_in(const char *directory)
     return end == text || rate <= 0 || rate > 4e6 ? 0 : (uint32_t)(rate * 1000);
 }
 
-/* The kernel lets NICs reach GPU memory once one of these modules is loaded. */
+/* Returns true if one of the modules that let NICs access GPU memory is loaded. */
 static bool has_peer_memory(const char *root)
 {
     static const char *const modules[] = {"nvidia_peermem", "nv_peer_mem",
@@ -403,7 +408,7 @@ static void learn_ports(struct io_machine *machine, const char *device, const ch
         net->is_active = strstr(state, "ACTIVE") != NULL;
         net->speed_mbps = rate_in(port);
         net->guid = guid_in(device, "sys_image_guid");
-        net->max_conns = MAX_QPS_OF_MLX5; /* sysfs does not tell */
+        net->max_conns = MAX_QPS_OF_MLX5; /* not in sysfs */
         net->gdr = has_gdr && pci != IO_MACHINE_NONE;
     }
     free_list(ports, n);
@@ -425,7 +430,7 @@ static void learn_nets(const char *root, struct io_machine *machine)
     free_list(names, n);
 }
 
-/* ---- the whole ---- */
+/* ---- all facts ---- */
 
 void linux_machine_read(const struct linux_machine_config *config, struct io_machine *out)
 {
@@ -433,7 +438,7 @@ void linux_machine_read(const struct linux_machine_config *config, struct io_mac
 
     *out = (struct io_machine){0};
     learn_cpus(config->root, out);
-    if (config->root[0] != '\0') { /* x86 has vendors, Arm implementers */
+    if (config->root[0] != '\0') { /* root is a copy; only x86 has a vendor_id */
         weft_format(out->arch, sizeof(out->arch), "%s",
                     out->vendor[0] != '\0' ? "x86_64" : "aarch64");
     } else if (uname(&name) == 0) {

@@ -1,4 +1,4 @@
-/* Machines from copies of their sysfs, made here by hand, and from an NVML that is not there. */
+/* Machines read from copies of sysfs that the test makes, and from a fake NVML. */
 #define _GNU_SOURCE
 #include "backends/linux/machine.h"
 
@@ -19,7 +19,7 @@ static struct io_machine machine;
 
 /* ---- trees ---- */
 
-/* Every directory on the way to `path`. */
+/* Creates every parent directory of `path`. */
 static void make_way(char *path)
 {
     for (char *at = path + 1; *at != '\0'; at++) {
@@ -44,7 +44,7 @@ static void put(const char *where, const char *name, const char *text)
     ck_assert_int_eq(fclose(out), 0);
 }
 
-/* A function at sys/devices/`place`, and its name on the bus. */
+/* Creates a function at sys/devices/`place`, and its link on the bus. */
 static void put_pci(const char *place, const char *class, const char *id,
                     const char *speed, const char *width, const char *numa)
 {
@@ -113,7 +113,7 @@ static const struct io_pci *parent_of(const struct io_pci *pci)
     return pci->parent == IO_MACHINE_NONE ? NULL : &machine.pcis[pci->parent];
 }
 
-/* ---- an NVML with two GPUs of four links to each other and one to what nobody sees ---- */
+/* ---- an NVML with two GPUs: four links to each other and one to an unknown device ---- */
 
 struct nvml_device {
     const char *bus_id, *other;
@@ -190,7 +190,7 @@ static int fields(struct nvml_device *from, int n, struct nvml_field *field)
     return NVML_OK;
 }
 
-/* The second GPU is in no fabric yet. */
+/* Only the first GPU has joined the fabric. */
 static int fabric(struct nvml_device *from, struct nvml_fabric *out)
 {
     ck_assert_uint_eq(out->version, 0x02000024);
@@ -210,7 +210,7 @@ static const struct linux_nvml nvml = {.count = count,
                                        .fields = fields,
                                        .fabric = fabric};
 
-/* ---- stories ---- */
+/* ---- tests ---- */
 
 START_TEST(a_machine_without_anything_is_empty)
 {

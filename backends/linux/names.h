@@ -1,16 +1,16 @@
-/* Names of hosts, for those who start a job by them. */
+/* Names and ports of hosts, for starting jobs. */
 #ifndef WEFT_BACKENDS_LINUX_NAMES_H
 #define WEFT_BACKENDS_LINUX_NAMES_H
 
 #include "base/error.h"
 #include "io/addr.h"
 
-/* The first address that the system's resolver knows, getaddrinfo(3); may take its time.
- * WEFT_ERR_INPUT: none. */
+/* Resolves `name` to the first address that getaddrinfo(3) returns; can block. Fails with
+ * WEFT_ERR_INPUT if there is none. */
 weft_status linux_resolve(const char *name, struct io_ip *out, struct weft_error *error);
-/* gethostname(2), always terminated; left alone if there is none. */
+/* Copies gethostname(2), terminated. Leaves `out` unchanged on failure. */
 void linux_host_name(char *out, size_t n_bytes);
-/* A TCP port that nobody has now; 0: none. */
+/* Returns a TCP port that is free at the moment; 0 if there is none. */
 uint16_t linux_free_port(void);
 
 #endif

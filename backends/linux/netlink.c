@@ -1,4 +1,4 @@
-/* Links and addresses through libnl: the one file that needs it. */
+/* Reads links and addresses through libnl. No other file needs libnl. */
 #include <errno.h>
 #include <linux/if.h>
 #include <netlink/errno.h>
@@ -12,7 +12,7 @@
 #include "backends/linux/private.h"
 #include "base/text.h"
 
-/* libnl's own numbers, as errno where that tells more than "failed". */
+/* Converts libnl's error numbers to errno. */
 static int errno_of(int nl_error)
 {
     switch (-nl_error) {
@@ -23,7 +23,7 @@ static int errno_of(int nl_error)
     case NLE_AF_NOSUPPORT:
     case NLE_PROTO_MISMATCH:
         return EAFNOSUPPORT;
-    default: /* of a socket that could not be opened it says no more than errno */
+    default: /* a socket could not be opened; libnl does not report its errno */
         return errno == EMFILE || errno == ENFILE ? errno : EIO;
     }
 }
@@ -35,8 +35,8 @@ static int by_ifindex(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Whether the netdev with that index is one over ports that share its addresses. Ports of a bridge
- * or of a VRF have a master, too, but not its addresses. */
+/* Returns true if the netdev with this index is a bond or a team, whose ports share its
+ * addresses. Ports of a bridge or a VRF have a master, too, but not its addresses. */
 static bool is_bond(struct nl_cache *links, int ifindex)
 {
     for (struct nl_object *at = nl_cache_get_first(links); at != NULL;
@@ -82,17 +82,17 @@ static void read_links(struct nl_cache *links, struct io_netdev **out, uint32_t 
     *out_n = n;
 }
 
-/* An address with what it is sorted by. */
+/* An address and its sort keys. */
 struct found {
     struct io_prefix prefix;
     int ifindex;
     bool is_v6;
     uint32_t created; /* hundredths of a second since boot */
-    uint32_t order;   /* as listed */
+    uint32_t order;   /* position in the kernel's list */
 };
 
-/* The order in which they were added. The kernel lists IPv4 in that order but IPv6 newest
- * first, so within one tick the IPv6 ones are turned round. */
+/* Orders addresses by their creation. The kernel lists IPv4 in that order but IPv6 newest first,
+ * so IPv6 addresses of the same tick are sorted in reverse. */
 static int by_age(const void *a, const void *b)
 {
     const struct found *left = a;
@@ -107,7 +107,7 @@ static int by_age(const void *a, const void *b)
     return left->is_v6 ? -listed : listed;
 }
 
-/* False for what is no IP address. */
+/* Returns false if it is not an IP address. */
 static bool read_address(struct rtnl_addr *from, struct found *out)
 {
     struct nl_addr *local = rtnl_addr_get_local(from);
@@ -161,7 +161,7 @@ int linux_netlink_netdevs(struct io_netdev **out, uint32_t *out_n)
     struct nl_sock *sock = nl_socket_alloc();
     *out = NULL;
     *out_n = 0;
-    if (sock == NULL) { /* or the library could not be opened (netlink_late.c) */
+    if (sock == NULL) { /* no memory, or no library (netlink_late.c) */
         int shortage = linux_descriptor_shortage();
         return shortage != 0 ? shortage : ENOMEM;
     }

@@ -1,5 +1,5 @@
-/* libnl, opened when it is first called: for a shared object that may need nothing but libc when
- * it is loaded (NCCL's plugin). Linked into that instead of libnl; docs/plugin.md. */
+/* Opens libnl on the first call. For a shared object that must need only libc when it is loaded
+ * (NCCL's plugin), and is linked with this file instead of libnl (docs/plugin.md). */
 #include <dlfcn.h>
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
@@ -12,7 +12,8 @@
 #define NL "libnl-3.so.200"
 #define NL_ROUTE "libnl-route-3.so.200"
 
-/* The function of that name; NULL: the library is not here. Called by one thread at a time. */
+/* Returns the function with this name; NULL if the library is not installed. Only one thread at a
+ * time may call this. */
 static void *find(const char *library, const char *name)
 {
     void *object = dlopen(library, RTLD_NOW | RTLD_LOCAL);
@@ -20,7 +21,7 @@ static void *find(const char *library, const char *name)
     return object == NULL ? NULL : dlsym(object, name);
 }
 
-/* Without libnl there is no socket, and so nothing else is ever called. */
+/* Without libnl there is no socket, so no other function of this file is called. */
 struct nl_sock *nl_socket_alloc(void)
 {
     static struct nl_sock *(*real)(void);

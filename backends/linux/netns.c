@@ -55,7 +55,7 @@ void linux_netns_leave(const struct linux_netns *netns)
     if (netns->fd < 0) {
         return;
     }
-    /* What came in may go out; going on in the wrong namespace would mix up two hosts. */
+    /* Fails only because of a bug. Going on in the wrong namespace would mix up two hosts. */
     int result = setns(netns->home_fd, CLONE_NEWNET);
     weft_check(result == 0);
 }

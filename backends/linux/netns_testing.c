@@ -190,7 +190,7 @@ static void without_ipv6(int fd, const char *netdev)
 {
     char name[96];
     weft_format(name, sizeof name, "net/ipv6/conf/%s/addr_gen_mode", netdev);
-    netns_testing_sysctl(fd, name, "1"); /* no link-local address of its own accord */
+    netns_testing_sysctl(fd, name, "1"); /* no automatic link-local address */
 }
 
 void netns_testing_veth(int fd_a, const char *name_a, int fd_b, const char *name_b,
@@ -206,8 +206,9 @@ void netns_testing_veth(int fd_a, const char *name_a, int fd_b, const char *name
     netns_testing_up(fd_b, name_b, true);
 }
 
-/* While an RDMA device is going away (with an earlier namespace), the kernel cannot give it to
- * a new one, and makes none: ENODEV, of rdma_dev_init_net. Seen on 7.2; it passes. */
+/* While an RDMA device is being removed (with an earlier namespace), the kernel cannot add it to
+ * a new namespace, and unshare(2) fails with ENODEV (rdma_dev_init_net). Seen on 7.2;
+ * temporary. */
 static int unshare_patiently(void)
 {
     int result = -1;

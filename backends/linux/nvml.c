@@ -64,7 +64,7 @@ void linux_nvml_close(struct linux_nvml *nvml)
     *nvml = (struct linux_nvml){.handle = NULL};
 }
 
-/* sysfs has bus ids in lower case, NVML in upper. */
+/* Converts to lower case, because sysfs has bus ids in lower case, NVML in upper case. */
 static void copy_lower(const struct nvml_pci_info *info, char *out, size_t out_bytes)
 {
     size_t n = 0;
@@ -86,7 +86,7 @@ static bool ask_number(const struct linux_nvml *nvml, struct nvml_device *device
     return is_told;
 }
 
-/* How many links a GPU of that kind has at most, as NCCL counts them. */
+/* Returns the maximum number of links of a GPU of this capability, as in NCCL. */
 static unsigned links_max(int sm)
 {
     return sm < 60 ? 0 : sm < 70 ? 4 : sm < 80 ? 6 : sm < 90 ? 12 : 18;
@@ -111,7 +111,7 @@ static bool is_link_up(const struct linux_nvml *nvml, struct nvml_device *device
            is_enabled == NVML_ENABLED;
 }
 
-/* Links to the same end are counted together. */
+/* Counts links to the same end together. */
 static void learn_links(const struct linux_nvml *nvml, struct nvml_device *device,
                         struct io_gpu_facts *out)
 {

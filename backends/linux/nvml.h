@@ -1,5 +1,5 @@
-/* NVIDIA's management library, opened at run time if it is there. Declarations are ours, after
- * its reference manual (NVML API Reference): only what is called. */
+/* NVIDIA's management library, opened at run time. Declares only what is called, after its
+ * reference manual (NVML API Reference). */
 #ifndef WEFT_BACKENDS_LINUX_NVML_H
 #define WEFT_BACKENDS_LINUX_NVML_H
 
@@ -11,7 +11,7 @@
 
 struct nvml_device;
 
-/* nvmlPciInfo_t of any version: the bus id comes first, the rest is not looked at. */
+/* nvmlPciInfo_t of any version: the bus id comes first, the rest is not read. */
 struct nvml_pci_info {
     char bus_id[16]; /* "0000:07:00.0" */
     char rest[112];
@@ -33,7 +33,7 @@ struct nvml_field {
 struct nvml_fabric {
     unsigned version;
     unsigned char cluster[16];
-    int status; /* of the registration: worth something once that is completed */
+    int status; /* result of the registration; valid once it is completed */
     unsigned clique;
     unsigned char state;
     unsigned health;
@@ -48,10 +48,11 @@ enum {
     NVML_FIELD_C2C_STATUS = 171,
     NVML_FIELD_C2C_MAX_BW = 172,
     NVML_FABRIC_COMPLETED = 3,
-    NVML_FABRIC_VERSION = 0x02000024 /* of the struct above, with its size */
+    NVML_FABRIC_VERSION = 0x02000024 /* version and size of the struct above */
 };
 
-/* Each returns NVML_OK or an error. The last may be NULL: older drivers do not have it. */
+/* Entry points. Each returns NVML_OK or an error. The last can be NULL, because older drivers do
+ * not have it. */
 struct linux_nvml {
     void *handle; /* Owned, or NULL */
     int (*init)(void);
@@ -70,19 +71,21 @@ struct linux_nvml {
     int (*fabric)(struct nvml_device *device, struct nvml_fabric *out);
 };
 
-/* False if there is no such library, or no driver: nothing to complain of. */
+/* Returns false if the library or the driver is missing, which is not an error. */
 bool linux_nvml_open(struct linux_nvml *out);
 void linux_nvml_close(struct linux_nvml *nvml);
 
-/* What a GPU tells of itself and its links; PCI is not asked for. False if it does not. */
+/* Reads what NVML reports about a GPU and its links, except PCI facts. Returns false on
+ * failure. */
 bool linux_nvml_gpu(const struct linux_nvml *nvml, unsigned index, char bus_id[16],
                     struct io_gpu_facts *out);
 
-/* The NVLink fabric that the GPU of this UUID has joined: its cluster, and which of that can reach
- * each other. False if it is in none, or nobody knows; nothing is written then. */
+/* Reads the NVLink fabric that the GPU with this UUID has joined: its cluster, and the clique of
+ * GPUs that reach each other. Returns false and writes nothing if there is none or it is
+ * unknown. */
 bool linux_nvml_fabric(const struct linux_nvml *nvml, const char *uuid,
                        uint8_t out_cluster[16], uint32_t *out_clique);
-/* The same, of this machine. */
+/* Like linux_nvml_fabric(), with this machine's NVML. */
 bool linux_nvml_fabric_here(const char *uuid, uint8_t out_cluster[16],
                             uint32_t *out_clique);
 

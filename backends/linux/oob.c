@@ -16,15 +16,15 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* A peer that is gone is noticed after 20 s at the latest, idle or not: what the simulated
- * TCP does, and what layers above may rely on as an upper bound. */
+/* A dead peer is detected after at most 20 s, idle or not. The simulated TCP does the same, and
+ * code above the I/O interface may rely on this limit. */
 #define USER_TIMEOUT_MS 20000
 #define KEEPALIVE_IDLE_S 5
 #define KEEPALIVE_INTERVAL_S 5
 #define KEEPALIVE_PROBES 3
 #define UNSEEN_LOOKS 64
 
-/* An io_listener or an io_stream: opaque pointers, converted here only. */
+/* An io_listener or an io_stream; the opaque pointers are converted in this file only. */
 struct linux_socket {
     struct linux_env *env;     /* Not owned. */
     struct linux_socket *next; /* in the env's list */
@@ -32,9 +32,9 @@ struct linux_socket {
     struct linux_watch *watch;
     struct io_task *task; /* Not owned; may be NULL */
     int fd;
-    int error; /* why connecting failed */
+    int error; /* errno of a failed connect */
     bool is_connecting;
-    bool is_drained; /* nothing was left to receive, and no edge has come since */
+    bool is_drained; /* recv returned EAGAIN, and no edge has been reported since */
 };
 
 static struct linux_socket *of_stream(struct io_stream *stream)
@@ -59,7 +59,7 @@ static int set_option(int fd, int level, int name, int value)
     return setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 : errno;
 }
 
-/* A non-blocking TCP socket in the host's namespace; `*out_fd` or an errno. */
+/* Opens a non-blocking TCP socket in the host's namespace. Returns an errno. */
 static int open_socket(struct linux_env *env, int family, int *out_fd)
 {
     int error = linux_netns_enter(&env->netns);
@@ -72,8 +72,8 @@ static int open_socket(struct linux_env *env, int family, int *out_fd)
     return error;
 }
 
-/* Keeps it on one interface. Not needed for reaching link-local addresses (their scope says
- * it), so a kernel or sandbox that forbids it is no error. */
+/* Binds a socket to one interface. The scope of link-local addresses suffices, so a kernel or
+ * sandbox that forbids this is not an error. */
 static int bind_to_interface(int fd, uint32_t ifindex)
 {
     if (ifindex == 0) {
@@ -83,7 +83,8 @@ static int bind_to_interface(int fd, uint32_t ifindex)
     return error == EPERM || error == ENOPROTOOPT ? 0 : error;
 }
 
-/* A hint to the kernel each; a stream without them works, only later. */
+/* Sets options whose failure is harmless: the stream is only slower, or detects a dead peer
+ * later. */
 static void tune(int fd)
 {
     (void)set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -101,7 +102,7 @@ static void on_ready(void *context)
     io_task_wake(self->task);
 }
 
-/* Takes over `fd`, also on failure. */
+/* Takes ownership of `fd`, also on failure. */
 static int adopt(struct linux_env *env, int fd, struct io_task *task,
                  struct linux_socket **out)
 {
@@ -143,7 +144,7 @@ static int bind_and_listen(int fd, int family, const struct io_endpoint *at, int
 {
     union linux_address address;
     socklen_t n_bytes = linux_to_sockaddr(at, family, &address);
-    /* A rendezvous port is free again at once after a run; two listeners still collide. */
+    /* Allows to reuse a rendezvous port immediately after a run; two listeners still collide. */
     int error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (error == 0) {
         error = bind_to_interface(fd, at->ifindex);
@@ -176,7 +177,7 @@ static int oob_listen(struct io_env *io, const struct io_endpoint *at, int backl
         error = open_socket(env, family, &fd);
     }
     if (error == EAFNOSUPPORT && io_ip_is_zero(&at->ip)) {
-        family = AF_INET; /* a kernel without IPv6 */
+        family = AF_INET; /* the kernel has no IPv6 */
         error = open_socket(env, family, &fd);
     }
     if (error != 0) {
@@ -200,7 +201,7 @@ static int oob_listen(struct io_env *io, const struct io_endpoint *at, int backl
     return error;
 }
 
-/* Linux passes errors of the new connection on through accept(2), which says which. */
+/* Maps errors of the new connection, which Linux reports through accept(2), to ECONNABORTED. */
 static int accept_error(int error)
 {
     switch (error) {
@@ -239,14 +240,15 @@ static int oob_accept(struct io_listener *io, struct io_task *task,
 static void oob_close_listener(struct io_listener *listener)
 {
     if (listener != NULL) {
-        dispose(of_listener(listener)); /* the kernel resets who still waits */
+        /* The kernel resets connections that were not accepted. */
+        dispose(of_listener(listener));
     }
 }
 
 /* ---- streams ---- */
 
-/* Whether connect(2) failing so means "refused at once", which io/oob.h wants to see in
- * `connected`, as if it had come a little later. */
+/* Returns true if connect(2) failed with the outcome of a connection attempt. io/oob.h requires
+ * `connected` to report such an outcome, as if it had come later. */
 static bool is_outcome(int error)
 {
     return error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH ||
@@ -265,7 +267,7 @@ static int start_connecting(int fd, const struct io_endpoint *from,
         error = EADDRNOTAVAIL;
     }
     if (error == 0 && from != NULL) {
-        /* Ports of clients need to be unique per peer only: ip(7). */
+        /* A client's port must be unique per peer only (ip(7)). */
         (void)set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
         socklen_t n_bytes = linux_to_sockaddr(from, family, &address);
         error = bind(fd, &address.any, n_bytes) == 0 ? 0 : errno;
@@ -341,18 +343,18 @@ static int oob_connected(struct io_stream *io)
     if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &stream->error, &n_bytes) != 0) {
         stream->error = errno;
     }
-    /* SO_ERROR was seen to be 0 for an address that nobody has. */
+    /* SO_ERROR can be 0 for an address that no host has. */
     if (stream->error == 0 && !has_peer(stream->fd)) {
         if ((poll_fd.revents & POLLHUP) == 0) {
             return EAGAIN;
         }
-        stream->error = ECONNRESET; /* it is over, and nobody says why */
+        stream->error = ECONNRESET; /* connection ended for an unknown reason */
     }
     stream->is_connecting = false;
     return stream->error;
 }
 
-/* A closed stream may be told as EPIPE, ENOTCONN or ESHUTDOWN by send(2). */
+/* Maps errors of send(2). A closed stream can be reported as EPIPE, ENOTCONN or ESHUTDOWN. */
 static int send_error(int error)
 {
     if (error == EWOULDBLOCK || error == EINTR || error == ENOBUFS) {
@@ -387,7 +389,8 @@ static int oob_recv(struct io_stream *stream, void *out, size_t n_bytes, size_t 
         return of_stream(stream)->error;
     }
     if (of_stream(stream)->is_drained) {
-        return EAGAIN; /* as the kernel would say; who moves data asks at every turn */
+        /* Saves a system call, because callers that move data poll at every turn. */
+        return EAGAIN;
     }
     ssize_t n = recv(of_stream(stream)->fd, out, n_bytes, 0);
     if (n < 0) {
@@ -432,7 +435,7 @@ static void oob_endpoints(const struct io_stream *io, struct io_endpoint *out_lo
         *out_local = linux_from_sockaddr(&address);
         linux_alias_show(stream->env->aliases, out_local);
     }
-    address.any.sa_family = AF_UNSPEC; /* not connected: all zero */
+    address.any.sa_family = AF_UNSPEC; /* stays AF_UNSPEC if not connected: all zero */
     n_bytes = sizeof address;
     if (out_remote != NULL) {
         (void)getpeername(stream->fd, &address.any, &n_bytes);
@@ -447,7 +450,8 @@ static void reset_on_close(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
-/* Unread bytes would make close(2) a reset, and the peer may lose what it has not read. */
+/* Discards bytes that arrived after the stream was last seen empty. With unread bytes, close(2)
+ * would reset the connection, and the peer could lose data that it has not read. */
 static void drop_unseen(const struct linux_socket *stream)
 {
     uint8_t dropped[1024];

@@ -1,4 +1,4 @@
-/* Outcomes of connect(2) that io/conformance_testing.h cannot bring about on every backend. */
+/* Outcomes of connect(2) that io/conformance_testing.h cannot produce on every backend. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <check.h>
@@ -16,7 +16,7 @@
 static struct linux_loop *loop;
 static struct linux_env *env;
 static struct io_task task;
-static int deaf; /* a listener without room for another client */
+static int deaf; /* a listener whose backlog is full */
 static int clients[N_CLIENTS];
 static struct io_endpoint at;
 
@@ -55,7 +55,7 @@ static void teardown(void)
     linux_loop_destroy(loop);
 }
 
-/* Ends a connection attempt, and takes what SO_ERROR would say of it. */
+/* Ends a connection attempt and clears its SO_ERROR. */
 static void end_attempt(int fd)
 {
     struct sockaddr none = {.sa_family = AF_UNSPEC};
@@ -68,11 +68,12 @@ static void end_attempt(int fd)
     ck_assert_int_eq(error, 0);
 }
 
-/* An attempt under way says so; one that is over and has no peer failed, although SO_ERROR is 0. */
+/* An attempt in progress is reported as such. One that has ended without a peer has failed, even
+ * if SO_ERROR is 0. */
 START_TEST(an_attempt_without_a_peer_failed_whatever_so_error_says)
 {
     const struct io_oob_ops *oob = linux_env_io(env)->oob;
-    int fd = dup(deaf); /* the number that the stream's socket gets */
+    int fd = dup(deaf); /* the number that the stream's socket will get */
     struct io_stream *stream;
     size_t n;
     char byte = 'x';

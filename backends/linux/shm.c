@@ -1,6 +1,6 @@
-/* Shared memory as files of /dev/shm: what decides whether two processes share memory is whether
- * they see the same one. A file's creator holds a lock on it as long as it has the name: one of
- * ours whose lock nobody holds is a dead process's, and goes. */
+/* Shared memory as files in /dev/shm, so processes can share it only if they see the same
+ * /dev/shm. The creator of a file holds a lock on it while the name exists. A file of Weft that
+ * is not locked belonged to a process that died, and is removed. */
 #define _GNU_SOURCE
 #include "backends/linux/shm.h"
 
@@ -24,7 +24,7 @@
 
 struct linux_shm {
     struct io_shm io;
-    int fd; /* locked, as long as this process owns the name; or -1 */
+    int fd; /* locked while this process owns the name; -1 otherwise */
     char name[IO_SHM_NAME_BYTES];
 };
 
@@ -41,7 +41,7 @@ static bool is_ours(const char *name)
            strspn(name + n, "0123456789abcdef") == DIGITS;
 }
 
-/* ---- what the dead left ---- */
+/* ---- segments of dead processes ---- */
 
 static bool sweep_one(int folder, const char *name)
 {
@@ -97,7 +97,8 @@ static void path_of(const char *name, char *out, size_t out_bytes)
     weft_format(out, out_bytes, FOLDER "/%s", name);
 }
 
-/* A new file with this process's lock. EAGAIN: somebody swept it away before it was locked. */
+/* Creates a file locked by this process. Returns EAGAIN if another process swept it before it was
+ * locked. */
 static int make_file(struct io_env *env, char name[IO_SHM_NAME_BYTES], int *out_fd)
 {
     char path[IO_SHM_NAME_BYTES + sizeof FOLDER];
@@ -142,7 +143,7 @@ static int linux_create(struct io_env *env, size_t n_bytes,
         free(shm);
         return result;
     }
-    /* Room now, or ENOSPC now: a page that a full /dev/shm has not is SIGBUS. */
+    /* Allocates all pages now, because a full /dev/shm would otherwise cause SIGBUS later. */
     result = posix_fallocate(shm->fd, 0, (off_t)n_bytes);
     shm->io.n_bytes = n_bytes;
     if (result == 0) {

@@ -9,10 +9,9 @@
 
 extern const struct io_shm_ops linux_shm_ops;
 
-/* st_dev of the /dev/shm that this process sees; 0: none. */
+/* Returns st_dev of the /dev/shm that this process sees; 0 if there is none. */
 uint64_t linux_shm_dev(void);
-/* Removes segments whose creator died before their names were gone; returns how many. Those of
- * the living stay. */
+/* Removes segments whose creator died before unlinking them. Returns how many. */
 unsigned linux_shm_sweep(struct weft_log *log);
 
 #endif

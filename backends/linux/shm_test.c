@@ -1,4 +1,4 @@
-/* Segments of /dev/shm: between two mappings, without room, and after their creator's death. */
+/* Segments in /dev/shm: two mappings, no space, and a creator that dies. */
 #define _GNU_SOURCE
 #include "backends/linux/shm.h"
 
@@ -69,9 +69,9 @@ START_TEST(two_mappings_are_one_memory)
     ck_assert(exists(name));
     env->shm->unlink(a);
     ck_assert(!exists(name));
-    env->shm->unlink(a); /* once more does nothing */
+    env->shm->unlink(a); /* a second unlink has no effect */
     env->shm->close(a);
-    theirs[N - 1] = 8; /* it is still there for who has it */
+    theirs[N - 1] = 8; /* still valid for its other user */
     env->shm->close(b);
     env->shm->close(NULL);
 }
@@ -89,7 +89,7 @@ START_TEST(what_does_not_fit_is_refused)
     weft_format(other, sizeof other, "%s", name);
     other[5] = other[5] == '0' ? '1' : '0';
     ck_assert_int_eq(env->shm->attach(env, other, N, &b), ENOENT);
-    env->shm->close(a); /* takes the name with it */
+    env->shm->close(a); /* also removes the name */
     ck_assert(!exists(name));
     ck_assert_int_eq(env->shm->attach(env, name, N, &b), ENOENT);
 }
@@ -120,7 +120,7 @@ START_TEST(no_room_is_an_error_and_leaves_nothing)
     ck_assert_str_eq(name, "");
     ck_assert(!exists(wanted));
     segment = create(name);
-    ck_assert_str_eq(name, wanted); /* so that would have been its name */
+    ck_assert_str_eq(name, wanted); /* so that was the name */
     env->shm->close(segment);
 }
 END_TEST
@@ -132,7 +132,7 @@ START_TEST(the_fact_is_the_device)
 }
 END_TEST
 
-/* A process that makes a segment, tells its name and waits to be killed. */
+/* Starts a process that creates a segment, sends its name and waits to be killed. */
 static pid_t start_victim(char name[IO_SHM_NAME_BYTES])
 {
     int fds[2];
@@ -158,7 +158,7 @@ static pid_t start_victim(char name[IO_SHM_NAME_BYTES])
     return pid;
 }
 
-/* Whoever runs beside this test may sweep, too, and have dead of its own. */
+/* Other processes may sweep as well, and leave segments, while this test runs. */
 START_TEST(what_the_dead_left_is_swept_and_the_living_keep_theirs)
 {
     char theirs[IO_SHM_NAME_BYTES], mine[IO_SHM_NAME_BYTES], name[IO_SHM_NAME_BYTES];
@@ -166,14 +166,14 @@ START_TEST(what_the_dead_left_is_swept_and_the_living_keep_theirs)
     pid_t victim = start_victim(theirs);
 
     linux_shm_sweep(NULL);
-    ck_assert(exists(theirs) && exists(mine)); /* both live */
+    ck_assert(exists(theirs) && exists(mine)); /* both creators are running */
     ck_assert_int_eq(env->shm->attach(env, theirs, N, &seen), 0);
     ck_assert_int_eq(kill(victim, SIGKILL), 0);
     ck_assert_int_eq(waitpid(victim, NULL, 0), victim);
     linux_shm_sweep(NULL);
     ck_assert(!exists(theirs));
     ck_assert(exists(mine));
-    memset(seen->memory, 1, N); /* who had attached keeps the memory */
+    memset(seen->memory, 1, N); /* an attached segment stays valid */
     next = create(name);
     env->shm->close(next);
     env->shm->close(seen);

@@ -44,7 +44,7 @@ static weft_status check_fault(const struct world_fault *fault, struct weft_erro
 {
     bool is_kill = fault->kind == WORLD_FAULT_KILL && !fault->has_port;
 
-    /* Machines do not report to us where they are in the job. */
+    /* Machines do not report the stages that they reach. */
     if (is_kill && fault->moment.kind != WORLD_MOMENT_START) {
         return refuse("fault at a moment of the job", world_fault_name(fault->kind),
                       error);

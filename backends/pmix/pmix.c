@@ -14,7 +14,7 @@
 
 enum { TYPE_BOOL = 1, TYPE_STRING = 3, TYPE_UINT16 = 13, TYPE_UINT32 = 14 };
 
-/* pmix_proc_t, pmix_value_t (its union is as large, and aligned as a pointer), pmix_info_t. */
+/* pmix_proc_t; pmix_value_t, whose union has this size and a pointer's alignment; pmix_info_t. */
 struct proc {
     char nspace[256];
     uint32_t rank;
@@ -64,7 +64,7 @@ static weft_status open_library(const char *name, struct library *out,
         {"PMIx_Fence", offsetof(struct library, fence)},
     };
 
-    /* Its plugins look for its symbols. */
+    /* RTLD_GLOBAL, because the library's plugins use its symbols. */
     *out = (struct library){.handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL)};
     if (out->handle == NULL) {
         return weft_fail(error, WEFT_ERR_ENVIRONMENT, "pmix", "%s", dlerror());
@@ -86,7 +86,7 @@ static weft_status failed(struct weft_error *error, const char *call, int status
     return weft_fail(error, WEFT_ERR_ENVIRONMENT, "pmix", "%s: status %d", call, status);
 }
 
-/* Values that it gives are the library's allocations; so few are not given back. */
+/* Does not free the returned values, which the library allocated, because they are few. */
 static weft_status get_number(const struct library *library, const struct proc *proc,
                               const char *key, uint32_t *out, struct weft_error *error)
 {
@@ -183,5 +183,5 @@ weft_status pmix_join(const char *name, const char *mine, const char *mine_alone
             status = failed(error, "PMIx_Finalize", result);
         }
     }
-    return status; /* the library stays: its threads may not be quite gone */
+    return status; /* do not close the library: its threads may still run */
 }

@@ -1,5 +1,4 @@
-/* Without a launcher or its library, nobody is anybody. What a real launcher tells is
- * ci/test_scale_out.py's to see. */
+/* Errors without a launcher or its library. ci/test_scale_out.py tests real launchers. */
 #include "backends/pmix/pmix.h"
 
 #include <check.h>

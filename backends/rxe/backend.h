@@ -1,5 +1,5 @@
 /* Scenarios on the Linux kernel's soft-RoCE: a namespace and a process per host (backends/lab),
- * in real time. Where this kernel cannot, the whole command runs in a guest that can
+ * in real time. If this kernel does not support that, the whole command runs in a guest kernel
  * (guest.h). */
 #ifndef WEFT_BACKENDS_RXE_BACKEND_H
 #define WEFT_BACKENDS_RXE_BACKEND_H
@@ -8,15 +8,16 @@
 
 extern const struct world_ops backend_rxe;
 
-/* WEFT_ERR_ENVIRONMENT, with what is missing, if this kernel or user cannot have RoCE
- * devices for several hosts: user, RDMA, a release that can. `out_layout`: how it can.
- * One namespace for all would take over this machine's routing, so only a guest has it. */
+/* Checks that this kernel and this user can have RoCE devices for several hosts; `*out_layout` is
+ * how. LAB_ONE_NAMESPACE is for guests only, because it would take over this machine's routing.
+ * Fails with WEFT_ERR_ENVIRONMENT, naming what is missing: RDMA, a kernel release, root. */
 weft_status rxe_probe(enum lab_layout *out_layout,
                       struct weft_error *error) WEFT_MUST_CHECK;
-/* WEFT_ERR_UNSUPPORTED names the first thing in `spec` that the kernel cannot express. */
+/* Fails with WEFT_ERR_UNSUPPORTED, naming the first thing in `spec` that the kernel cannot
+ * express. */
 weft_status rxe_can_express(const struct world_spec *spec,
                             struct weft_error *error) WEFT_MUST_CHECK;
-/* The same for what only this layout cannot. */
+/* Like rxe_can_express(), for what only this layout cannot express. */
 weft_status rxe_layout_can_express(const struct world_spec *spec, enum lab_layout layout,
                                    struct weft_error *error) WEFT_MUST_CHECK;
 

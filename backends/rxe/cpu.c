@@ -14,9 +14,9 @@
 #define NS_PER_S ((weft_ns)1000000000)
 #define PERIOD_NS (NS_PER_S / 4)
 
-/* ---- how busy the machine is ---- */
+/* ---- idle time ---- */
 
-/* Lines "cpuN user nice system idle iowait ...". */
+/* Parses lines "cpuN user nice system idle iowait ...". */
 uint64_t rxe_cpu_idle_ticks(const char *text, const cpu_set_t *allowed)
 {
     uint64_t sum = 0;
@@ -27,11 +27,11 @@ uint64_t rxe_cpu_idle_ticks(const char *text, const cpu_set_t *allowed)
 
         line += *line == '\n';
         if (strncmp(line, "cpu", 3) != 0) {
-            break; /* they come first */
+            break; /* cpu lines come first */
         }
         cpu = strtoul(line + 3, &at, 10);
         if (at == line + 3 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, allowed)) {
-            continue; /* the first line is of all of them */
+            continue; /* the first line is the sum of all */
         }
         for (int i = 0; i < 5; i++) {
             uint64_t ticks = strtoull(at, &at, 10);
@@ -55,9 +55,9 @@ static bool read_idle_ticks(const struct rxe_cpu *self, uint64_t *out)
     return true;
 }
 
-/* ---- where it is kept ---- */
+/* ---- affinity ---- */
 
-/* A claim is a name of unix(7) without a file: nothing is left of it, however its owner ends. */
+/* Claims a processor with an abstract unix(7) name, which disappears with its owner. */
 static int claim(const char *kind, int cpu)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -73,7 +73,8 @@ static int claim(const char *kind, int cpu)
     return fd;
 }
 
-/* Its children follow it. False: they cannot be told; where they run is as before. */
+/* Sets the affinity of the process and its children. Returns false, and changes nothing, if that
+ * is not possible. */
 static bool put(const struct rxe_cpu *self, const cpu_set_t *where)
 {
     char folder[64];
@@ -87,7 +88,7 @@ static bool put(const struct rxe_cpu *self, const cpu_set_t *where)
         return false;
     }
     free(children);
-    /* Those that it starts from now on inherit this: read who is there only then. */
+    /* Set the parent's first, because new children inherit it; then read the list of children. */
     if (sched_setaffinity(self->pid, sizeof(*where), where) != 0) {
         return false;
     }
@@ -99,7 +100,8 @@ static bool put(const struct rxe_cpu *self, const cpu_set_t *where)
         if (end == at) {
             break;
         }
-        (void)sched_setaffinity((pid_t)child, sizeof(*where), where); /* it may be gone */
+        /* Fails if the child has ended. */
+        (void)sched_setaffinity((pid_t)child, sizeof(*where), where);
         at = end;
     }
     free(children);
@@ -132,14 +134,15 @@ bool rxe_cpu_keep(struct rxe_cpu *self, int here)
 void rxe_cpu_free(struct rxe_cpu *self)
 {
     if (self->cpu >= 0) {
-        (void)put(self, &self->allowed); /* or it is gone */
+        (void)put(self, &self->allowed); /* fails if the process has ended */
         close(self->claim);
         self->cpu = -1;
         self->claim = -1;
     }
 }
 
-/* The processor that it ran on last: the 39th word of /proc/PID/stat, proc(5); 0 if unknown. */
+/* Returns the processor that the process ran on last, which is word 39 of /proc/PID/stat
+ * (proc(5)); 0 if unknown. */
 static int last_cpu(pid_t pid)
 {
     char folder[32];
@@ -149,7 +152,8 @@ static int last_cpu(pid_t pid)
 
     weft_format(folder, sizeof(folder), "/proc/%d", (int)pid);
     text = scratch_read(folder, "stat", &n);
-    at = text == NULL ? NULL : strrchr(text, ')'); /* the second may have spaces */
+    /* The name, word 2, can contain spaces. */
+    at = text == NULL ? NULL : strrchr(text, ')');
     for (int i = 2; at != NULL && i < 39; i++) {
         at = strchr(at + 1, ' ');
     }
@@ -160,7 +164,7 @@ static int last_cpu(pid_t pid)
     return cpu;
 }
 
-/* ---- the whole ---- */
+/* ---- management ---- */
 
 void rxe_cpu_begin(struct rxe_cpu *self, pid_t pid, const char *kind)
 {
@@ -171,7 +175,8 @@ void rxe_cpu_begin(struct rxe_cpu *self, pid_t pid, const char *kind)
     }
 }
 
-/* Beside what it leaves idle itself: half a processor is one, a quarter is none. */
+/* Has hysteresis: keeps the process once half a processor is idle, and releases it only when less
+ * than a quarter is. */
 bool rxe_cpu_is_worth(bool is_kept, weft_ns idle_ns, weft_ns elapsed_ns)
 {
     return idle_ns >= (is_kept ? elapsed_ns / 4 : elapsed_ns / 2);

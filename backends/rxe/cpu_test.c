@@ -1,4 +1,4 @@
-/* Guests on processors of their own, while there are enough and these have nothing to do. */
+/* Keeps guests on processors of their own while there are enough idle ones. */
 #define _GNU_SOURCE
 #include "backends/rxe/cpu.h"
 
@@ -15,9 +15,9 @@
 
 enum { GUESTS = 3 };
 
-static char kind[32]; /* nobody else's, also where this test runs twice at a time */
+static char kind[32]; /* unique, even if two instances of this test run */
 
-/* A process and a child of it, which wait until they are killed. */
+/* A process and its child, which wait until they are killed. */
 struct guest {
     pid_t pid, child;
     struct rxe_cpu cpu;
@@ -63,7 +63,7 @@ static void end(struct guest *guest)
     ck_assert_int_eq(guest->cpu.cpu, -1);
 }
 
-/* Where both of them are. */
+/* Checks the affinity of both processes. */
 static void is_kept_on(const struct guest *guest, int cpu)
 {
     const pid_t pids[2] = {guest->pid, guest->child};
@@ -78,7 +78,7 @@ static void is_kept_on(const struct guest *guest, int cpu)
     }
 }
 
-/* This process, and those that it starts, may use two processors only. */
+/* Restricts this process, and its future children, to two processors. */
 static void keep_two(int out[2])
 {
     cpu_set_t allowed, two;
@@ -109,12 +109,12 @@ START_TEST(each_guest_has_a_processor_while_there_are_enough)
         start(&guests[i]);
     }
     ck_assert(rxe_cpu_keep(&guests[0].cpu, two[1]));
-    ck_assert(rxe_cpu_keep(&guests[1].cpu, two[1])); /* taken: on another one */
+    ck_assert(rxe_cpu_keep(&guests[1].cpu, two[1])); /* taken, so another one */
     ck_assert(!rxe_cpu_keep(&guests[2].cpu, two[0]));
     is_kept_on(&guests[0], two[1]);
     is_kept_on(&guests[1], two[0]);
     is_kept_on(&guests[2], -1);
-    /* What one gives back, or leaves behind, another may have. */
+    /* A processor that was released, or whose process has ended, can be used again. */
     rxe_cpu_free(&guests[0].cpu);
     is_kept_on(&guests[0], -1);
     ck_assert(rxe_cpu_keep(&guests[2].cpu, two[0]));
@@ -124,7 +124,7 @@ START_TEST(each_guest_has_a_processor_while_there_are_enough)
     is_kept_on(&guests[0], two[0]);
     end(&guests[0]);
     end(&guests[2]);
-    /* One that is gone cannot be kept, and holds nothing. */
+    /* A process that has ended cannot be kept, and claims nothing. */
     rxe_cpu_begin(&gone, guests[0].pid, kind);
     ck_assert(!rxe_cpu_keep(&gone, two[0]));
     ck_assert_int_eq(gone.claim, -1);
@@ -175,13 +175,14 @@ START_TEST(a_processor_must_idle_for_it)
     ck_assert(!rxe_cpu_is_worth(false, S * 2 / 5, S));
     ck_assert(rxe_cpu_is_worth(false, S * 3 / 5, S));
     ck_assert(rxe_cpu_is_worth(false, 7 * S, S));
-    /* In between it stays as it is. */
+    /* In between, the state does not change. */
     ck_assert(rxe_cpu_is_worth(true, S * 2 / 5, S));
     ck_assert(!rxe_cpu_is_worth(true, S / 5, S));
 }
 END_TEST
 
-/* The clock is ours: what the machine left idle since is at most what we say passed. */
+/* The test controls the clock; the idle ticks of the machine are at most those of the real
+ * time. */
 START_TEST(looking_keeps_or_frees)
 {
     struct guest guest;
@@ -195,13 +196,13 @@ START_TEST(looking_keeps_or_frees)
     rxe_cpu_look(&guest.cpu, 0);
     is_kept_on(&guest, -1);
     ck_assert(guest.cpu.has_begun);
-    rxe_cpu_look(&guest.cpu, S / 100); /* too soon to tell */
+    rxe_cpu_look(&guest.cpu, S / 100); /* too soon */
     ck_assert_int_eq(guest.cpu.looked_ns, 0);
     ck_assert(rxe_cpu_keep(&guest.cpu, two[0]));
-    /* A million seconds, in which next to nothing was idle. */
+    /* 1,000,000 s, almost without idle time. */
     rxe_cpu_look(&guest.cpu, 1000000 * S);
     is_kept_on(&guest, -1);
-    /* A second, in which both were, as far as it can see. */
+    /* 1 s, in which both processors appear idle. */
     guest.cpu.idle_ticks -= 2 * (uint64_t)sysconf(_SC_CLK_TCK);
     rxe_cpu_look(&guest.cpu, 1000001 * S);
     ck_assert_int_ge(guest.cpu.cpu, 0);

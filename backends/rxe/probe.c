@@ -1,4 +1,5 @@
-/* What this kernel and user can, and what the kernel's soft-RoCE cannot express at all. */
+/* Checks what this kernel and this user can do, and what the kernel's soft-RoCE cannot
+ * express. */
 #define _GNU_SOURCE
 #include <linux/netlink.h>
 #include <stdio.h>
@@ -10,11 +11,11 @@
 #include "backends/rxe/backend.h"
 #include "backends/rxe/guest.h"
 
-/* Set to have hosts in one namespace where they could have one each: for tests. */
+/* If set, hosts share one namespace even where each could have its own. For tests. */
 #define ONE_NAMESPACE "WEFT_ONE_NAMESPACE"
 
-/* The first release whose rdma_rxe resolves routes in its netdev's namespace; before, a
- * device in a namespace can be made but not used: drivers/infiniband/sw/rxe/rxe_net.c. */
+/* First release whose rdma_rxe resolves routes in its netdev's namespace. Before, a device in a
+ * namespace can be created but not used (drivers/infiniband/sw/rxe/rxe_net.c). */
 #define FIRST_MAJOR 7
 #define FIRST_MINOR 1
 
@@ -52,14 +53,14 @@ weft_status rxe_probe(enum lab_layout *out_layout, struct weft_error *error)
     return WEFT_OK;
 }
 
-/* ---- what a scenario may ask ---- */
+/* ---- checks of a scenario ---- */
 
 static weft_status refuse(struct weft_error *error, const char *what, const char *of)
 {
     return lab_refuse("rxe", what, of, error);
 }
 
-/* What the kernel's devices cannot; what our cables cannot is lab's to tell. */
+/* Checks for what the kernel's devices cannot do; lab_can_express() checks the cables. */
 static weft_status check_host(const struct world_host *host, struct weft_error *error)
 {
     if (host->n_overrides > 0) {
@@ -69,7 +70,8 @@ static weft_status check_host(const struct world_host *host, struct weft_error *
         return refuse(error, "bond", host->name);
     }
     if (host->memlock_bytes != INT64_MAX) {
-        return refuse(error, "memlock", host->name); /* root is not held to it */
+        /* The limit does not apply to root. */
+        return refuse(error, "memlock", host->name);
     }
     for (uint32_t i = 0; i < host->n_ports; i++) {
         if (host->ports[i].vlan_id != 0) {

@@ -88,7 +88,7 @@ int scratch_number(const char *text)
     return end == text || number < 0 || number > INT_MAX ? 0 : (int)number;
 }
 
-/* Opens the folder's lock and takes it. Returns the descriptor, or -1 with errno. */
+/* Creates and takes the folder's lock. Returns the descriptor, or -1 with errno. */
 static int take_lock(const char *scratch)
 {
     char made[SCRATCH_PATH_BYTES];
@@ -98,7 +98,7 @@ static int take_lock(const char *scratch)
     scratch_path(scratch, "lock.new", made);
     scratch_path(scratch, "lock", path);
     fd = open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    /* It gets its name once it is held, so that no sweep finds it free. */
+    /* The lock gets its final name once it is held, so that no sweep finds it free. */
     if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) != 0 || rename(made, path) != 0)) {
         int error = errno;
 
@@ -142,7 +142,7 @@ void scratch_remove(const char *scratch)
     nftw(scratch, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* ---- what killed runs left ---- */
+/* ---- folders of killed runs ---- */
 
 static int number_in(const char *scratch, const char *name)
 {
@@ -154,7 +154,8 @@ static int number_in(const char *scratch, const char *name)
     return number;
 }
 
-/* Whether process `pid` is a guest of this folder, and not another that got its number. */
+/* Returns true if process `pid` is a guest of this folder, not another process with a reused
+ * number. */
 static bool is_guest(int pid, const char *scratch)
 {
     char folder[32];
@@ -169,9 +170,9 @@ static bool is_guest(int pid, const char *scratch)
     return is_it;
 }
 
-/* Returns true if no process owns the folder of process `owner`. A number that is alive again
- * belongs to another process if the folder's lock is free; a folder without a lock was made this
- * moment, or by an older version. */
+/* Returns true if no process owns the folder of process `owner`. If the number is in use again,
+ * the folder is left over if its lock is free. A folder without a lock has just been made, or is
+ * from an older version. */
 static bool is_left_over(const char *scratch, int owner)
 {
     char path[SCRATCH_PATH_BYTES];
@@ -192,7 +193,7 @@ static bool is_left_over(const char *scratch, int owner)
 
 unsigned rxe_guest_cleanup(struct weft_log *log)
 {
-    /* Inside a guest, processes of the machine that runs it are not to be seen. */
+    /* A guest does not see the processes of the machine that runs it. */
     DIR *folder = getenv(RXE_GUEST_MARKER) == NULL ? opendir(parent_folder()) : NULL;
     struct dirent *entry;
     unsigned n = 0;
@@ -226,7 +227,7 @@ unsigned rxe_guest_cleanup(struct weft_log *log)
     return n;
 }
 
-/* ---- inside ---- */
+/* ---- inside a guest ---- */
 
 void guest_mount(void)
 {
@@ -234,7 +235,7 @@ void guest_mount(void)
 
     mount("proc", "/proc", "proc", 0, NULL);
     mount("sys", "/sys", "sysfs", 0, NULL);
-    mount("dev", "/dev", "devtmpfs", 0, NULL); /* there already, on most kernels */
+    mount("dev", "/dev", "devtmpfs", 0, NULL); /* most kernels have mounted it already */
     mkdir("/dev/shm", 01777);
     mount("shm", "/dev/shm", "tmpfs", 0, NULL);
     mount("run", "/run", "tmpfs", 0, "mode=755");
@@ -248,5 +249,5 @@ _Noreturn void guest_power_off(void)
 {
     sync();
     reboot(RB_POWER_OFF);
-    _exit(0); /* the first process's end is the guest's */
+    _exit(0); /* the guest ends with its first process */
 }

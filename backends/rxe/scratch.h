@@ -1,4 +1,4 @@
-/* A guest's scratch folder, and the file systems of its inside. */
+/* A guest's scratch folder, and the file systems inside a guest. */
 #ifndef WEFT_BACKENDS_RXE_SCRATCH_H
 #define WEFT_BACKENDS_RXE_SCRATCH_H
 
@@ -8,23 +8,24 @@
 #define SCRATCH_PATH_BYTES 512
 #define SCRATCH_PREFIX "weft-guest."
 
-/* Makes a fresh folder, for this user only. Its name has the number of this process, so that it has
- * an owner from the start; *out_lock holds its lock until the caller closes it, because numbers of
- * processes come again. Returns false with errno if there is none; *out_lock is -1 then. */
+/* Creates a folder that only this user can access. Its name contains the number of this process,
+ * so it has an owner from the start. *out_lock holds its lock until the caller closes it, because
+ * process numbers are reused. Returns false with errno, and -1 in *out_lock, on failure. */
 bool scratch_make(char out[SCRATCH_PATH_BYTES], int *out_lock);
-/* Removes it with all that is in it. */
+/* Removes the folder and its content. */
 void scratch_remove(const char *scratch);
 void scratch_path(const char *scratch, const char *name, char out[SCRATCH_PATH_BYTES]);
 bool scratch_write(const char *scratch, const char *name, const void *bytes, size_t n);
-/* The whole file, terminated; free() it. NULL if it cannot be read. */
+/* Reads a whole file and terminates it; the caller frees the result. Returns NULL on failure. */
 char *scratch_read(const char *scratch, const char *name, size_t *out_n);
-/* It is there, and not empty. */
+/* Returns true if the file exists and is not empty. */
 bool scratch_has(const char *scratch, const char *name);
 
-/* The number at the start of a text; 0 if there is none. */
+/* Returns the number at the start of a text; 0 if there is none. */
 int scratch_number(const char *text);
 
-/* Inside a guest, as its first process: /proc, /sys, /dev, /run; loopback. */
+/* As the first process of a guest: mounts /proc, /sys, /dev, /dev/shm and /run, and sets up
+ * loopback. */
 void guest_mount(void);
 _Noreturn void guest_power_off(void);
 

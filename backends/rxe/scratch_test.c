@@ -1,4 +1,4 @@
-/* Scratch folders that killed guests left: which of them a sweep removes. */
+/* Scratch folders of killed guests: which of them a sweep removes. */
 #define _GNU_SOURCE
 #include "backends/rxe/scratch.h"
 
@@ -36,7 +36,7 @@ static bool is_there(const char *path)
     return lstat(path, &status) == 0;
 }
 
-/* Makes a folder as an owner with this process number leaves it. */
+/* Makes a folder like an owner with this process number. */
 static void leave(int owner, bool has_lock, char out[SCRATCH_PATH_BYTES])
 {
     weft_format(out, SCRATCH_PATH_BYTES, "%s/%s%d.abcdef", parent, SCRATCH_PREFIX, owner);
@@ -93,7 +93,7 @@ START_TEST(a_folder_in_use_stays)
 }
 END_TEST
 
-/* Killed at any moment of its life. */
+/* The owner is killed while it holds the lock. */
 START_TEST(what_a_killed_owner_left_goes)
 {
     char ready;

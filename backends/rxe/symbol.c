@@ -14,7 +14,7 @@ struct file {
     Elf64_Ehdr header;
 };
 
-/* Copies `n` bytes at `at`, which need not be aligned. Returns false if the file ends before. */
+/* Copies `n` bytes at `at`, which need not be aligned. Returns false if the file is too short. */
 static bool take(const struct file *file, uint64_t at, void *out, uint64_t n)
 {
     if (at > file->n || n > file->n - at) {
@@ -24,7 +24,7 @@ static bool take(const struct file *file, uint64_t at, void *out, uint64_t n)
     return true;
 }
 
-/* The i-th of a table's entries, which are `step` apart. */
+/* Copies entry `i` of a table whose entries are `step` bytes apart. */
 static bool take_entry(const struct file *file, uint64_t table, uint64_t i, uint64_t step,
                        void *out, uint64_t n)
 {
@@ -81,7 +81,7 @@ static void take_name(const struct file *file, uint64_t at, struct symbol_place 
     }
 }
 
-/* Looks in the symbols of one section for the function at `out->address`. */
+/* Searches the symbols of one section for the function at `out->address`. */
 static bool find_name(const struct file *file, const Elf64_Shdr *table,
                       struct symbol_place *out)
 {
@@ -108,7 +108,7 @@ static bool find_name(const struct file *file, const Elf64_Shdr *table,
     return false;
 }
 
-/* A stripped file still has the symbols that it gives to others. */
+/* Also searches the dynamic symbols, which a stripped file still has. */
 static void find_symbol(const struct file *file, struct symbol_place *out)
 {
     static const Elf64_Word kinds[] = {SHT_SYMTAB, SHT_DYNSYM};

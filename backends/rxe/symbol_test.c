@@ -1,4 +1,4 @@
-/* The place of an instruction, in this program's own file and in files that are broken. */
+/* Finds instructions in this program's own file and in broken files. */
 #define _GNU_SOURCE
 #include "backends/rxe/symbol.h"
 
@@ -16,7 +16,7 @@ static void to_be_found(void)
     ck_assert(true);
 }
 
-/* Where in the file the code of this address is; from /proc/self/maps. */
+/* Returns the file offset of the code at this address, from /proc/self/maps. */
 static uint64_t offset_of(uintptr_t address)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -60,7 +60,7 @@ START_TEST(what_is_no_program_has_no_place)
 }
 END_TEST
 
-/* One segment, one table of symbols with a function, and their names. */
+/* A program with one segment, one symbol table with a function, and a string table. */
 struct small {
     Elf64_Ehdr header;
     Elf64_Phdr part;
@@ -132,7 +132,8 @@ START_TEST(a_place_is_in_a_function_or_beside)
 }
 END_TEST
 
-/* Cut at every length, and with every word of the file at its most: nothing outside is read. */
+/* Truncates the file at every length, and sets every word to its maximum: nothing outside the
+ * file is read. */
 START_TEST(a_broken_program_is_survived)
 {
     const struct small whole = small_program();

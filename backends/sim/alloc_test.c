@@ -1,4 +1,5 @@
-/* No memory is allocated per packet: twice the packets, the same number of allocations. */
+/* Checks that no memory is allocated per packet: twice as many packets need the same number of
+ * allocations. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@ static size_t n_allocations;
 #endif
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(HAS_ASAN)
-/* As the sanitizer's run time has it; not every compiler brings the header. */
+/* Declared here, because not every compiler has the sanitizer's header. */
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *at,
                                                                 size_t n_bytes),
                                               void (*on_free)(const volatile void *at));
@@ -36,7 +37,7 @@ static void start_counting(void)
         __sanitizer_install_malloc_and_free_hooks(count_allocation, ignore_free), 0);
 }
 #else
-/* glibc's own, under the names that it keeps for those who replace the others. */
+/* glibc provides these names for programs that replace malloc(). */
 void *__libc_malloc(size_t n_bytes);
 void *__libc_calloc(size_t n, size_t n_bytes);
 void *__libc_realloc(void *at, size_t n_bytes);
@@ -69,7 +70,7 @@ static size_t allocations_of(struct bench bench)
     struct bench_result result;
     size_t before = n_allocations;
     bool is_run = sim_bench_ring(&bench, &result);
-    size_t n = n_allocations - before; /* without those of Check's own */
+    size_t n = n_allocations - before; /* excludes Check's own allocations */
 
     ck_assert(is_run);
     uint32_t n_senders = bench.n_nodes == 2 ? 1 : bench.n_nodes;
@@ -101,8 +102,8 @@ START_TEST(none_is_per_message)
 }
 END_TEST
 
-/* With the wheel of events too, which many NICs make, and which has its blocks once as many
- * packets are in flight as ever will be. */
+/* With many NICs events are kept in a wheel, which allocates no more blocks once the maximum
+ * number of packets has been in flight. */
 START_TEST(none_is_per_packet_of_many_nics)
 {
     struct bench bench = {.n_nodes = 80, .n_steps = 4, .message_bytes = 32768};

@@ -1,5 +1,5 @@
-/* The simulated fabric as a world: everything of a scenario in one process, in virtual time,
- * the same story for the same seed. */
+/* The simulated fabric as a world: all hosts of a scenario in one process and in virtual time,
+ * with the same event log for the same seed. */
 #ifndef WEFT_BACKENDS_SIM_BACKEND_H
 #define WEFT_BACKENDS_SIM_BACKEND_H
 

@@ -180,7 +180,7 @@ void sim_bed_close(struct bed_end *end)
     io_task_fini(&end->task);
 }
 
-/* The RoCE v2 slot of the end's address. */
+/* Returns the RoCE v2 slot of the end's address. */
 static uint8_t gid_index(const struct bed_end *end)
 {
     for (uint32_t i = 0;; i++) {

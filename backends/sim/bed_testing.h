@@ -1,5 +1,5 @@
-/* Worlds of any shape with queue pairs between any two processes: what tests of fabrics,
- * switches, roots and processes build on. No handshake, no scenario. */
+/* Fixture: worlds of any shape with queue pairs between any two processes, without handshake or
+ * scenario. For tests of fabrics, switches, roots and processes. */
 #ifndef WEFT_BACKENDS_SIM_BED_TESTING_H
 #define WEFT_BACKENDS_SIM_BED_TESTING_H
 
@@ -25,7 +25,7 @@ struct bed {
     struct world *world;
 };
 
-/* One end of a connection: a process's device, with a QP and 1 MiB. */
+/* One end of a connection: a process's device with a QP and 1 MiB. */
 struct bed_end {
     struct bed *bed;
     struct io_env *env;
@@ -43,33 +43,36 @@ struct bed_end {
 
 #define BED_BYTES (UINT32_C(1) << 20)
 
-/* No hosts, no cables; stories add them before bed_create. */
+/* Initialises a bed without hosts and cables; tests add them before sim_bed_create(). */
 void sim_bed_init(struct bed *bed);
 void sim_bed_fini(struct bed *bed);
-/* Adds a host ("h0", "h1" ...); its index. */
+/* Adds a host ("h0", "h1" ...). Returns its index. */
 uint32_t sim_bed_host(struct bed *bed);
-/* Adds a port "pN" of 100 Gb/s and MTU 9000 with an address ("10.0.0.1/24", or
- * "fd00::1/127"), behind a root; its index. Every port is a device. */
+/* Adds a port "pN" of 100 Gbit/s and MTU 9000 with an address ("10.0.0.1/24", or "fd00::1/127"),
+ * behind a PCIe root. Returns its index. Every port is a device. */
 uint32_t sim_bed_port(struct bed *bed, uint32_t host, const char *address, uint32_t root);
 struct world_cable *sim_bed_cable(struct bed *bed, struct world_end a,
                                   struct world_end b);
 void sim_bed_create(struct bed *bed);
-/* Instead of all that: one host with two processes and a GPU for each, created; what each has. */
+/* Creates a world of one host with two processes, each with a GPU, and returns their
+ * environments. Replaces the functions above. */
 void sim_bed_pair_inside(struct bed *bed, struct io_env *out_envs[2]);
-/* Until `until`, or, with an end, until its CQ has something: true if it has. */
+/* Runs the world until `until`. With an end, also stops at its next completion, and then returns
+ * true. */
 bool sim_bed_run(struct bed *bed, weft_ns until, const struct bed_end *end,
                  struct ibv_wc *wc);
 
-/* Opens the end's device and makes its objects. */
+/* Opens the end's device and creates its objects. */
 void sim_bed_open(struct bed *bed, struct bed_end *end, uint32_t host, uint32_t process,
                   uint32_t port);
 void sim_bed_close(struct bed_end *end);
-/* Both QPs to RTS; the errno of RTR of the first, with both left in INIT or RTR. */
+/* Moves both QPs to RTS. Returns the errno of the first move to RTR that fails; both QPs are then
+ * in INIT or RTR. */
 int sim_bed_connect(struct bed_end *a, struct bed_end *b);
-/* Posts WRITEs of so many bytes each from `from` into `to`'s memory. */
+/* Posts `n` WRITEs of `n_bytes` each from `from` into `to`'s memory. */
 void sim_bed_write(struct bed_end *from, const struct bed_end *to, uint32_t n_bytes,
                    uint32_t n);
-/* The time at which the nth completion of `end` came; all must succeed within 10 s. */
+/* Waits for `n` completions, which must succeed within 10 s. Returns the time of the last. */
 weft_ns sim_bed_wait(struct bed_end *end, uint32_t n);
 bool sim_bed_told(const struct bed *bed, const char *text);
 

@@ -10,7 +10,7 @@
 
 enum {
     MTU_BYTES = 4096,
-    /* Ethernet, IPv4, UDP, BTH, ICRC and FCS, preamble and gap. */
+    /* Ethernet, IPv4, UDP, BTH, ICRC, FCS, preamble and gap. */
     OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4 + 4 + 20,
     RETH_AND_IMM_BYTES = 16 + 4,
     DELAY_NS = 1000,
@@ -18,10 +18,11 @@ enum {
     SLOPE = 40503
 };
 
-/* ---- the payload that is moved: a ring all-reduce of 16-bit numbers ---- */
+/* ---- moved payload: a ring all-reduce of 16-bit numbers ---- */
 
-/* Every node has a number for each place, then room for two messages that are to be added:
- * one may arrive while the other is. Numbers go up by SLOPE from place to place, in blocks. */
+/* The memory of a node has a number for each place, and then room for two messages to be added,
+ * because one can arrive while the other is being added. Numbers increase by SLOPE per place
+ * within a block. */
 static uint16_t first_of_block(uint32_t node, uint64_t place)
 {
     return (uint16_t)(place * SLOPE + (place >> 16) + node * 7919u);
@@ -44,7 +45,7 @@ static void fill(const struct bench_ring *ring)
     }
 }
 
-/* How many of `n` are not the sums over all nodes; `place` is where a block starts. */
+/* Returns how many of `n` numbers are not the sum over all nodes. `place` must start a block. */
 static inline uint32_t n_wrong_sums(const struct bench_ring *ring,
                                     const uint16_t *numbers, uint64_t place, uint32_t n)
 {
@@ -61,7 +62,7 @@ static inline uint32_t n_wrong_sums(const struct bench_ring *ring,
     return n_wrong;
 }
 
-/* True if every node has the sum of all at every place. */
+/* Returns true if every node has the correct sum at every place. */
 static bool check_sums(const struct bench_ring *ring)
 {
     uint64_t n = ring->n * ring->bench->message_bytes / 2;
@@ -79,7 +80,7 @@ static bool check_sums(const struct bench_ring *ring)
     return n_wrong == 0;
 }
 
-/* Blocks of a fixed size: the compiler makes vectors of them. */
+/* Adds in blocks of constant size, which the compiler vectorises. */
 static void add_numbers(uint16_t *restrict to, const uint16_t *restrict from, uint64_t n)
 {
     for (; n >= BLOCK; n -= BLOCK, to += BLOCK, from += BLOCK) {
@@ -92,21 +93,21 @@ static void add_numbers(uint16_t *restrict to, const uint16_t *restrict from, ui
     }
 }
 
-/* Which message of the node's memory step `step` sends. First the sums go around, then the
- * results: one chunk further back each time. */
+/* Returns which message of its memory the node sends in `step`: first partial sums, then results,
+ * one chunk further back in each step. */
 static uint32_t chunk_sent(const struct bench_ring *ring, uint32_t node, uint32_t step)
 {
     return (node + 2 * ring->n - step) % ring->n;
 }
 
-/* Where it goes in the memory of the node on the right of `node`. */
+/* Returns the message slot in the memory of the right neighbour of `node`. */
 static uint64_t target_of(const struct bench_ring *ring, uint32_t node, uint32_t step)
 {
     bool is_reducing = step < ring->n - 1;
     return is_reducing ? ring->n + step % 2 : chunk_sent(ring, node, step);
 }
 
-/* Adds what step `step` brought to `node` to its own. */
+/* Adds the message that arrived at `node` in `step` to its own numbers. */
 static void reduce(const struct bench_ring *ring, const struct bench_node *node,
                    uint32_t step)
 {
@@ -123,7 +124,7 @@ static void reduce(const struct bench_ring *ring, const struct bench_node *node,
     }
 }
 
-/* ---- the ring goes around ---- */
+/* ---- execution of the ring ---- */
 
 static void post_receives(struct bench_ring *ring, struct bench_node *node)
 {
@@ -132,7 +133,8 @@ static void post_receives(struct bench_ring *ring, struct bench_node *node)
     weft_check(sim_nic_post_recv(node->ends[BENCH_LEFT].qp, ring->receives, &bad) == 0);
 }
 
-/* Takes the completions of `cq`: how many, or -1. The last one is of `*last`, if there is any. */
+/* Takes all completions of `cq`. Returns how many, or -1; *last is the wr_id of the last one,
+ * unchanged if there is none. */
 static int take_completions(struct ibv_cq *cq, uint64_t *last)
 {
     struct ibv_wc wc[BENCH_DEPTH_MAX];
@@ -154,7 +156,7 @@ static int take_completions(struct ibv_cq *cq, uint64_t *last)
     return n_all;
 }
 
-/* The completion of a send says that those before it are done too. */
+/* Takes completions of sends. A completion covers all sends before it. */
 static bool take_sent(struct bench_node *node)
 {
     uint64_t last = node->n_completed;
@@ -192,7 +194,7 @@ static bool send_next(struct bench_ring *ring, struct bench_node *node)
            sim_nic_post_send(node->right_qp, &ring->wr, &bad) == 0;
 }
 
-/* What arrived from the left starts the next step. */
+/* Handles messages that arrived from the left; each starts the next step. */
 static bool serve(struct bench_ring *ring, struct bench_node *node)
 {
     uint32_t step = node->n_received;
@@ -224,7 +226,7 @@ static bool start(struct bench_ring *ring)
     bool ok = n_first <= BENCH_DEPTH_MAX;
 
     for (uint32_t i = 0; i < ring->n; i++) {
-        /* Of two nodes, the first has nothing on its left. */
+        /* With two nodes, the first has no left neighbour. */
         if (ring->n > 2 || i > 0) {
             post_receives(ring, &ring->nodes[i]);
         }
@@ -238,7 +240,7 @@ static bool start(struct bench_ring *ring)
     return ok;
 }
 
-/* Until the last message has arrived. */
+/* Runs until the last message has arrived. */
 static bool run_ring(struct bench_ring *ring, weft_ps *out_time)
 {
     uint64_t n_left = (uint64_t)(ring->n == 2 ? 1 : ring->n) * ring->bench->n_steps;
@@ -259,7 +261,7 @@ static bool run_ring(struct bench_ring *ring, weft_ps *out_time)
     return ok && n_left == 0;
 }
 
-/* ... and the last acknowledgement too. */
+/* Runs until the last acknowledgement has arrived. */
 static bool drain(struct bench_ring *ring)
 {
     bool ok = true;
@@ -283,7 +285,7 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* 0.08 ns a byte at 100 Gb/s, payloads padded to 4 B, and the cable's delay. */
+/* 0.08 ns per byte at 100 Gbit/s, payloads padded to 4 bytes, plus the delays of the cables. */
 static uint64_t limit_ns(const struct bench *bench, uint64_t n_packets)
 {
     uint64_t bytes = ((bench->message_bytes + 3) & ~UINT64_C(3)) +

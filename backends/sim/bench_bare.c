@@ -1,6 +1,6 @@
-/* The bare event core: a ring of RC senders with PSN check, window and ACK frames, and
- * nothing else: no queue pair states, timers, CQs, memory regions or story. What the whole
- * NIC costs is measured by it. */
+/* The bare event core: a ring of RC senders with PSN check, window and ACK frames only. It has no
+ * queue pair states, timers, CQs, memory regions or event log. The baseline for the cost of the
+ * whole NIC. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct bare_frame {
     bool is_last;
 };
 
-/* One direction: only the first in flight is pending. */
+/* One direction of a cable. Only the arrival of the first frame in flight is scheduled. */
 struct bare_link {
     struct sim_event arrival;
     struct bare_frame frames[RING];
@@ -41,9 +41,9 @@ struct bare_node {
     struct bare *bare;
     struct sim_event transmit;
     struct bare_link data, acks;
-    uint64_t left; /* bytes of the current message */
+    uint64_t left; /* remaining bytes of the current message */
     uint32_t next_psn, una_psn, expected_psn;
-    uint32_t n_queued; /* messages behind the current one */
+    uint32_t n_queued; /* messages after the current one */
     uint32_t n_started;
 };
 

@@ -15,7 +15,7 @@ enum { WRITE_SPREAD_PS = 20000000 };
 
 static const char *const end_names[] = {"left", "right"};
 
-/* Once, until asked for again. */
+/* Runs once per sim_nic_req_notify(). */
 static void wake(void *context)
 {
     struct bench_node *node = context;
@@ -67,7 +67,7 @@ static void make_end(struct bench_ring *ring, struct bench_node *node, uint32_t 
     sim_port_attach(end->port, end->nic, node->stack);
 }
 
-/* Only arrivals wake: whoever sends looks at its completions when it sends again. */
+/* Only arrivals wake a node, because a sender polls its completions when it sends again. */
 static bool make_objects(const struct bench_ring *ring, struct bench_node *node,
                          enum bench_side side)
 {
@@ -119,7 +119,7 @@ static bool modify(struct bench_end *end, struct ibv_qp_attr attr, int mask)
     return verb(end, &request);
 }
 
-/* Slot 1 of a table without RoCE v1 is the IPv4 address: slot 0 is the default GID. */
+/* Uses GID slot 1, the IPv4 address in a table without RoCE v1; slot 0 is the default GID. */
 static bool connect_end(struct bench_end *end, const struct bench_end *peer)
 {
     struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
@@ -148,8 +148,8 @@ static bool connect_end(struct bench_end *end, const struct bench_end *peer)
                       IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* The device that the workload is defined for: it spends no time, and asks for an ACK with
- * every packet, unless that is what keeps trains from forming. */
+/* Returns the device for which the workload is defined. It has no processing time, and requests
+ * an ACK with every packet, unless trains are wanted, which this would prevent. */
 static struct sim_profile ideal_device(const struct bench *bench)
 {
     enum bench_trains trains = bench->trains;

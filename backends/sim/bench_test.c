@@ -1,4 +1,4 @@
-/* The benchmarks measure what they say: the work is done, and takes as long as the wire. */
+/* Benchmarks do the work that they claim, in the time that the wire needs. */
 #include <check.h>
 
 #include "backends/sim/bench.h"
@@ -12,7 +12,7 @@ static struct bench_result run(struct bench bench)
     return result;
 }
 
-/* 40 packets and 1 B more, padded to 4; a packet has 82 B around it, the message 20 B more. */
+/* 40 packets and 1 byte, padded to 4. Each packet has 82 bytes of overhead, the message 20. */
 START_TEST(one_cable_is_never_idle)
 {
     struct bench_result once =
@@ -39,7 +39,7 @@ START_TEST(a_step_follows_the_one_before)
 }
 END_TEST
 
-/* By reference or byte by byte: the same packets at the same times. */
+/* Moved payload needs the same packets at the same times as payload by reference. */
 START_TEST(moved_bytes_are_reduced)
 {
     struct bench bench = {.n_nodes = 5, .n_steps = 8, .message_bytes = 3 * 4096 + 10};
@@ -53,7 +53,7 @@ START_TEST(moved_bytes_are_reduced)
 }
 END_TEST
 
-/* The bare core sends the same packets, without RETH and immediate. */
+/* The bare core sends the same packets, without RETH and immediate data. */
 START_TEST(the_bare_core_does_the_same)
 {
     struct bench bench = {.n_nodes = 7, .n_steps = 12, .message_bytes = 8192};
@@ -69,7 +69,7 @@ START_TEST(the_bare_core_does_the_same)
 }
 END_TEST
 
-/* A ring that goes around too seldom leaves wrong sums, and says so. */
+/* A ring with too few steps leaves wrong sums, which the benchmark reports. */
 START_TEST(wrong_sums_are_found)
 {
     struct bench bench = {
@@ -82,7 +82,7 @@ START_TEST(wrong_sums_are_found)
 }
 END_TEST
 
-/* 1 MiB in 256 packets: an ACK for each, or four and two events for what lies between. */
+/* 1 MiB in 256 packets: an ACK for each, or four ACKs and few other events. */
 START_TEST(trains_take_the_same_time_in_fewer_events)
 {
     struct bench bench = {.n_nodes = 5, .n_steps = 8, .message_bytes = 1 << 20};

@@ -1,4 +1,4 @@
-/* From a world's description to engine, ports, cables, stacks and NICs. */
+/* Builds engine, ports, cables, stacks and NICs from the description of a world. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* Locally administered MACs: 02:57, host, port; the management interface is port 0xff00. */
+/* Locally administered MACs: 02:57, host, port + 1; the management interface is port 0xff00. */
 #define MAC_BASE 0x025700000000ull
 #define MAC_MANAGEMENT 0xff00u
 
@@ -17,7 +17,7 @@ static uint64_t mac_of(uint32_t host, uint32_t port)
 
 /* ---- hosts ---- */
 
-/* "tcp:LO-HI" or "tcp:PORT"; likewise "udp:". */
+/* Parses "tcp:LO-HI" or "tcp:PORT", or the same with "udp:". */
 static bool parse_drop(const char *text, struct sim_port_range *out)
 {
     unsigned long bounds[2];
@@ -84,13 +84,13 @@ static weft_status build_stack(struct sim_host *host, struct weft_error *error)
     return WEFT_OK;
 }
 
-/* 0: no limit. */
+/* Returns the rate of a PCIe root; 0 if unlimited. */
 static uint64_t root_rate(const struct world_host *spec, uint32_t root)
 {
     return root < spec->n_pcie_roots ? spec->pcie_root_bps[root] : 0;
 }
 
-/* The lesser of the port's and its PCIe root's rate; 0: no limit. */
+/* Returns the lower of the rates of the port and of its PCIe root; 0 if unlimited. */
 static uint64_t port_rate(const struct world_host *spec, const struct world_port *port)
 {
     uint64_t root = root_rate(spec, port->pcie_root);
@@ -100,8 +100,8 @@ static uint64_t port_rate(const struct world_host *spec, const struct world_port
     return root;
 }
 
-/* Roots with a rate, where somebody could get in another's way: several ports, or what
- * several processes loop back beside what comes by cable. */
+/* Creates the limited roots that have contention: between several ports, or between cable traffic
+ * and the loopback traffic of several processes. */
 static void build_roots(struct sim_host *host)
 {
     const struct world_host *spec = host->spec;
@@ -117,7 +117,7 @@ static void build_roots(struct sim_host *host)
     }
 }
 
-/* Slaves of a bond have the MAC of its first. */
+/* Returns the MAC of a port. Ports of a bond have the MAC of its first port. */
 static uint64_t port_mac(const struct sim_host *host, uint32_t port)
 {
     for (uint32_t i = 0; i < host->spec->n_bonds; i++) {
@@ -253,7 +253,7 @@ static void on_gids_changed(void *context, struct sim_port *port)
     sim_nic_gid_changed(context, port);
 }
 
-/* The ports of device `index`, in the order of their numbers. */
+/* Returns the ports of device `index`, in the order of their numbers. */
 static weft_status device_ports(const struct sim_host *host, uint32_t index,
                                 struct sim_port *out[2], uint8_t *out_n,
                                 struct weft_error *error)
@@ -313,7 +313,7 @@ struct sim_port *sim_world_port(const struct sim_world *world,
                           : world->hosts[end->node].ports[end->port];
 }
 
-/* The switch that stands for all that are cabled together with `node`. */
+/* Returns the representative of all switches that are connected to `node`. */
 static uint32_t leader_of(uint32_t *leaders, uint32_t node)
 {
     while (leaders[node] != node) {
@@ -322,7 +322,8 @@ static uint32_t leader_of(uint32_t *leaders, uint32_t node)
     return node;
 }
 
-/* There is no spanning tree: a broadcast would go round for ever. */
+/* Rejects loops of switches, because without a spanning tree a broadcast would circulate
+ * forever. */
 static weft_status check_loops(const struct world_spec *spec, struct weft_error *error)
 {
     uint32_t *leaders = weft_calloc(spec->n_switches + 1, sizeof(*leaders));
@@ -433,7 +434,8 @@ weft_status sim_world_build(struct sim_world *world, struct weft_error *error)
         build_ports(host);
         status = build_stack(host, error);
     }
-    /* Cables before netdevs, so that speed and carrier are facts when addresses come. */
+    /* Build cables before netdevs, so that speed and carrier are known when addresses are
+     * added. */
     for (uint32_t i = 0; i < spec->n_cables && status == WEFT_OK; i++) {
         build_cable(world, i);
     }
@@ -459,7 +461,8 @@ static void teardown_host(struct sim_host *host)
         return;
     }
     sim_processes_fini(host);
-    /* A port that goes tells the far end, which may be another of this host. */
+    /* Detach ports first, because a port that is removed notifies the other end, which can be a
+     * port of the same host. */
     for (uint32_t i = 0; i < host->spec->n_ports; i++) {
         sim_port_attach(host->ports[i], NULL, NULL);
     }

@@ -1,4 +1,4 @@
-/* What a process of a simulated host is given: clock, randomness, settings, facts. */
+/* The environment of a process of a simulated host: clock, randomness, settings, host facts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-#define SHM_DEV 0x18 /* of a tmpfs; any number but 0 would do */
+#define SHM_DEV 0x18 /* device number of a tmpfs; any number except 0 would do */
 
 static weft_ns env_now(struct io_env *env)
 {
@@ -128,7 +128,7 @@ const struct io_env_ops sim_env_ops = {
     .reached = env_reached,
 };
 
-/* One for all processes of the host, or for each its own. */
+/* Returns one number for all processes of the host, or one for each with a private /dev/shm. */
 static uint64_t shm_dev_of(const struct world_host *spec, uint32_t process)
 {
     return SHM_DEV + (spec->has_private_shm ? process : 0);

@@ -1,5 +1,5 @@
-/* Timed faults: what each does, and how it ends. A fault changes one property; its end puts
- * back what the description says, whatever else happened to that property meanwhile. */
+/* Timed faults: their effects and their ends. A fault changes one property; its end restores the
+ * value of the description, even if another fault has changed it meanwhile. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static bool is_supported(const struct world_fault *fault)
 
 /* ---- faults of cables and ports ---- */
 
-/* The cable at a port: its index and which end the port is. */
+/* Finds the cable at a port, and the port's end of it. */
 static bool find_cable(const struct sim_world *world, uint32_t host, uint32_t port,
                        uint32_t *out_cable, int *out_end)
 {
@@ -48,7 +48,7 @@ static void set_share(struct sim_impairment *impairment, const struct world_faul
     }
 }
 
-/* Loss, corruption ... and delay are properties of a direction: `way` 0 is outwards. */
+/* Changes loss, corruption, delay and so on of one direction: `way` 0 is outwards. */
 static void change_direction(struct sim_world *world, const struct world_fault *fault,
                              struct sim_port *port, uint32_t cable, int end, int way,
                              bool ending)
@@ -134,7 +134,7 @@ static int change_port(struct sim_world *world, const struct world_fault *fault,
     return 0;
 }
 
-/* A fault without a port is one of all the host's ports. */
+/* A fault without a port applies to all ports of the host. */
 static int change_ports(struct sim_world *world, const struct world_fault *fault,
                         bool ending)
 {
@@ -174,7 +174,7 @@ static bool is_its(const void *waker, const void *who)
     return task != NULL && task->host == *(const uint32_t *)who;
 }
 
-/* Its kernel cleans up behind it; the host and its other processes live on. */
+/* Kills one process. Its kernel cleans up after it; the host and its other processes go on. */
 static void kill_process(struct sim_host *host, uint32_t index)
 {
     struct sim_process *process = &host->processes[index];
@@ -202,8 +202,8 @@ static int change_on(struct sim_stack *stack, uint32_t ifindex, bool is_gid,
                       : sim_stack_add_address(stack, ifindex, address);
 }
 
-/* On the VLAN of the port if it has one, else on its own netdev. What is to be taken away
- * may be on either. */
+/* Changes an address on the VLAN of the port if it has one, else on its own netdev. An address to
+ * be removed can be on either. */
 static int change_address(struct sim_host *host, const struct world_fault *fault,
                           bool ending)
 {
@@ -228,7 +228,7 @@ static int change_address(struct sim_host *host, const struct world_fault *fault
     return error;
 }
 
-/* The NIC's number of a verb in a fault; -1 for none. */
+/* Returns the NIC's verb for the verb of a fault; -1 if there is none. */
 static int verb_of(int verb)
 {
     static const int verbs[] = {
@@ -252,7 +252,8 @@ static int verb_of(int verb)
     return verb >= 0 && (size_t)verb < WEFT_LENGTH(verbs) ? verbs[verb] : -1;
 }
 
-/* On the device of the port; without one on each device of the host, counted on each. */
+/* Applies to the device of the port; without a port to every device of the host, each with its
+ * own count. */
 static int fault_verb(struct sim_host *host, const struct world_fault *fault)
 {
     int verb = verb_of(fault->verb);
@@ -300,7 +301,7 @@ static int change(struct sim_world *world, const struct world_fault *fault, bool
     case WORLD_FAULT_CALL_LOST:
     case WORLD_FAULT_DEVICE_FATAL:
     case WORLD_FAULT_ASYNC_EVENT:
-    case WORLD_FAULT_STRANGER: /* apply() */
+    case WORLD_FAULT_STRANGER: /* see apply() */
     case WORLD_N_FAULTS:
         return EOPNOTSUPP;
     case WORLD_FAULT_DOWN:
@@ -321,7 +322,7 @@ static int change(struct sim_world *world, const struct world_fault *fault, bool
     return change_ports(world, fault, ending);
 }
 
-/* ---- when ---- */
+/* ---- schedule ---- */
 
 static bool has_end(const struct world_fault *fault)
 {
@@ -386,7 +387,7 @@ weft_status sim_faults_check(const struct world_spec *spec, struct weft_error *e
     return WEFT_OK;
 }
 
-/* What the processes that count for the moment have come to. */
+/* Returns the progress of all processes that count for the moment. */
 static uint64_t progress_of(const struct world_moment *moment,
                             const struct sim_process *process, enum io_stage stage,
                             uint64_t n)

@@ -1,4 +1,4 @@
-/* A process's GPU: memory of this process, and sim/gpu for the time that work takes. */
+/* A process's GPU. Its memory is in this process; sim/gpu computes how long its work takes. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 
 #define PAGE_BYTES 4096
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
-/* For all that a run may hold at a time, and far less than an address space. */
+/* Sufficient for all that a run holds at a time, but far less than an address space. */
 #define PHANTOM_BYTES ((size_t)1 << 45)
 
-/* ---- memory that holds nothing ---- */
+/* ---- phantom memory ---- */
 
 weft_status sim_phantoms_init(struct sim_phantoms *phantoms, struct weft_error *error)
 {
@@ -40,7 +40,7 @@ void sim_phantoms_fini(struct sim_phantoms *phantoms)
     }
 }
 
-/* One of the same size that was given back, or new addresses. */
+/* Takes a freed range of the same size, or new addresses. */
 static bool take_phantom(struct sim_phantoms *phantoms, struct sim_allocation *allocation)
 {
     struct sim_allocation **at = &phantoms->idle;
@@ -71,8 +71,8 @@ static void give_back_phantom(struct sim_phantoms *phantoms,
 
 /* ---- memory ---- */
 
-/* Large memory starts at a huge page's boundary and asks for such pages: a run that moves real data
- * takes half the time with them. */
+/* Allocates memory. Large memory is aligned to huge pages and requests them, which halves the
+ * time of a run that moves real data. */
 static void take_real(struct sim_allocation *allocation)
 {
     bool is_large = allocation->n_bytes >= 2 * HUGE_PAGE_BYTES;
@@ -97,7 +97,7 @@ static int gpu_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes, v
         return n_bytes == 0 ? EINVAL : ENOMEM;
     }
     struct sim_allocation *allocation = weft_calloc(1, sizeof *allocation);
-    /* What is small holds its bytes all the same: words that programs tell each other. */
+    /* Small memory is always real, because programs use it for control words. */
     bool is_phantom =
         where == IO_MEMORY_DEVICE && phantoms->range.n_bytes > 0 && n_bytes > PAGE_BYTES;
     allocation->n_bytes = (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
@@ -127,7 +127,7 @@ static void gpu_free(struct io_gpu *gpu, void *memory)
         at = &(*at)->next;
         weft_check(*at != NULL);
     }
-    if ((*at)->n_openers > 0) { /* whoever opened it may still copy */
+    if ((*at)->n_openers > 0) { /* processes that opened it can still copy */
         (*at)->is_freed = true;
         (*at)->secret = 0;
         return;
@@ -168,9 +168,9 @@ static void on_done(void *context)
     io_task_wake(op->task);
 }
 
-/* ---- other GPUs, and memory of the host ---- */
+/* ---- other GPUs, and host memory ---- */
 
-/* As world_ways counts places. */
+/* Returns the place of `memory` as world_ways numbers places. */
 static uint32_t place_of(struct sim_gpu_device *device, const void *memory)
 {
     struct sim_process *process = sim_gpu_process(device);
@@ -185,7 +185,7 @@ static uint32_t place_of(struct sim_gpu_device *device, const void *memory)
                                                : process->index;
 }
 
-/* Which way a copy takes, if it leaves the GPU's memory. */
+/* Finds the links of a copy that leaves the GPU's memory. */
 static void find_way(struct sim_gpu_device *device, const struct io_gpu_op *op,
                      struct sim_gpu_work *work)
 {
@@ -253,7 +253,7 @@ bool sim_gpu_device_has(const struct sim_gpu_device *gpu, const void *memory)
     return false;
 }
 
-/* What the NICs wrote is visible when their completions are, or from now on. */
+/* Makes everything that the NICs wrote visible. Otherwise it is visible with its completion. */
 static int gpu_fence(struct io_gpu *gpu, void *memory, size_t n_bytes)
 {
     struct sim_process *process =
@@ -302,8 +302,8 @@ void sim_gpu_device_init(struct sim_process *process)
     process->env.gpu = &gpu->io;
 }
 
-/* What was under way is gone. Its owners may be gone too when a world ends with work under way:
- * then they are not told. */
+/* Drops everything in progress. `told` is false when the world ends, because the owners of
+ * operations may no longer exist then. */
 static void drop_calls(struct sim_gpu_device *gpu, bool told)
 {
     sim_gpu_reset(gpu->clock);

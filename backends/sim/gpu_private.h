@@ -1,57 +1,58 @@
-/* What the files of the simulated GPU share. */
+/* Definitions shared by the files of the simulated GPU. */
 #ifndef WEFT_BACKENDS_SIM_GPU_PRIVATE_H
 #define WEFT_BACKENDS_SIM_GPU_PRIVATE_H
 
 #include "backends/sim/sim_world.h"
 
-/* calloc gives large blocks as untouched zero pages, so that a simulated 1 TiB costs what is
- * used of it. */
+/* Memory of a GPU. calloc() returns large blocks as untouched zero pages, so a simulated TiB
+ * costs only what is used of it. */
 struct sim_allocation {
     struct sim_allocation *next;
-    void *base; /* Owned; from calloc; NULL: a range of the world's that holds nothing */
-    void *memory;       /* the first page boundary inside */
-    bool is_device;     /* the GPU's, not pinned memory of the host */
-    uint64_t secret;    /* of who may open it; 0: it is not shared */
-    uint64_t buffer_id; /* no other of the process has, or had, the same */
-    uint32_t n_openers; /* other processes that have it */
-    bool is_freed;      /* but for them */
+    void *base;      /* Owned; from calloc; NULL: a range of the world's phantom memory */
+    void *memory;    /* first page boundary (or huge page boundary) inside */
+    bool is_device;  /* GPU memory, not pinned host memory */
+    uint64_t secret; /* grants access to other processes; 0: not exported */
+    uint64_t buffer_id; /* unique among all allocations of the process, ever */
+    uint32_t n_openers; /* other processes that have it open */
+    bool is_freed;      /* freed by its owner, but still open elsewhere */
     size_t n_bytes;     /* whole pages */
 };
 
-/* How far a stream has come: true once nothing of it up to `number` is under way. */
+/* A position in a stream; reached once no call up to `number` is pending. */
 struct sim_mark {
     uint32_t process;
     uint64_t stream, number;
 };
 
-/* Something of a stream that is not done: an operation, or a wait. */
+/* A pending call of a stream: an operation, or a wait. */
 struct sim_gpu_call {
     struct sim_gpu_work work;
     struct io_gpu_op *op; /* NULL: a wait */
-    struct sim_mark mark; /* that is waited for */
+    struct sim_mark mark; /* position that a wait waits for */
     struct sim_gpu_device *gpu;
     struct io_gpu_stream *stream;
-    uint64_t number; /* counted by the GPU */
+    uint64_t number; /* from the GPU's counter */
     weft_ps asked_at;
-    struct sim_gpu_call *next, *after; /* of the GPU; in its stream's queue */
+    struct sim_gpu_call *next, *after; /* in the GPU's list, in its stream's queue */
 };
 
-/* What has to wait for something before it. A created stream does one thing at a time; the
- * GPU's own starts all that no wait holds back, and its links and memory keep the order. */
+/* Calls that must wait for earlier ones. A created stream executes one at a time; the GPU's own
+ * stream starts each as soon as no wait precedes it, and the GPU's links and memory keep the
+ * order. */
 struct io_gpu_stream {
     struct io_gpu_stream *next;
     struct sim_gpu_device *gpu;
     uint64_t id; /* 0: the GPU's own */
     struct sim_gpu_call *first, *last;
-    struct sim_gpu_call *running; /* of a created one */
-    bool is_destroyed;            /* and goes when it is done */
+    struct sim_gpu_call *running; /* of a created stream */
+    bool is_destroyed;            /* to be freed once idle */
 };
 
-/* Memory of another process's GPU. */
+/* Opened memory of another process's GPU. */
 struct sim_import {
     struct sim_import *next;
     struct sim_process *owner;         /* Not owned. */
-    struct sim_allocation *allocation; /* Not owned; it waits for us */
+    struct sim_allocation *allocation; /* Not owned; exists until closed here */
 };
 
 static inline struct sim_gpu_device *sim_gpu_of(struct io_gpu *gpu)
@@ -64,21 +65,22 @@ static inline struct sim_process *sim_gpu_process(struct sim_gpu_device *gpu)
     return weft_container_of(gpu, struct sim_process, gpu);
 }
 
-/* gpu.c: takes its way now. */
+/* gpu.c: starts the operation now. */
 void sim_gpu_begin(struct sim_gpu_call *call);
 void sim_gpu_take_out(struct sim_gpu_call *call);
 void sim_allocation_drop(struct sim_gpu_device *device, struct sim_allocation **at);
 
 /* gpu_stream.c */
 extern const struct io_gpu_sharing_ops sim_gpu_sharing_ops;
-/* Behind what its stream has: begins at once, or in its turn. */
+/* Appends a call to its stream, and starts it unless it must wait. */
 void sim_stream_add(struct sim_gpu_call *call);
-/* A call of the stream is done, and out; others may begin, here and in other processes. */
+/* Handles the end of a call that has been removed. Other calls can now start, also in other
+ * processes. */
 void sim_stream_done(struct io_gpu_stream *stream, const struct sim_gpu_call *call);
-/* All is forgotten. */
+/* Forgets all calls. */
 void sim_streams_reset(struct sim_gpu_device *gpu);
 void sim_streams_fini(struct sim_gpu_device *gpu);
-/* Whatever of the host waits for something that is done begins. */
+/* Starts all calls of the host whose waits have ended. */
 void sim_streams_advance(struct sim_host *host);
 
 /* gpu_sharing.c */

@@ -1,4 +1,4 @@
-/* Memory of a simulated GPU for other processes of its host. */
+/* Sharing of a simulated GPU's memory with other processes of its host. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/text.h"
 
-#define DRIVER 12040 /* as cudaDriverGetVersion would say; nobody depends on it */
+#define DRIVER 12040 /* as from cudaDriverGetVersion(); arbitrary */
 
-/* What a handle's bytes are. */
+/* The content of a handle. */
 struct sim_handle {
     uint64_t secret;
     uint32_t process;
@@ -29,7 +29,7 @@ int sim_gpu_identify(struct io_gpu *gpu, struct io_gpu_identity *out)
     return 0;
 }
 
-/* A GPU reaches its own memory always, also that of another process on it. */
+/* Returns true for the GPU's own memory, too, even that of another process on it. */
 bool sim_gpu_can_access(struct io_gpu *gpu, const char *peer_uuid)
 {
     const struct sim_host *host = sim_gpu_process(sim_gpu_of(gpu))->host;
@@ -99,7 +99,7 @@ int sim_gpu_import(struct io_gpu *gpu, const struct io_gpu_export *exported, voi
     }
     if (named.secret == 0 || named.process >= host->n_processes ||
         &host->processes[named.process].gpu == device) {
-        return EINVAL; /* its own memory is not opened either */
+        return EINVAL; /* a process cannot open its own memory */
     }
     struct sim_process *owner = &host->processes[named.process];
     struct sim_allocation *at = owner->gpu.first;
@@ -113,7 +113,7 @@ int sim_gpu_import(struct io_gpu *gpu, const struct io_gpu_export *exported, voi
         return EINVAL;
     }
     if (!sim_gpu_can_access(gpu, owner->gpu.io.uuid)) {
-        return EACCES; /* as CUDA_ERROR_PEER_ACCESS_UNSUPPORTED */
+        return EACCES; /* like CUDA_ERROR_PEER_ACCESS_UNSUPPORTED */
     }
     if (is_open(device, at)) {
         return EALREADY;

@@ -1,5 +1,5 @@
-/* Streams, events and memory of simulated GPUs across processes of a host: the contract that all
- * GPUs have, and what is the simulator's alone, the time that it takes. */
+/* Streams, events and memory of simulated GPUs across processes of a host: the contract of all
+ * GPUs, and the simulated time. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "io/gpu_conformance_testing.h"
 
 #define LEGACY (1u << IO_GPU_HANDLE_LEGACY)
-#define BYTES 200000 /* a microsecond of the GPU's memory */
+#define BYTES 200000 /* about 1 us of the GPU's memory bandwidth */
 
 static struct bed bed;
 static struct io_env *envs[2];
@@ -62,7 +62,7 @@ static void copy(int i, struct io_gpu_op *op, void *out, const void *a, size_t n
     ck_assert_int_eq(gpus[i]->ops->start(gpus[i], op), 0);
 }
 
-/* Nanoseconds until it is done. */
+/* Runs until the operation is done. Returns the time in nanoseconds. */
 static weft_ns last(const struct io_gpu_op *op)
 {
     weft_ns began = io_now(envs[0]);
@@ -103,11 +103,11 @@ START_TEST(a_copy_waits_for_work_of_the_other_process)
     ck_assert_int_eq(gpus[1]->sharing->query(gpus[1], theirs), EINPROGRESS);
     ck_assert_int_eq(gpus[1]->sharing->wait(gpus[1], theirs, stream), 0);
     copy(1, &fetch, to, opened(1, &exported, 0), BYTES, stream);
-    /* What is not of the stream does not wait. */
+    /* Work outside the stream does not wait. */
     copy(1, &other, elsewhere, elsewhere, 0, NULL);
     ck_assert_int_lt(last(&other), 1000);
     ck_assert_int_eq(fetch.done, 0);
-    /* The GPUs work one after the other: one microsecond and the launch, twice. */
+    /* The GPUs work one after the other: 1 us plus the launch, twice. */
     ck_assert_int_eq(last(&fetch), 2200 - 100);
     ck_assert_int_eq(produce.done, 1);
     ck_assert_int_eq(gpus[1]->sharing->query(gpus[1], theirs), 0);
@@ -139,7 +139,7 @@ START_TEST(a_dead_process_keeps_nobody_waiting)
     ck_assert_int_eq(gpus[1]->sharing->import_event(gpus[1], &handle, &theirs), 0);
     ck_assert_int_eq(gpus[1]->sharing->wait(gpus[1], theirs, stream), 0);
     copy(1, &after, b, b, 8, stream);
-    /* A stream that is destroyed ends what it was given. */
+    /* A destroyed stream still executes its queued work. */
     gpus[1]->sharing->stream_destroy(gpus[1], stream);
     ck_assert_int_eq(backend_sim.inject(bed.world, &kill), 0);
     ck_assert_int_eq(produce.error, EIO);
@@ -161,7 +161,7 @@ START_TEST(memory_opens_to_whom_it_was_given_while_it_is_there)
                      EOPNOTSUPP);
     ck_assert_int_eq(gpus[1]->sharing->export_memory(gpus[1], memory, LEGACY, &again),
                      EINVAL);
-    (void)opened(0, &exported, EINVAL); /* one's own */
+    (void)opened(0, &exported, EINVAL); /* a process's own memory */
     wrong = exported;
     wrong.handle.bytes[0] ^= 1;
     (void)opened(1, &wrong, ENOENT);
@@ -173,7 +173,8 @@ START_TEST(memory_opens_to_whom_it_was_given_while_it_is_there)
     (void)opened(1, &wrong, EOPNOTSUPP);
     seen = opened(1, &exported, 0);
     (void)opened(1, &exported, EALREADY);
-    /* Freed while it is open elsewhere: it stays for who has it, and nobody else comes. */
+    /* Freed while another process has it open: it stays valid there, and cannot be opened
+     * again. */
     gpus[0]->ops->free(gpus[0], memory);
     memset(seen, 7, BYTES);
     gpus[1]->sharing->unimport(gpus[1], seen);

@@ -1,4 +1,4 @@
-/* Streams and events of a simulated GPU, and of those of its host that wait for it. */
+/* Streams and events of a simulated GPU. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +8,15 @@
 #include "base/text.h"
 
 struct io_gpu_event {
-    struct io_gpu_event *next; /* of the GPU */
-    uint64_t id;               /* counted by the GPU; 0: another process's */
-    struct sim_mark mark;      /* of the last record; number 0: true */
-    uint32_t process;          /* of an imported one: whose it is, ... */
-    uint64_t secret;           /* ... and which; of an own one: what opens it, or 0 */
+    struct io_gpu_event *next; /* in the GPU's list */
+    uint64_t id;               /* from the GPU's counter; 0: imported */
+    struct sim_mark mark;      /* position of the last record; number 0: complete */
+    uint32_t process;          /* owner of an imported event */
+    /* Identifies the event for imports; 0 if an own event is not exported. */
+    uint64_t secret;
 };
 
-/* What an event's handle is. */
+/* The content of an event's handle. */
 struct sim_event_handle {
     uint64_t secret;
     uint32_t process;
@@ -23,7 +24,7 @@ struct sim_event_handle {
 _Static_assert(sizeof(struct sim_event_handle) <= IO_GPU_HANDLE_BYTES,
                "a handle holds it");
 
-/* ---- what happens in which order ---- */
+/* ---- order of execution ---- */
 
 static bool is_true(struct sim_host *host, const struct sim_mark *mark)
 {
@@ -49,7 +50,8 @@ static void pop(struct io_gpu_stream *stream)
     }
 }
 
-/* Returns whether a wait came to its end: others may wait for that. */
+/* Starts the calls of a stream that can start. Returns true if a wait ended, because other
+ * streams can depend on that. */
 static bool advance(struct io_gpu_stream *stream)
 {
     struct sim_host *host = host_of(stream->gpu);
@@ -78,7 +80,7 @@ static bool is_idle(const struct io_gpu_stream *stream)
     return stream->first == NULL && stream->running == NULL;
 }
 
-/* Those that were destroyed and have nothing left to do go. */
+/* Frees destroyed streams that are idle. */
 static void sweep(struct sim_gpu_device *gpu)
 {
     struct io_gpu_stream **at = &gpu->streams;
@@ -230,7 +232,7 @@ static int record(struct io_gpu *io, struct io_gpu_event *event,
 {
     struct sim_gpu_device *gpu = sim_gpu_of(io);
     if (event->id == 0) {
-        return EINVAL; /* its owner's to record */
+        return EINVAL; /* only its owner can record it */
     }
     event->mark = (struct sim_mark){.process = event->process,
                                     .stream = stream == NULL ? 0 : stream->id,
@@ -238,7 +240,8 @@ static int record(struct io_gpu *io, struct io_gpu_event *event,
     return 0;
 }
 
-/* The owner's, which may be gone: then its last record is no matter any more. */
+/* Returns the mark of the event, or of its owner's event if imported. If the owner has destroyed
+ * it, the event counts as complete. */
 static struct sim_mark mark_of(struct sim_gpu_device *gpu,
                                const struct io_gpu_event *event)
 {

@@ -1,5 +1,5 @@
-/* One cable under every kind of network that people use, from ARP or neighbour discovery
- * to the last byte. */
+/* One cable with every common kind of addressing, from ARP or neighbour discovery to the last
+ * byte. */
 #include <check.h>
 #include <string.h>
 
@@ -21,9 +21,9 @@ static void stop(void)
 static const struct {
     const char *addresses[2];
     uint32_t mtus[2];
-    int path_mtu;         /* of the connection: enum ibv_mtu */
-    const char *decoy;    /* an address that each port has before, or NULL */
-    uint32_t frame_bytes; /* on the wire, of a middle packet of a message */
+    int path_mtu;         /* of the connection, as enum ibv_mtu */
+    const char *decoy;    /* an address that each port gets first, or NULL */
+    uint32_t frame_bytes; /* on the wire, for a middle packet of a message */
 } pairs[] = {
     {{"10.0.0.1/24", "10.0.0.2/24"}, {9000, 9000}, IBV_MTU_4096, NULL, 4178},
     {{"10.0.0.0/31", "10.0.0.1/31"}, {9000, 9000}, IBV_MTU_4096, NULL, 4178},
@@ -47,7 +47,7 @@ START_TEST(a_cable_carries_it)
         sim_bed_port(&bed, i, pairs[_i].addresses[i], 0);
         bed.ports[i][0].mtu_bytes = pairs[_i].mtus[i];
         if (pairs[_i].decoy != NULL) {
-            /* The other address comes first in the GID table, and with its route. */
+            /* The other address, and its route, come first in the GID table. */
             bed.addresses[i][0][1] = bed.addresses[i][0][0];
             ck_assert(io_prefix_parse(pairs[_i].decoy, &bed.addresses[i][0][0]));
             bed.addresses[i][0][0].ip.bytes[15] += (uint8_t)i;

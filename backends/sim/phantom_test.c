@@ -1,5 +1,5 @@
-/* Worlds that are timing only: the same story as any other, without a byte of GPU memory.
- * A byte that somebody touches after all is a crash. */
+/* Worlds that are timing only have the same event log as others, without storage for GPU memory.
+ * Any access to such memory crashes. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static void count_bytes(void *context, const struct world_frame *frame)
     *(uint64_t *)context += frame->n_bytes;
 }
 
-/* Everything that moves or computes bytes, once; the time at the end. */
+/* Uses everything that moves or computes bytes once. Returns the time at the end. */
 static weft_ns act(uint64_t *out_tapped)
 {
     uint8_t some[64] = {1};
@@ -148,7 +148,7 @@ START_TEST(it_costs_addresses_only)
             ck_assert_ptr_ne(memory[i], memory[j]);
         }
     }
-    /* What is given back is used again, so that a run of any length has enough. */
+    /* Freed ranges are reused, so a run of any length has enough addresses. */
     for (int i = 0; i < 1000; i++) {
         gpu->ops->free(gpu, memory[i % 16]);
         ck_assert_int_eq(

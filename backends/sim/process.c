@@ -1,4 +1,4 @@
-/* The processes of a host: what each has open of the host's NICs, and its own GPU. */
+/* The processes of a host: their devices on the host's NICs, and their GPUs. */
 #include <stdlib.h>
 
 #include "backends/sim/sim_world.h"
@@ -37,7 +37,7 @@ int64_t *sim_process_memlock(struct sim_process *process)
     return limit != INT64_MAX && limit >= 0 ? &process->pinned_limit : NULL;
 }
 
-/* EUI-64 of a MAC, as mlx5 derives node GUIDs. */
+/* Returns the EUI-64 of a MAC, from which mlx5 derives node GUIDs. */
 static uint64_t guid_of(uint64_t mac)
 {
     return (mac >> 24 ^ 0x020000) << 40 | (uint64_t)0xfffe << 24 | (mac & 0xffffff);
@@ -87,7 +87,7 @@ static void open_device(struct sim_process *process, uint32_t index)
                         (struct sim_waker){on_async_event, device});
     process->env.devices[index] = &device->io;
     if (sim_nic_profile(device->nic)->gpu_visibility_ps > 0) {
-        process->gpu.io.is_host_memory = false; /* what arrives needs a fence */
+        process->gpu.io.is_host_memory = false; /* received data needs a fence */
     }
 }
 

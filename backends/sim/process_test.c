@@ -1,4 +1,4 @@
-/* Several processes on a host, and what they send each other. */
+/* Several processes on a host, and traffic between them. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -89,10 +89,10 @@ START_TEST(events_reach_whom_they_concern)
     sim_bed_open(&bed, &ends[2], 1, 0, 0);
     ck_assert_int_eq(sim_bed_connect(&ends[1], &ends[2]), 0);
     for (int i = 0; i < 2; i++) {
-        while (next_event(&ends[i]) >= 0) { /* GIDs, and communication established */
+        while (next_event(&ends[i]) >= 0) { /* GID changes and COMM_EST */
         }
     }
-    /* A QP's: its process only. The peer writes where it must not. */
+    /* A QP's event reaches only its process. The peer writes with a wrong rkey. */
     ends[1].mr->rkey ^= 1;
     sim_bed_write(&ends[2], &ends[1], 8, 1);
     ends[1].mr->rkey ^= 1;
@@ -100,7 +100,8 @@ START_TEST(events_reach_whom_they_concern)
     ck_assert_int_eq(next_event(&ends[0]), -1);
     ck_assert_int_eq(next_event(&ends[1]), IBV_EVENT_QP_ACCESS_ERR);
     ck_assert_int_eq(next_event(&ends[1]), -1);
-    /* A port's: all that have the device open, each waking its own task. */
+    /* A port's event reaches all processes that have opened the device, and wakes each one's
+     * task. */
     ends[0].device->async_task = &ends[0].task;
     ends[1].device->async_task = &ends[1].task;
     struct world_fault down = {.kind = WORLD_FAULT_DOWN, .has_port = true};
@@ -121,7 +122,7 @@ START_TEST(memlock_counts_per_process)
 {
     bed.hosts[0].memlock_bytes = BED_BYTES;
     sim_bed_create(&bed);
-    sim_bed_open(&bed, &ends[0], 0, 0, 0); /* each pins all it may */
+    sim_bed_open(&bed, &ends[0], 0, 0, 0); /* each pins up to its limit */
     sim_bed_open(&bed, &ends[1], 0, 1, 0);
     struct io_op op = {.kind = IO_OP_REG_MR, .task = &ends[1].task};
     op.arg.reg_mr.pd = ends[1].pd;
@@ -163,9 +164,9 @@ START_TEST(a_fault_of_the_host_is_one_of_its_processes)
 }
 END_TEST
 
-/* ---- from one to the other ---- */
+/* ---- traffic between processes ---- */
 
-/* Time of 64 WRITEs of 1 MiB over an open connection. */
+/* Returns the time of 64 WRITEs of 1 MiB over a connection. */
 static weft_ns time_of_writes(struct bed_end *from, struct bed_end *to)
 {
     weft_ns begin = backend_sim.now(bed.world);
@@ -177,8 +178,8 @@ static weft_ns time_of_writes(struct bed_end *from, struct bed_end *to)
     return time;
 }
 
-/* 256 packets of 4096 bytes a MiB; a WRITE has 82 more on the wire, with 16 of RETH in the
- * first. */
+/* Returns the wire time. 1 MiB is 256 packets of 4096 bytes, each with 82 bytes of overhead, and
+ * a RETH of 16 bytes in the first. */
 static weft_ns wire_ns(uint64_t bps)
 {
     uint64_t bytes = 64 * (256 * UINT64_C(4178) + 16);
@@ -199,7 +200,7 @@ START_TEST(an_own_address_is_looped_at_the_rate_of_pcie)
     sim_bed_open(&bed, &ends[1], 0, 1, 0);
     ck_assert_int_eq(sim_bed_connect(&ends[0], &ends[1]), 0);
     expect_about(time_of_writes(&ends[0], &ends[1]), wire_ns(250 * BED_GBPS));
-    /* Nothing of it was on the cable. */
+    /* None of it was on the cable. */
     struct world_cable_stats stats;
     backend_sim.cable_stats(bed.world, 0, &stats);
     ck_assert_uint_eq(stats.packets[0], 0);
@@ -227,8 +228,8 @@ START_TEST(one_process_may_talk_to_itself)
 }
 END_TEST
 
-/* Two ports of a host, cabled to each other: as Linux, which takes an own address that came
- * by cable for an impostor's unless accept_local says otherwise. */
+/* Two ports of a host, cabled to each other. Like Linux, the host rejects its own address from a
+ * cable unless accept_local is set. */
 START_TEST(two_ports_of_a_host_meet_on_the_wire)
 {
     bed.hosts[0].sysctl.accept_local = _i;
@@ -271,7 +272,7 @@ START_TEST(tcp_connects_processes_of_a_host)
     sim_bed_run(&bed, 2 * MS, NULL, NULL);
     ck_assert_int_eq(server->oob->recv(in, text, sizeof text, &n), 0);
     ck_assert_str_eq(text, "hello");
-    /* A port that one process has is taken for the other. */
+    /* A TCP port is taken for all processes of the host. */
     struct io_listener *second;
     ck_assert_int_eq(client->oob->listen(client, &at, 4, &tasks[0], &second, &real),
                      EADDRINUSE);
@@ -321,7 +322,7 @@ START_TEST(a_process_dies_alone)
     ck_assert(!backend_sim.process_alive(bed.world, 0, 1));
     ck_assert(backend_sim.process_alive(bed.world, 1, 0));
 
-    /* Its kernel resets its streams and refuses at its ports. */
+    /* The kernel resets its streams and refuses connections to its TCP ports. */
     pass(2 * MS);
     ck_assert_int_eq(living->oob->recv(ours, &byte, 1, &n), ECONNRESET);
     living->oob->close(ours, true);
@@ -332,12 +333,12 @@ START_TEST(a_process_dies_alone)
     living->oob->close(ours, true);
     living->oob->close_listener(listener);
 
-    /* The name of its memory is gone; who has it keeps it. */
+    /* The name of its segment is gone; the segment is still valid where attached. */
     ck_assert_int_eq(living->shm->attach(living, name, 4096, &segment), ENOENT);
     memset(attached->memory, 1, 4096);
     living->shm->close(attached);
 
-    /* Its devices are, the other's are not. */
+    /* Only its own devices are gone. */
     struct io_op op = {.kind = IO_OP_ALLOC_PD, .task = &ends[1].task};
     ck_assert_int_eq(ends[1].device->ops->submit(ends[1].device, &op), EIO);
     op.task = &ends[0].task;
@@ -345,7 +346,7 @@ START_TEST(a_process_dies_alone)
     pass(2 * MS);
     ck_assert_int_eq(op.error, 0);
 
-    /* A stop of the host that ends does not wake the dead. */
+    /* The end of a stop does not wake a dead process. */
     fault = (struct world_fault){.kind = WORLD_FAULT_STOP, .for_ns = MS};
     ck_assert_int_eq(backend_sim.inject(bed.world, &fault), 0);
     pass(2 * MS);

@@ -1,16 +1,17 @@
-/* Control verbs of the waist as requests of a simulated NIC, whatever drives its engine. */
+/* Control verbs of the I/O interface as requests of a simulated NIC, for any driver of its
+ * engine. */
 #ifndef WEFT_BACKENDS_SIM_REQUEST_H
 #define WEFT_BACKENDS_SIM_REQUEST_H
 
 #include "io/verbs.h"
 #include "sim/nic.h"
 
-/* What the profile says; `ibv` stays the caller's to fill. */
+/* Fills the attributes from the profile; `ibv` is left to the caller. */
 void sim_device_attr(const struct sim_nic *nic, struct io_device_attr *out);
-/* All of an all-zero `*request` but who is told (the wakers of the request and of a CQ), whose it
- * is, and whether memory is a GPU's. EINVAL: no verb. */
+/* Fills an all-zero `*request` from `op`, except for the wakers of the request and of a CQ, the
+ * user, and is_gpu. Returns EINVAL if `op` is not a verb. */
 int sim_request_of(const struct io_op *op, struct sim_request *request);
-/* A request that is done: its error, and what it made, are `op`'s. */
+/* Copies the error and the objects of a completed request to `op`. */
 void sim_request_result(const struct sim_request *request, struct io_op *op);
 
 #endif

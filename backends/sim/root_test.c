@@ -1,4 +1,4 @@
-/* Ports that share a PCIe root, beside ports that do not. */
+/* Ports that share a PCIe root, compared with ports that do not. */
 #include <check.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@
 static struct bed bed;
 static struct bed_end ends[2][2]; /* [host][port] */
 
-/* Two hosts, two cables of 100 Gb/s: the two functions of a cage. `shared`: hosts whose
- * two ports are behind one root; the others have one for each. */
+/* Builds two hosts with two cables of 100 Gbit/s, like the two functions of a cage. The ports of
+ * a host with `shared` are behind one root; those of others have one each. */
 static void build_with(bool shared_0, bool shared_1, uint64_t root_bps)
 {
     static const char *const addresses[2][2] = {{"10.0.0.1/24", "10.0.1.1/24"},
@@ -52,7 +52,7 @@ static void stop(void)
     sim_bed_fini(&bed);
 }
 
-/* Bytes on the wire of N_WRITES of 1 MiB. */
+/* Wire bytes of N_WRITES WRITEs of 1 MiB. */
 static const uint64_t wire_bytes = N_WRITES * (256 * UINT64_C(4178) + 16);
 
 static weft_ns wire_ns(uint64_t n_bytes, uint64_t bps)
@@ -60,7 +60,7 @@ static weft_ns wire_ns(uint64_t n_bytes, uint64_t bps)
     return (weft_ns)(n_bytes * 8 * 1000000000 / bps);
 }
 
-/* h0 writes over one port, or both at once; when each was done. */
+/* h0 writes over one port, or over both at once. Returns when each was done. */
 static void write_over(uint32_t n_ports, weft_ns out[2])
 {
     weft_ns begin = backend_sim.now(bed.world);
@@ -90,20 +90,20 @@ START_TEST(ports_with_a_root_each_have_their_cables_rate)
 }
 END_TEST
 
-/* Of the sender's, of the receiver's, or both. */
+/* The sender's ports share a root, the receiver's, or both. */
 START_TEST(ports_of_one_root_share_its_rate)
 {
     weft_ns times[2];
     build((_i & 1) != 0, (_i & 2) != 0);
     write_over(2, times);
     expect_about(times[1], wire_ns(2 * wire_bytes, 128 * BED_GBPS));
-    /* Fairly: both are done at the end. */
+    /* Fair: both are done at almost the same time. */
     ck_assert_int_lt(times[1] - times[0], times[1] / 50);
 }
 END_TEST
 
-/* A root as fast as its ports is free again just when the port that had it asks for more:
- * the other one asked before. */
+/* A root as fast as its ports becomes free exactly when the port that had it requests it again;
+ * the other port has requested it before. */
 START_TEST(nobody_starves)
 {
     weft_ns times[2];
@@ -126,7 +126,7 @@ START_TEST(one_port_alone_has_the_rate_of_its_cable)
 }
 END_TEST
 
-/* Directions do not share: what goes out of memory does not slow what comes in. */
+/* Outgoing traffic does not slow incoming traffic. */
 START_TEST(directions_of_a_root_are_independent)
 {
     weft_ns begin;

@@ -1,5 +1,5 @@
-/* Shared memory of a simulated host: one block for all its processes, which are in this program.
- * What a copy into it costs is the GPU's affair (gpu.c). */
+/* Shared memory of a simulated host: one block for all its processes, which run in this program.
+ * gpu.c accounts for the time of copies into it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +16,20 @@ struct sim_shm_block {
     void *base; /* Owned */
     void *memory;
     size_t n_bytes;
-    uint32_t n_users; /* attached */
-    uint64_t dev;     /* whose processes see the name */
+    uint32_t n_users; /* number of attachments */
+    uint64_t dev;     /* shm_dev of the processes that see the name */
     char name[IO_SHM_NAME_BYTES];
     bool is_named;
-    uint32_t near; /* the process that made it, whose it is in NUMA terms */
+    uint32_t near; /* process that created it, which decides its NUMA node */
 };
 
-/* One process's hold on a block. */
+/* One process's attachment to a block. */
 struct sim_shm {
     struct io_shm io;
     struct sim_process *process;
     struct sim_shm_block *block;
     bool is_creator;
-    struct sim_shm *next; /* of the process */
+    struct sim_shm *next; /* in the process's list */
 };
 
 static struct sim_shm *shm_of(struct io_shm *segment)

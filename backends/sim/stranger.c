@@ -1,5 +1,5 @@
-/* Clients that are no members: they open streams to whatever listens, say something or nothing,
- * read what comes, and stay until they are sent away or leave. */
+/* Clients outside the job. They connect to every listener, send a text or nothing, read what
+ * arrives, and stay until the other end closes or the fault ends. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +10,18 @@
 #include "sim/tcp.h"
 
 struct sim_stranger {
-    /* First, for a waker's context is taken for one: of no process, so that none's death closes
-     * the stream. */
+    /* Must be the first member, because the waker's context is used as an io_task. Its host is no
+     * process, so that no process's death closes the stream. */
     struct io_task task;
     struct sim_event event;
     struct sim_world *world;
     const struct world_fault *spec; /* Not owned */
-    struct sim_stream *stream;      /* Owned; NULL: it was closed */
+    struct sim_stream *stream;      /* Owned; NULL once closed */
     size_t n_sent;
     struct sim_stranger *next;
 };
 
-/* Not at once: TCP is in the middle of a segment. */
+/* Continues later, because TCP is processing a segment. */
 static void wake(void *context)
 {
     struct sim_stranger *stranger = context;
@@ -46,7 +46,7 @@ static int say(struct sim_stranger *stranger)
     return error == EAGAIN ? 0 : error;
 }
 
-/* EPIPE: the other end has closed. */
+/* Returns EPIPE if the other end has closed. */
 static int read_on(struct sim_stranger *stranger)
 {
     uint8_t bytes[256];
@@ -110,7 +110,7 @@ int sim_strangers_come(struct sim_fault *fault)
     }
     for (uint32_t i = 0; sim_tcp_listening(host->stack, i, &at); i++) {
         for (uint32_t k = 0; k < n_each; k++) {
-            (void)knock(fault, &at); /* another may have a way */
+            (void)knock(fault, &at); /* other ports can have a route */
         }
     }
     return fault->strangers != NULL ? 0 : ECONNREFUSED;

@@ -1,4 +1,4 @@
-/* Strangers at the ports that a host listens on. */
+/* Clients outside the job that connect to a host's listeners. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static struct io_env *env;
 static struct io_task task;
 static struct io_listener *listener;
 
-/* h1 knocks at h0, which has a port towards h1 and one that leads nowhere. */
+/* h1 connects to h0, which has one port towards h1 and one that is not connected. */
 static void start(void)
 {
     struct io_endpoint at = {.port = 0}, real;
@@ -78,7 +78,7 @@ START_TEST(it_says_its_text_and_stays)
     ck_assert_str_eq(heard, TEXT);
     pass(1000 * MS);
     ck_assert_int_eq(env->oob->recv(stream, heard, sizeof(heard), &n), EAGAIN);
-    /* What it is told it reads; when it is left it leaves. */
+    /* It reads what it gets, and closes when the other end does. */
     ck_assert_int_eq(env->oob->send(stream, "404", 3, &n), 0);
     env->oob->close(stream, false);
     pass(MS);
@@ -110,7 +110,7 @@ START_TEST(several_that_say_nothing_go_when_their_time_is_over)
 }
 END_TEST
 
-/* Their host goes on without the process that a stranger has nothing to do with. */
+/* It is not affected by the death of a process on its host. */
 START_TEST(the_death_of_a_process_beside_it_is_not_its_own)
 {
     const struct world_fault fault = {
@@ -135,7 +135,7 @@ START_TEST(where_nobody_listens_and_where_nobody_lives)
     env->oob->close_listener(listener);
     come(TEXT, 1, 0, ECONNREFUSED);
     ck_assert_int_eq(env->oob->listen(env, &at, 16, &task, &listener, &real), 0);
-    come(TEXT, 1, 0, ECONNREFUSED); /* no way leads there */
+    come(TEXT, 1, 0, ECONNREFUSED); /* not reachable from h1 */
     ck_assert_int_eq(backend_sim.inject(bed.world, &fault), 0);
     come(TEXT, 1, 0, EHOSTDOWN);
 }

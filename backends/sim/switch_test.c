@@ -23,7 +23,7 @@ static struct world_end switch_end(uint32_t bridge, uint32_t port)
     return (struct world_end){.is_switch = true, .node = bridge, .port = port};
 }
 
-/* Hosts 10.0.0.1 ... with a port each. */
+/* Describes hosts 10.0.0.1 ... with one port each. */
 static void describe(uint32_t n_hosts)
 {
     static const char *const addresses[] = {"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24",
@@ -36,7 +36,7 @@ static void describe(uint32_t n_hosts)
     }
 }
 
-/* The same, each at port i of "sw0". */
+/* Also connects each to port i of "sw0". */
 static void describe_star(uint32_t n_hosts)
 {
     describe(n_hosts);
@@ -96,14 +96,14 @@ START_TEST(frames_reach_whom_they_are_for)
     sim_bed_create(&bed);
     connect_ends(0, 0, 1, 1);
     struct world_cable_stats before = stats_of(2);
-    ck_assert_uint_gt(before.packets[1], 0); /* questions go to everybody */
+    ck_assert_uint_gt(before.packets[1], 0); /* ARP requests are broadcast */
     memset(ends[0].memory, 0x33, BED_BYTES);
     sim_bed_write(&ends[0], &ends[1], BED_BYTES, 4);
     (void)sim_bed_wait(&ends[0], 4);
     ck_assert_mem_eq(ends[0].memory, ends[1].memory, BED_BYTES);
     ck_assert_uint_eq(stats_of(2).packets[1], before.packets[1]);
     ck_assert_uint_ge(stats_of(1).packets[1], 4 * 256);
-    /* h2 is there as well, and speaks to both. */
+    /* h2 is connected as well, and communicates with both. */
     connect_ends(2, 2, 3, 1);
     memset(ends[2].memory, 0x44, BED_BYTES);
     sim_bed_write(&ends[2], &ends[3], BED_BYTES, 1);
@@ -113,7 +113,7 @@ START_TEST(frames_reach_whom_they_are_for)
 }
 END_TEST
 
-/* Time of one WRITE, one packet there and its ACK back. */
+/* Returns the time of one WRITE of one packet and its ACK. */
 static weft_ns time_of_one(void)
 {
     connect_ends(0, 0, 1, 1);
@@ -122,8 +122,8 @@ static weft_ns time_of_one(void)
     return sim_bed_wait(&ends[0], 1) - begin;
 }
 
-/* A whole frame is there before it goes on: WRITE_ONLY of 4096 bytes is 4194 on the wire
- * (82 and a RETH of 16 more), its ACK 86 (82 and an AETH of 4). */
+/* A switch forwards a frame only when it is complete. A WRITE_ONLY of 4096 bytes is 4194 bytes on
+ * the wire (82, and a RETH of 16), its ACK 86 (82, and an AETH of 4). */
 START_TEST(a_switch_stores_and_forwards)
 {
     describe(2);
@@ -173,8 +173,8 @@ START_TEST(a_loop_of_switches_is_refused)
 }
 END_TEST
 
-/* A cable that goes takes what was learnt with it: what h0 repeats meanwhile reaches h2's
- * port too, which does not look at it. */
+/* A cable that goes down clears what the switch has learnt. What h0 retransmits meanwhile also
+ * reaches h2, which ignores it. */
 START_TEST(what_is_forgotten_is_flooded_and_ignored)
 {
     describe_star(3);
@@ -196,7 +196,7 @@ END_TEST
 
 /* ---- queues and pause ---- */
 
-/* h0 and h1 write to h2 at once: twice what its cable takes. */
+/* h0 and h1 write to h2 at once, twice the rate of its cable. */
 static weft_ns overload(void)
 {
     sim_bed_create(&bed);
@@ -214,7 +214,7 @@ static weft_ns overload(void)
     return now() - begin;
 }
 
-/* Of 64 WRITEs of 1 MiB over one cable. */
+/* Wire time of 64 WRITEs of 1 MiB over one cable. */
 static const weft_ns least_ns = (weft_ns)(64 * (256 * UINT64_C(4178) + 16) * 8 / 100);
 
 START_TEST(a_full_queue_drops)
@@ -243,7 +243,7 @@ START_TEST(a_full_queue_pauses_those_who_can_be_paused)
     ck_assert(sim_bed_told(&bed, " sw0 0 pause"));
     ck_assert(sim_bed_told(&bed, " sw0 1 resume"));
     ck_assert_int_ge(time, least_ns);
-    ck_assert_int_lt(time, least_ns + least_ns / 20); /* and the cable is never idle */
+    ck_assert_int_lt(time, least_ns + least_ns / 20); /* the cable is never idle */
 }
 END_TEST
 
@@ -259,8 +259,8 @@ START_TEST(an_endless_queue_neither_drops_nor_pauses)
 }
 END_TEST
 
-/* A pause ends with the carrier, at either end: whoever asked for it is gone, or has lost
- * what it had no room for. 0: a sender's cable, 1: the receiver's. */
+/* A pause ends when the carrier is lost, at either end, because the port that requested it is
+ * gone or has lost its queue. 0: a sender's cable, 1: the receiver's. */
 START_TEST(a_cable_that_goes_takes_its_pause_along)
 {
     struct world_fault down = {.kind = WORLD_FAULT_DOWN,
@@ -279,7 +279,7 @@ START_TEST(a_cable_that_goes_takes_its_pause_along)
     while (!sim_bed_told(&bed, " sw0 0 pause")) {
         sim_bed_run(&bed, now() + 100, NULL, NULL);
     }
-    sim_bed_run(&bed, now() + 1500, NULL, NULL); /* h0 knows, and is still paused */
+    sim_bed_run(&bed, now() + 1500, NULL, NULL); /* the pause has reached h0 */
     ck_assert(!sim_bed_told(&bed, " sw0 0 resume"));
     ck_assert_int_eq(backend_sim.inject(bed.world, &down), 0);
     (void)sim_bed_wait(&ends[0], 32);
@@ -288,7 +288,7 @@ START_TEST(a_cable_that_goes_takes_its_pause_along)
 }
 END_TEST
 
-/* The sender at the far switch is paused by way of the cable between the switches. */
+/* The sender at the far switch is paused through the cable between the switches. */
 START_TEST(pause_goes_from_switch_to_switch)
 {
     describe(3);
@@ -304,15 +304,15 @@ START_TEST(pause_goes_from_switch_to_switch)
         bed.cables[i].pause = true;
     }
     (void)overload();
-    ck_assert(sim_bed_told(&bed, " sw1 2 pause")); /* sw1 pauses sw0, */
-    ck_assert(sim_bed_told(&bed, " sw0 0 pause")); /* and sw0 pauses h0 */
+    ck_assert(sim_bed_told(&bed, " sw1 2 pause")); /* sw1 pauses sw0 */
+    ck_assert(sim_bed_told(&bed, " sw0 0 pause")); /* sw0 pauses h0 */
     for (uint32_t i = 0; i < 4; i++) {
         ck_assert_uint_eq(stats_of(i).drops[0] + stats_of(i).drops[1], 0);
     }
 }
 END_TEST
 
-/* A paused port sends nothing and loses nothing; the other direction goes on. */
+/* A paused port sends nothing and loses nothing. The other direction is not affected. */
 START_TEST(a_paused_port_waits)
 {
     describe(2);
@@ -337,7 +337,7 @@ START_TEST(a_paused_port_waits)
     ck_assert_int_lt(time, MS + MS / 5);
     ck_assert_uint_eq(stats_of(0).drops[0], 0);
     ck_assert_uint_eq(counter("retransmits"), 0);
-    /* Inwards it is the other end that waits. */
+    /* WORLD_INWARDS pauses the other end. */
     pause.direction = WORLD_INWARDS;
     uint64_t other = stats_of(0).packets[1];
     ck_assert_int_eq(backend_sim.inject(bed.world, &pause), 0);

@@ -1,5 +1,5 @@
-/* The waist's verbs over sim/nic: control verbs become requests, the data path is the NIC's
- * own functions. */
+/* The verbs of the I/O interface over sim/nic. Control verbs become requests; the data path calls
+ * the NIC's functions directly. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* An io_op under way. op->backend[0] points here while it is RUNNING. */
+/* An io_op in progress; op->backend[0] while it is RUNNING. */
 struct sim_verb_call {
     struct sim_request request;
     struct io_op *op;
@@ -55,7 +55,7 @@ static int verbs_port_netdev(struct io_device *io, uint8_t port, uint32_t *out_i
     return 0;
 }
 
-/* A NIC counts for all its ports together. */
+/* A NIC counts all its ports together, so its counters are reported only for single-port NICs. */
 static int verbs_port_counters(struct io_device *io, uint8_t port,
                                struct io_port_counters *out)
 {
@@ -94,7 +94,7 @@ static int verbs_port_counters(struct io_device *io, uint8_t port,
 
 /* ---- control verbs ---- */
 
-/* Copies what `op` asks into the request. EINVAL for no such verb. */
+/* Fills the request from `op`. Returns EINVAL if it is not a verb. */
 static int fill_request(const struct sim_device *device, const struct io_op *op,
                         struct sim_request *request)
 {
@@ -105,7 +105,8 @@ static int fill_request(const struct sim_device *device, const struct io_op *op,
     } else if (op->kind == IO_OP_CREATE_CQ) {
         request->arg.create_cq.waker = sim_task_waker(op->arg.create_cq.task);
     } else if (op->kind == IO_OP_DESTROY_CQ) {
-        sim_nic_mute_cq(op->arg.destroy_cq); /* also if it cannot be: nobody listens */
+        /* Even if destroying fails, because its task no longer listens. */
+        sim_nic_mute_cq(op->arg.destroy_cq);
     }
     return error;
 }
@@ -135,7 +136,7 @@ static int verbs_submit(struct io_device *io, struct io_op *op)
 {
     struct sim_device *device = device_of(io);
     if (device->process->is_dead || device->process->host->is_dead) {
-        return EIO; /* what its process held is gone */
+        return EIO; /* the objects of a dead process no longer exist */
     }
     struct sim_verb_call *call = weft_calloc(1, sizeof *call);
     int error = fill_request(device, op, &call->request);
@@ -200,7 +201,8 @@ static int verbs_req_notify(struct ibv_cq *cq, int solicited_only)
     return sim_nic_req_notify(cq, solicited_only != 0);
 }
 
-/* Which member of ibv_async_event.element counts (ibv_get_async_event(3)). */
+/* Copies the member of ibv_async_event.element that is valid for the event
+ * (ibv_get_async_event(3)). */
 static void convert_event(const struct ibv_async_event *from, struct io_async_event *out)
 {
     *out = (struct io_async_event){.type = from->event_type};

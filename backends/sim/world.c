@@ -135,13 +135,13 @@ static weft_status sim_world_step(struct world *base, weft_ns until)
         if (limit == SIM_NEVER && sim_next(world->engine) == SIM_NEVER) {
             return WEFT_AGAIN; /* nothing will ever happen */
         }
-        /* What happens in between sets no deadline: only tasks do. A deadline comes after
-         * everything else of its time. */
+        /* Events in between set no deadlines, because only tasks do. A deadline expires
+         * after all other events of its time. */
         while (sim_step(world->engine, limit) && loop->n_ready == 0 &&
                loop->n_pauses == n_pauses) {
         }
         if (loop->n_pauses != n_pauses) {
-            return WEFT_OK; /* a process stopped: it may have been the last */
+            return WEFT_OK; /* a process was paused; it may have been the last */
         }
     }
 }

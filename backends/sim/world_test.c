@@ -10,7 +10,7 @@
 
 #define MS ((weft_ns)1000000)
 
-/* Two hosts, one cable between "a:p0" and "b:p0"; stories change it before create. */
+/* Two hosts, one cable between "a:p0" and "b:p0"; tests change them before create(). */
 static struct io_prefix addresses[2];
 static struct world_port ports[2][2];
 static struct world_host hosts[2];
@@ -88,7 +88,7 @@ static struct io_env *env(uint32_t host)
     return backend_sim.host_env(world, host, 0);
 }
 
-/* Lets everything happen until `until`. */
+/* Runs the world until `until`. */
 static void run(weft_ns until)
 {
     while (backend_sim.step(world, until) == WEFT_OK) {
@@ -198,7 +198,7 @@ START_TEST(faults_begin_and_end)
                                      .for_ns = 5 * MS};
     spec.n_faults = 2;
     create();
-    ck_assert_uint_eq(netdev(1)->mtu_bytes, 9000); /* at 0: before anything else */
+    ck_assert_uint_eq(netdev(1)->mtu_bytes, 9000); /* at 0, before anything else */
     ck_assert(netdev(0)->is_up);
     run(2 * MS);
     ck_assert(!netdev(0)->is_up && !netdev(1)->is_up);
@@ -222,7 +222,7 @@ static struct world_fault at_moment(enum world_moment_kind kind, weft_ns at_ns)
                                 .for_ns = MS};
 }
 
-/* Once, to the nanosecond, and never before the caller has returned. */
+/* A fault acts once, at the exact nanosecond, and never before the caller has returned. */
 START_TEST(faults_come_at_a_moment_of_the_job)
 {
     faults[0] = at_moment(WORLD_MOMENT_JOBS, MS);
@@ -237,7 +237,7 @@ START_TEST(faults_come_at_a_moment_of_the_job)
     ck_assert(netdev(0)->is_up);
     io_reached(env(1), IO_STAGE_JOBS, 0);
     run(5 * MS + 9);
-    io_reached(env(0), IO_STAGE_JOBS, 0); /* the second */
+    io_reached(env(0), IO_STAGE_JOBS, 0); /* only the first time counts */
     io_reached(env(0), IO_STAGE_ROW, 1);
     run(6 * MS + 6);
     ck_assert(netdev(0)->is_up);
@@ -259,7 +259,7 @@ START_TEST(faults_come_at_a_moment_of_the_job)
 }
 END_TEST
 
-/* What all processes of one host have sent counts, and nobody else's. */
+/* Counts what all processes of one host have sent, and no other host. */
 START_TEST(faults_come_when_a_host_has_sent_so_much)
 {
     faults[0] = at_moment(WORLD_MOMENT_SENT, MS);
@@ -279,7 +279,7 @@ START_TEST(faults_come_when_a_host_has_sent_so_much)
 }
 END_TEST
 
-/* Round trip of a TCP connection on the cable, or the errno that ended it. */
+/* Dials a TCP port on the cable. Returns the errno of the attempt; *out_took is its duration. */
 static int dial(weft_ns *out_took)
 {
     struct io_endpoint to = {.ip = io_ip_v4(10, 0, 0, 2), .port = 9};
@@ -305,7 +305,7 @@ START_TEST(each_property_of_a_cable_changes_and_comes_back)
         enum world_fault_kind kind;
         enum world_direction direction;
         uint32_t share_ppb;
-        int error; /* of dialling a port where nobody listens; usually refused */
+        int error; /* of dialling a port without a listener; normally refused */
     } table[] = {
         {WORLD_FAULT_LOSS, WORLD_OUTWARDS, 1000000000, ETIMEDOUT},
         {WORLD_FAULT_LOSS, WORLD_INWARDS, 1000000000, ETIMEDOUT},
@@ -345,7 +345,7 @@ START_TEST(faults_that_make_no_sense_say_so)
     struct world_fault fault = {.kind = WORLD_FAULT_RESTART};
     ck_assert_int_eq(backend_sim.inject(world, &fault), EOPNOTSUPP);
     fault = (struct world_fault){.kind = WORLD_FAULT_GID_DELETE};
-    ck_assert_int_eq(backend_sim.inject(world, &fault), EINVAL); /* of no port */
+    ck_assert_int_eq(backend_sim.inject(world, &fault), EINVAL); /* without a port */
     fault = (struct world_fault){.kind = WORLD_FAULT_VERB_ERROR, .verb = 77};
     ck_assert_int_eq(backend_sim.inject(world, &fault), EINVAL);
     fault = (struct world_fault){.kind = WORLD_FAULT_MTU, .has_match = true};
@@ -467,7 +467,7 @@ START_TEST(what_a_dead_host_waited_for_ends)
     device->ops->abandon(device, &op);
     fault = (struct world_fault){.kind = WORLD_FAULT_STOP, .for_ns = MS};
     ck_assert_int_eq(backend_sim.inject(world, &fault), 0);
-    run(10 * MS); /* its end revives nobody */
+    run(10 * MS); /* the end of a stop does not revive the host */
     ck_assert(!backend_sim.host_alive(world, 0));
 }
 END_TEST
@@ -489,7 +489,7 @@ START_TEST(taps_see_both_ends_until_stopped)
     n_frames = 0;
     ck_assert_int_eq(backend_sim.tap(world, on_frame, &n_frames), 0);
     ck_assert_int_eq(dial(&took), ECONNREFUSED);
-    ck_assert_int_eq(n_frames, 8); /* ARP, its answer, SYN, RST: out and in */
+    ck_assert_int_eq(n_frames, 8); /* ARP request and reply, SYN, RST: out and in */
     ck_assert_int_eq(backend_sim.tap(world, NULL, NULL), 0);
     ck_assert_int_eq(dial(&took), ECONNREFUSED);
     ck_assert_int_eq(n_frames, 8);

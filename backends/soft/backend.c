@@ -20,7 +20,7 @@ static weft_status refuse(struct weft_error *error, const char *what, const char
     return lab_refuse("soft", what, of, error);
 }
 
-/* ---- what a scenario may ask ---- */
+/* ---- checks of a scenario ---- */
 
 weft_status soft_can_express(const struct world_spec *spec, struct weft_error *error)
 {
@@ -28,7 +28,7 @@ weft_status soft_can_express(const struct world_spec *spec, struct weft_error *e
     return status == WEFT_OK ? lab_can_express("soft", spec, error) : status;
 }
 
-/* On loopback there is nothing that could lose a frame on purpose, or a cable to pull. */
+/* Rejects impairments and faults of cables, which the loopback layout cannot produce. */
 static weft_status check_loopback(const struct world_spec *spec, struct weft_error *error)
 {
     for (uint32_t i = 0; i < spec->n_faults; i++) {
@@ -50,7 +50,8 @@ static weft_status check_loopback(const struct world_spec *spec, struct weft_err
 
 /* ---- the world ---- */
 
-/* Kept as long as the program runs: a run's block is free again when its processes are gone. */
+/* Reserves a block until the program ends; other runs can use it once its processes have
+ * ended. */
 static weft_status claim_block(char *out, size_t n_bytes, struct weft_error *error)
 {
     uint8_t block = 0;
@@ -91,7 +92,7 @@ static weft_status choose_layout(enum lab_layout *out, struct weft_error *error)
 static weft_status create(const struct world_spec *spec, struct world **out,
                           struct weft_error *error)
 {
-    static char block[8]; /* of the program's one world */
+    static char block[8]; /* the program has only one world */
     static const struct world_setting settings[] = {{"WEFT_NIC", "soft"},
                                                     {"WEFT_SOFT_BLOCK", block}};
     struct lab_world_kind kind = {.settings = settings, .n_settings = 1};

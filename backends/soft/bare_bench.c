@@ -1,7 +1,7 @@
-/* What the sockets under backend soft carry by themselves: `stream` sends 64 MiB between two
- * processes in datagrams of 15 segments (UDP_SEGMENT, UDP_GRO), each 4096 B with a CRC32 that the
- * receiver checks before it copies them, and an echo for each datagram; `ping` sends 8 B there and
- * back. Prints nanoseconds: of the whole, or of one way. For ci/bench-soft. */
+/* Measures the sockets under backend soft. `stream` sends 64 MiB between two processes in
+ * datagrams of 15 segments (UDP_SEGMENT, UDP_GRO) of 4096 bytes, each with a CRC32 that the
+ * receiver checks before copying it, and an echo for each datagram. `ping` sends 8 bytes there
+ * and back. Prints nanoseconds: of the whole stream, or of one direction. For ci/bench-soft. */
 #define _GNU_SOURCE
 #include <netinet/in.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Frames on their way out, gathered so that one system call sends many. */
+/* Outgoing frames, batched so that one system call sends many. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,16 +20,16 @@
 enum {
     N_SLOTS = 128,
     SEGMENTS_MAX = 60, /* UDP_MAX_SEGMENTS is 64 on older kernels */
-    BYTES_MAX = 62000, /* of one datagram before it is segmented */
-    OPEN_MAX = 8       /* messages that are looked at for one to go on with */
+    BYTES_MAX = 62000, /* maximum size of a datagram before segmentation */
+    OPEN_MAX = 8       /* messages searched for one that can be extended */
 };
 
 struct message {
     struct soft_target target;
     uint32_t n_iovs;
-    uint32_t segment_bytes; /* of all but the last, which is not longer */
+    uint32_t segment_bytes; /* of all segments but the last, which is not longer */
     uint32_t n_bytes;
-    bool is_closed; /* its last segment is a short one */
+    bool is_closed; /* the last segment is shorter, so none can follow */
     struct iovec iovs[SEGMENTS_MAX];
 };
 
@@ -39,7 +39,7 @@ struct soft_batch {
     struct message *messages; /* Owned [N_SLOTS] */
     uint32_t n_messages;
     uint64_t n_lost;
-    bool no_segments; /* the kernel refused to */
+    bool no_segments; /* the kernel has refused UDP_SEGMENT */
 };
 
 struct soft_batch *soft_batch_create(void)
@@ -72,7 +72,7 @@ uint8_t *soft_batch_slot(struct soft_batch *batch)
     return batch->slots + (size_t)batch->n_slots * SOFT_SLOT_BYTES;
 }
 
-/* The last message to `target`, if a frame of `n` bytes can follow in it. */
+/* Returns the last message to `target` if a frame of `n` bytes can be added to it, else NULL. */
 static struct message *find_open(struct soft_batch *batch,
                                  const struct soft_target *target, uint32_t n)
 {
@@ -165,7 +165,7 @@ static void fill_header(const struct message *message, union control *control,
     }
 }
 
-/* The same frames, one by one, where the kernel does not segment. */
+/* Sends the frames of a message separately, because the kernel does not segment. */
 static void send_apart(struct soft_batch *batch, const struct message *message)
 {
     for (uint32_t i = 0; i < message->n_iovs; i++) {
@@ -180,7 +180,7 @@ static void send_apart(struct soft_batch *batch, const struct message *message)
     }
 }
 
-/* The message that the kernel did not take. */
+/* Handles a message that the kernel refused. */
 static void give_up(struct soft_batch *batch, const struct message *message)
 {
     bool is_refused = errno == EIO || errno == EINVAL || errno == EOPNOTSUPP;
@@ -188,11 +188,12 @@ static void give_up(struct soft_batch *batch, const struct message *message)
         batch->no_segments = true;
         send_apart(batch, message);
     } else {
-        batch->n_lost += message->n_iovs; /* no room, no route, no neighbour, too long */
+        /* No room, no route, no neighbour, or too long. */
+        batch->n_lost += message->n_iovs;
     }
 }
 
-/* Messages from `first` on that leave by the same descriptor. Returns how many. */
+/* Sends the messages from `first` on that use the same descriptor. Returns how many. */
 static uint32_t send_run(struct soft_batch *batch, uint32_t first)
 {
     enum { RUN_MAX = 64 };

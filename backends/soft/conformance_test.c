@@ -1,10 +1,11 @@
-/* The waist's conformance suite over simulated NICs in real time, on loopback addresses. */
+/* The conformance suite of the I/O interface over simulated NICs in real time, on loopback
+ * addresses. */
 
 #include "backends/soft/world_testing.h"
 #include "base/suite_testing.h"
 #include "io/conformance_testing.h"
 
-/* Tasks of the story are the world's to end, before their loop goes. */
+/* Frees the suite's tasks before the world's loop. */
 static void destroy(struct world *world)
 {
     for (uint32_t i = 0; world != NULL && i < 2; i++) {

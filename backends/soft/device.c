@@ -7,17 +7,17 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* An io_op under way. op->backend[0] points here while it is RUNNING. */
+/* An io_op in progress; op->backend[0] while it is RUNNING. */
 struct soft_call {
-    struct sim_request request; /* under the engine's lock until it is done */
+    struct sim_request request; /* guarded by the engine's lock until done */
     struct soft_wake done;
     struct io_op *op;
     struct soft_device *device;
-    struct soft_cq *cq; /* CREATE_CQ: Owned until it is done */
+    struct soft_cq *cq; /* CREATE_CQ: Owned until done */
     struct soft_call *next;
 };
 
-/* Who is told of a CQ's completions. */
+/* The task to wake for a CQ. */
 struct soft_cq {
     struct soft_wake wake;
     struct io_task *task; /* Not owned; may be NULL */
@@ -104,7 +104,7 @@ static void free_cq(struct soft_cq *cq)
     }
 }
 
-/* The CQ is gone. */
+/* Frees the entry of a destroyed CQ. */
 static void forget_cq(struct soft_device *device, const struct ibv_cq *gone)
 {
     for (struct soft_cq **at = &device->cqs; *at != NULL; at = &(*at)->next) {
@@ -117,7 +117,7 @@ static void forget_cq(struct soft_device *device, const struct ibv_cq *gone)
     }
 }
 
-/* Somebody wants to destroy it: whatever comes of that, nobody listens any more. */
+/* Stops waking the CQ's task, because it is being destroyed, even if that fails. */
 static void mute_cq(struct soft_device *device, const struct ibv_cq *cq)
 {
     for (struct soft_cq *at = device->cqs; at != NULL; at = at->next) {
@@ -129,7 +129,7 @@ static void mute_cq(struct soft_device *device, const struct ibv_cq *cq)
 
 /* ---- control verbs ---- */
 
-/* Copies what `op` asks into the request. EINVAL for no such verb. */
+/* Fills the request from `op`. Returns EINVAL if it is not a verb. */
 static int fill_request(const struct io_op *op, struct soft_call *call)
 {
     int error = sim_request_of(op, &call->request);
@@ -143,7 +143,7 @@ static int fill_request(const struct io_op *op, struct soft_call *call)
     return error;
 }
 
-/* The verb succeeded: what it made knows its device from now on. */
+/* Handles a verb that succeeded: the objects that it created refer to the device. */
 static void take_result(struct soft_call *call, struct io_op *op)
 {
     struct soft_device *device = call->device;
@@ -172,7 +172,7 @@ static void free_call(struct soft_call *call)
     free(call);
 }
 
-/* On the user's thread. */
+/* Completes an operation. Runs on the user's thread. */
 static void finish(void *context)
 {
     struct soft_call *call = context;
@@ -224,7 +224,7 @@ static int soft_poll(struct io_device *io, struct io_op *op)
     return op->state == IO_OP_RUNNING ? EINPROGRESS : op->error;
 }
 
-/* Ended, but its user had not heard of it: what it made goes again. */
+/* Destroys an object whose creation had ended, but was abandoned before its user saw it. */
 static void undo(struct soft_call *call)
 {
     struct sim_request *done = &call->request;
@@ -249,7 +249,7 @@ static void undo(struct soft_call *call)
     }
     if (undoing.verb != SIM_N_VERBS && sim_nic_submit(call->device->nic, &undoing) == 0 &&
         !undoing.is_done) {
-        sim_nic_cancel(call->device->nic, &undoing); /* which finishes it */
+        sim_nic_cancel(call->device->nic, &undoing); /* cancelling completes it */
     }
 }
 
@@ -327,7 +327,8 @@ static int soft_req_notify(struct ibv_cq *cq, int solicited_only)
 
 /* ---- async events ---- */
 
-/* Which member of ibv_async_event.element counts (ibv_get_async_event(3)). */
+/* Copies the member of ibv_async_event.element that is valid for the event
+ * (ibv_get_async_event(3)). */
 static void convert_event(const struct ibv_async_event *from, struct io_async_event *out)
 {
     *out = (struct io_async_event){.type = from->event_type};
@@ -395,7 +396,7 @@ static const struct io_device_ops ops = {
     .async_event = soft_async_event,
 };
 
-/* ---- life ---- */
+/* ---- set-up and release ---- */
 
 void soft_device_init(struct soft_device *device, struct soft_engine *engine,
                       struct sim_nic *nic)

@@ -16,16 +16,17 @@
 
 #define NS_PER_S INT64_C(1000000000)
 #define PS_PER_NS 1000
-/* So many events in one turn: then others have theirs. */
+/* Maximum number of events per turn, so that others can take the lock. */
 #define EVENTS_PER_TURN 4096
 #define ROUNDS_PER_TURN 16
 #define WIRES_PER_LOOK 16
-/* What is due and later than this: the process stood still. */
+/* An event this late means that the process was descheduled. */
 #define LATE_PS INT64_C(10000000000)
 
-/* ---- the story ---- */
+/* ---- the event log ---- */
 
-/* "1234 host ...": the time counts from the engine's start, and is told as the machine's. */
+/* Takes a line such as "1234 host ...". Its time is relative to the engine's start and is
+ * converted to the machine's. */
 static void take_line(void *context, const char *line, size_t n_bytes)
 {
     struct soft_engine *engine = context;
@@ -36,7 +37,7 @@ static void take_line(void *context, const char *line, size_t n_bytes)
                   (int)(n_bytes - n_time), line + n_time);
 }
 
-/* On the user's thread, with the lock. */
+/* Passes lines to the event log. Must be called on the user's thread, under the lock. */
 static void tell(struct soft_engine *engine)
 {
     struct weft_text *lines = engine->lines;
@@ -70,7 +71,7 @@ static weft_ps now_of(const struct soft_engine *engine)
     return now > reached ? now : reached;
 }
 
-/* Runs what is due at `until`. False if there may be more. */
+/* Handles events that are due at `until`. Returns false if there may be more. */
 static bool run_until(struct soft_engine *engine, weft_ps until)
 {
     for (unsigned i = 0; i < EVENTS_PER_TURN; i++) {
@@ -81,12 +82,13 @@ static bool run_until(struct soft_engine *engine, weft_ps until)
     return false;
 }
 
-/* Time in which this process stood still is none: else a timer would run out again and again, all
- * its retries in one go, for answers that nobody could look at, or that a peer that stood still
- * with us could not give. What was due first is due now, and what follows it is as far from it as
- * it ever was.
+/* Subtracts the time for which this process was descheduled. Otherwise a timer would expire
+ * repeatedly and use up all retries at once, for ACKs that could not be read, or that a peer
+ * descheduled at the same time could not send. The first overdue event becomes due now, and the
+ * distance to later events is unchanged.
  *
- * What comes is looked at now, not when something last happened: its timers count from here. */
+ * Also advances the clock to now, because timers started by received packets must count from
+ * here, not from the last event. */
 static void bring_to_date(struct soft_engine *engine)
 {
     weft_ps next = sim_next(engine->sim);
@@ -99,7 +101,7 @@ static void bring_to_date(struct soft_engine *engine)
     }
 }
 
-/* Takes what has come, in at most `n_rounds`. True if that was all. */
+/* Receives pending packets, in at most `n_rounds`. Returns true if none are left. */
 static bool receive(struct soft_engine *engine, unsigned n_rounds)
 {
     struct epoll_event events[WIRES_PER_LOOK];
@@ -118,8 +120,8 @@ static bool receive(struct soft_engine *engine, unsigned n_rounds)
     return false;
 }
 
-/* A turn: first what has come, then time goes on. A timer does not run out while its ACK is
- * waiting to be looked at: whoever is late is we, not the peer. False if there may be more. */
+/* Receives pending packets first, and then handles due events, so that a timer does not expire
+ * while its ACK is waiting to be read. Returns false if there may be more. */
 static bool turn(struct soft_engine *engine, unsigned n_rounds, bool in_any_case)
 {
     bring_to_date(engine);
@@ -142,7 +144,7 @@ static void nudge(const struct soft_engine *engine)
     weft_check(n == sizeof one || errno == EAGAIN);
 }
 
-/* Under the lock: how long the thread may sleep; 0: not at all. */
+/* Returns how long the thread may sleep; 0: not at all. Must be called under the lock. */
 static weft_ns plan_sleep(struct soft_engine *engine, bool all_done)
 {
     weft_ps next = sim_next(engine->sim);
@@ -158,8 +160,8 @@ static weft_ns plan_sleep(struct soft_engine *engine, bool all_done)
     return left > 0 ? (left + PS_PER_NS - 1) / PS_PER_NS : 0;
 }
 
-/* Only the thread itself takes a nudge away: one that came between its plan and its sleep would
- * be lost if the user's turn took it, and what it was about with it. */
+/* Clears a nudge. Only the thread itself may do this: if the user's turn did, a nudge between the
+ * thread's plan and its sleep would be lost, and so would its reason. */
 static void drain(const struct soft_engine *engine)
 {
     uint64_t n_written;
@@ -198,7 +200,7 @@ static void *engine_main(void *context)
     return NULL;
 }
 
-/* ---- the user's turns ---- */
+/* ---- turns of the user ---- */
 
 void soft_look(struct soft_engine *engine)
 {
@@ -281,7 +283,7 @@ void soft_wake_fini(struct soft_wake *wake)
     linux_loop_withdraw(wake->engine->loop, &wake->posting);
 }
 
-/* ---- life ---- */
+/* ---- set-up and release ---- */
 
 static void close_all(const struct soft_engine *engine)
 {
@@ -331,7 +333,7 @@ int soft_engine_add_wire(struct soft_engine *engine, struct soft_wire *wire)
 weft_status soft_engine_start(struct soft_engine *engine, struct weft_error *error)
 {
     sigset_t all, before;
-    sigfillset(&all); /* signals are the user's */
+    sigfillset(&all); /* signals are for the user's threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int problem = pthread_create(&engine->thread, NULL, engine_main, engine);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -352,7 +354,7 @@ void soft_engine_stop(struct soft_engine *engine)
     pthread_mutex_unlock(&engine->lock);
     pthread_join(engine->thread, NULL);
     engine->has_thread = false;
-    engine->is_users = true; /* nobody else is left */
+    engine->is_users = true; /* the thread has ended */
     tell(engine);
 }
 

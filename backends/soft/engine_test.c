@@ -1,4 +1,4 @@
-/* The engine between its thread and the user. */
+/* The engine, its thread and its user. */
 #include "backends/soft/engine.h"
 
 #include <check.h>
@@ -25,8 +25,9 @@ static bool is_nudged(const struct soft_engine *engine)
     return poll(&fd, 1, 0) == 1;
 }
 
-/* The thread has made its plan, to sleep for ever, and is not asleep yet. Then the user has
- * something that is to happen in an hour, and comes again: the thread must still hear of it. */
+/* The thread has planned to sleep forever, but does not sleep yet. Then a call of the user
+ * schedules an event in an hour, and another call follows. The nudge must still be pending for
+ * the thread. */
 START_TEST(a_nudge_is_for_the_thread)
 {
     struct linux_loop *loop;
@@ -55,9 +56,9 @@ START_TEST(a_nudge_is_for_the_thread)
 }
 END_TEST
 
-#define KS_PS INT64_C(1000000000000000) /* 1000 s: no test stands still as long */
+#define KS_PS INT64_C(1000000000000000) /* 1000 s: no test stalls this long */
 
-/* A timer as a queue pair's: nobody answers, it runs again. */
+/* A timer like a queue pair's: without a reply, it restarts. */
 static struct sim_engine *timed;
 static uint32_t n_ran_out;
 
@@ -67,8 +68,8 @@ static void run_out(struct sim_event *event)
     sim_schedule(timed, event, sim_now(timed) + KS_PS);
 }
 
-/* The process stands still for 8 times as long as the timer runs. It runs out once, and then again
- * only when it has run as long: not 8 times for answers that nobody could have looked at. */
+/* The process is descheduled for 8 times the timer's period. The timer expires once, and again
+ * only after a full period, not 8 times for replies that could not be read. */
 START_TEST(time_in_which_it_stood_still_is_none)
 {
     struct linux_loop *loop;
@@ -91,7 +92,7 @@ START_TEST(time_in_which_it_stood_still_is_none)
         ck_assert_int_ge(sim_now(timed), (weft_ps)i * KS_PS);
         ck_assert_int_eq(event.at, ((weft_ps)i + 1) * KS_PS);
     }
-    /* Half the time of the timer is no standstill: the clock goes on. */
+    /* Half the timer's period is not a stall; the clock goes on. */
     before = sim_now(timed);
     engine->origin_ns -= KS_PS / 2000;
     soft_enter(engine);
@@ -119,8 +120,9 @@ static void see(struct soft_wire *wire)
     seen->at = sim_now(seen->sim);
 }
 
-/* Nothing happened for a while, then a frame comes: it comes now, and a timer that it starts counts
- * from here. One that is long due has not run out yet, as the frame may be what it waits for. */
+/* A frame that arrives after a quiet time is handled at the current time, and timers that it
+ * starts count from then. An overdue timer has not expired yet, because the frame can be what it
+ * waits for. */
 START_TEST(what_comes_comes_now)
 {
     bool is_due = _i == 1;
@@ -140,7 +142,7 @@ START_TEST(what_comes_comes_now)
     engine->origin_ns -= (is_due ? 8 : 1) * KS_PS / 1000;
     soft_enter(engine);
     soft_leave(engine);
-    ck_assert_uint_eq(n_ran_out, 0); /* there may be more to look at */
+    ck_assert_uint_eq(n_ran_out, 0); /* more frames can be pending */
     if (is_due) {
         ck_assert_int_eq(seen.at, 2 * KS_PS - 1);
     } else {
@@ -156,7 +158,8 @@ START_TEST(what_comes_comes_now)
 }
 END_TEST
 
-/* A frame is there, a timer is long due. The call has the time as it is, and neither of them. */
+/* With a frame pending and a timer overdue, soft_enter_only() updates the clock and handles
+ * neither. */
 START_TEST(what_has_come_may_wait)
 {
     struct linux_loop *loop;
@@ -191,7 +194,7 @@ START_TEST(what_has_come_may_wait)
 }
 END_TEST
 
-/* No thread runs and no event is due: what a call has put in the batch leaves with it. */
+/* Without a thread and without due events, the frames of a call are sent before it returns. */
 START_TEST(what_a_call_sends_leaves_before_it_returns)
 {
     struct linux_loop *loop;

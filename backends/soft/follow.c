@@ -16,30 +16,32 @@
 #include "base/text.h"
 
 #ifndef IFF_LOWER_UP
-#define IFF_LOWER_UP 0x10000 /* linux/if.h, which does not go with net/if.h */
+#define IFF_LOWER_UP 0x10000 /* linux/if.h, which conflicts with net/if.h */
 #endif
 
-/* The kernel tells of carriers at most once a second (net/core/link_watch.c): of one that comes
- * back at once it may tell only then. So who is down is asked for as long as that takes. */
+/* The kernel reports carrier changes at most once per second (net/core/link_watch.c), so it can
+ * report late that a carrier is back. Netdevs that are down are therefore polled for longer than
+ * that. */
 #define ASK_EVERY_NS 10000000L
 #define ASK_TIMES 150u
 #define ASKED_MAX 32u
-#define ASK_SEQUENCE 22341u /* in answers; the kernel's own news have another */
+/* Identifies replies; the kernel's own reports have another number. */
+#define ASK_SEQUENCE 22341u
 
 struct asked {
     uint32_t ifindex;
-    uint32_t left; /* times; 0: not asked for */
+    uint32_t left; /* remaining polls; 0: unused */
 };
 
 struct soft_follow {
     struct soft_wire wire;
-    struct soft_wire timer; /* runs while anybody is asked for */
+    struct soft_wire timer; /* runs while a netdev is polled */
     struct asked asked[ASKED_MAX];
     const struct soft_follow_ops *ops; /* Not owned */
     void *context;                     /* Not owned */
 };
 
-/* NLMSG_DATA and RTA_DATA take const away. */
+/* Unlike NLMSG_DATA and RTA_DATA, these keep `const`. */
 static const uint8_t *message_data(const struct nlmsghdr *message)
 {
     return (const uint8_t *)message + NLMSG_HDRLEN;
@@ -50,7 +52,7 @@ static const uint8_t *attribute_data(const struct rtattr *attribute)
     return (const uint8_t *)attribute + RTA_LENGTH(0);
 }
 
-/* Asked for from now on, or not any more. */
+/* Starts polling a netdev if it is down (`again` restarts the count), or stops if it is up. */
 static void ask(struct soft_follow *self, uint32_t ifindex, bool again, bool is_down)
 {
     const struct itimerspec every = {{0, ASK_EVERY_NS}, {0, ASK_EVERY_NS}};
@@ -99,7 +101,7 @@ static void on_timer(struct soft_wire *wire)
         any = true;
         request.info.ifi_index = (int)one->ifindex;
         if (send(self->wire.fd, &request, sizeof request, MSG_DONTWAIT) < 0) {
-            continue; /* the next time, then */
+            continue; /* retried at the next tick */
         }
     }
     if (!any) {
@@ -133,7 +135,7 @@ static bool read_ip(const struct rtattr *attribute, int family, struct io_ip *ou
     return true;
 }
 
-/* IFA_LOCAL is the host's own, IFA_ADDRESS its peer's, or the same (rtnetlink(7)). */
+/* IFA_LOCAL is the host's own address; IFA_ADDRESS is its peer's, or the same (rtnetlink(7)). */
 static void take_address(const struct soft_follow *self, const struct nlmsghdr *message)
 {
     struct ifaddrmsg info;

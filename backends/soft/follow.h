@@ -1,5 +1,5 @@
-/* Follows what the kernel does to the netdevs of ports: carrier and addresses, as rtnetlink(7)
- * tells, on the engine's thread. */
+/* Follows carrier and addresses of the ports' netdevs, as reported by rtnetlink(7), on the
+ * engine's thread. */
 #ifndef WEFT_BACKENDS_SOFT_FOLLOW_H
 #define WEFT_BACKENDS_SOFT_FOLLOW_H
 
@@ -8,21 +8,23 @@
 
 struct soft_follow;
 
-/* Called under the engine's lock. */
+/* Callbacks; called under the engine's lock. */
 struct soft_follow_ops {
     void (*carrier)(void *context, uint32_t ifindex, bool is_up);
-    /* An address came, or went. `local` is the host's own; `prefix` that of the subnet. */
+    /* An address was added or removed. `local` is the host's own; `prefix` is that of the
+     * subnet. */
     void (*address)(void *context, uint32_t ifindex, bool is_there,
                     const struct io_ip *local, const struct io_prefix *prefix);
 };
 
-/* Of the calling thread's namespace. A positive errno, or 0. */
+/* Starts watching the netdevs in the calling thread's network namespace. Returns 0 or a positive
+ * errno. */
 int soft_follow_create(struct soft_engine *engine, const struct soft_follow_ops *ops,
                        void *context, struct soft_follow **out);
-/* The kernel may be about to tell that this netdev is up: it is asked for a while. Before the
- * engine's thread, or under its lock. */
+/* Polls this netdev for a while, because the kernel may report only late that it is up. Call
+ * before the engine's thread starts, or under its lock. */
 void soft_follow_ask(struct soft_follow *follow, uint32_t ifindex);
-/* After the engine's thread. NULL is ignored. */
+/* Frees `follow`. The engine's thread must have ended. Ignores NULL. */
 void soft_follow_destroy(struct soft_follow *follow);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum { WINDOW_PACKETS = 64, ACK_REQ_PACKETS = 16, PORTS_OF_DEVICE_MAX = 2 };
 
-/* ---- what can be ---- */
+/* ---- checks of a scenario ---- */
 
 static weft_status refuse(struct weft_error *error, const char *what, const char *of)
 {
@@ -71,7 +71,7 @@ static void take_machine_time(struct sim_profile *profile)
     profile->modify_qp_ps = 0;
     profile->destroy_qp_ps = 0;
     profile->mailbox_stall_nth = 0;
-    profile->writes_in_order = true; /* they are copied so */
+    profile->writes_in_order = true; /* memory is written in order */
     profile->has_dmabuf = false;
     profile->ipv4_id_rises = false;
     profile->window_packets = WINDOW_PACKETS;
@@ -153,10 +153,10 @@ static weft_status build_device(struct soft_host *host, uint32_t index,
 static weft_status build(struct soft_host *host, struct weft_error *error)
 {
     const struct world_host *self = host->self;
-    const struct sim_stack_config stack = {
-        .host = self->name,
-        .sysctl = {.rp_filter = 0, .accept_local = 1}, /* the kernel's affair */
-        .forward_accept = true};
+    const struct sim_stack_config stack = {.host = self->name,
+                                           /* The kernel applies these checks itself. */
+                                           .sysctl = {.rp_filter = 0, .accept_local = 1},
+                                           .forward_accept = true};
     uint32_t n_devices = 0;
     weft_status status = build_profile(host, error);
     host->stack = sim_stack_create(host->engine->sim, &stack);
@@ -178,9 +178,9 @@ static weft_status build(struct soft_host *host, struct weft_error *error)
     return status;
 }
 
-/* ---- life ---- */
+/* ---- set-up and release ---- */
 
-/* A small number among the settings; `otherwise` without it. */
+/* Reads a number from 0 to `max` from the settings; `otherwise` if it is not set. */
 static weft_status read_number(const struct io_env *env, const char *name, long max,
                                long otherwise, long *out, struct weft_error *error)
 {

@@ -1,4 +1,4 @@
-/* The ports of a host: over which netdev, with which addresses, on which wire. */
+/* The ports of a host: their netdevs, addresses and wires. */
 #define _GNU_SOURCE
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* The netdev of a port: WEFT_DEVICES says, or it has the port's name. */
+/* Returns the netdev of a port: from WEFT_DEVICES, or the port's name. */
 static void netdev_name(struct soft_host *host, const struct world_port *port, char *out,
                         size_t n_bytes)
 {
@@ -66,7 +66,7 @@ static void add_addresses(struct soft_host *host, uint32_t index)
     }
 }
 
-/* Its index among the wires' names. */
+/* Indexes of the wires' names. */
 enum { WIRE_UDP, WIRE_UDP_FOREIGN, WIRE_RAW };
 
 static weft_status choose_wire(struct soft_host *host, unsigned *out,
@@ -92,7 +92,7 @@ static weft_status choose_wire(struct soft_host *host, unsigned *out,
     return WEFT_OK;
 }
 
-/* Inside the namespace. */
+/* Opens the wire of a port. Must be called inside the namespace. */
 static weft_status open_wire(struct soft_host *host, uint32_t index, bool is_up,
                              struct weft_error *error)
 {
@@ -171,7 +171,7 @@ weft_status soft_host_build_port(struct soft_host *host, uint32_t index,
     return status;
 }
 
-/* ---- what happens to them ---- */
+/* ---- changes ---- */
 
 static struct soft_host_port *port_of(const struct soft_host *host, uint32_t ifindex)
 {

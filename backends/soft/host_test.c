@@ -1,5 +1,5 @@
-/* Two hosts on loopback, each with a loop of its own, so that one can sleep: never step, never
- * call a verb, while its NIC goes on. */
+/* Two hosts on loopback. Each has its own loop, so that one can sleep (not step its loop, and
+ * call no verbs) while its NIC goes on. */
 #define _GNU_SOURCE
 #include "backends/soft/host.h"
 
@@ -21,11 +21,11 @@
 
 #define S INT64_C(1000000000)
 #define N_BYTES (1u << 20)
-#define N_TAIL 65536u /* behind them, for what the right host sends by itself */
+#define N_TAIL 65536u /* after these, for data that the right host sends */
 
 enum { LEFT, RIGHT, FAR, FARTHER, N_DESCRIBED };
 
-/* The cable from FAR to FARTHER has addresses only: no process runs there. */
+/* The cable from FAR to FARTHER has addresses only; no process runs there. */
 static struct io_prefix addresses[N_DESCRIBED];
 static struct world_port ports[N_DESCRIBED];
 static struct world_host hosts[N_DESCRIBED];
@@ -48,7 +48,7 @@ static int claim_fd;
 static struct world_setting settings[1];
 static char block_text[8];
 
-/* ---- the bed ---- */
+/* ---- fixture ---- */
 
 static void describe(void)
 {
@@ -166,7 +166,7 @@ static void make_qp(int which)
     end->qp = op.out.qp;
 }
 
-/* The RoCE v2 slot of the end's address. */
+/* Returns the RoCE v2 slot of the end's address. */
 static uint8_t gid_index(int which)
 {
     struct io_device *device = ends[which].device;
@@ -255,7 +255,7 @@ static void post(int which, enum ibv_wr_opcode opcode, uint32_t n_bytes)
     post_at(which, opcode, 0, n_bytes);
 }
 
-/* Only `which` is awake. */
+/* Waits for a completion of `which`; only that host is awake. */
 static void expect_success(int which)
 {
     struct end *end = &ends[which];
@@ -298,12 +298,12 @@ static void fill(int which, uint8_t start)
     }
 }
 
-/* ---- what sleeps does not stop ---- */
+/* ---- a sleeping user ---- */
 
 START_TEST(a_nic_works_while_its_user_sleeps)
 {
     connect_both();
-    /* From here on the right host's user does nothing at all; its NIC goes on. */
+    /* From here on the user of the right host does nothing; its NIC goes on. */
     weft_ns until = linux_loop_now(ends[LEFT].loop) + (getenv("WEFT_SOAK") ? 30 * S : 0);
     fill(RIGHT, 3);
     memset(ends[RIGHT].memory + N_BYTES, 0x5a, N_TAIL);
@@ -317,13 +317,13 @@ START_TEST(a_nic_works_while_its_user_sleeps)
         expect_success(LEFT);
         ck_assert_mem_eq(ends[LEFT].memory, ends[RIGHT].memory, N_BYTES);
     }
-    /* It wakes up, and finds that its work was done. */
+    /* It wakes, and its work is done. */
     expect_success(RIGHT);
     ck_assert_mem_eq(ends[LEFT].memory + N_BYTES, ends[RIGHT].memory + N_BYTES, N_TAIL);
 }
 END_TEST
 
-/* Nothing else can wake the loop: it sleeps until it is told. */
+/* Sleeps until the CQ's task is woken; nothing else can wake the loop. */
 static void expect_wake(int which)
 {
     struct linux_loop *loop = ends[which].loop;
@@ -352,7 +352,7 @@ START_TEST(an_armed_queue_wakes_its_user_every_time)
 }
 END_TEST
 
-/* ---- what comes and goes leaves nothing ---- */
+/* ---- leaks ---- */
 
 static unsigned count_entries(const char *path)
 {
@@ -368,7 +368,7 @@ static unsigned count_entries(const char *path)
 
 struct footprint {
     unsigned n_fds, n_threads;
-    size_t n_bytes; /* allocated; 0 where a sanitizer's allocator does not say */
+    size_t n_bytes; /* allocated; 0 with a sanitizer's allocator */
 };
 
 static struct footprint look(void)
@@ -394,7 +394,7 @@ static void connect_use_and_close(int n_times)
 
 START_TEST(a_thousand_connections_leave_nothing)
 {
-    connect_use_and_close(50); /* tables have grown to what they need */
+    connect_use_and_close(50); /* until tables have their final size */
     struct footprint before = look();
     connect_use_and_close(1000);
     struct footprint after = look();
@@ -424,7 +424,7 @@ START_TEST(hosts_that_come_and_go_leave_nothing)
 }
 END_TEST
 
-/* ---- strangers ---- */
+/* ---- datagrams from elsewhere ---- */
 
 static struct sockaddr_in real_of(const struct io_ip *seen, uint16_t port)
 {
@@ -438,7 +438,7 @@ static struct sockaddr_in real_of(const struct io_ip *seen, uint16_t port)
     return name;
 }
 
-/* Datagrams of any length and content, some that begin like a frame for the QP. */
+/* Sends datagrams of random length and content. Some begin like a frame for the QP. */
 static void send_noise(int fd, const struct sockaddr_in *to, struct weft_rng *rng, int n)
 {
     static uint8_t bytes[5000];
@@ -495,8 +495,8 @@ static struct soft_udp_counters wire_of(int which)
     return wire;
 }
 
-/* Datagrams from the other end of the cable become frames. Those from other addresses of the
- * scenario, or from none of it, do not, whatever they say. */
+/* Only datagrams from the other end of the cable become frames, not those from other addresses of
+ * the scenario or from outside it. */
 START_TEST(frames_come_from_the_other_end_of_the_cable_only)
 {
     enum { N = 10 };
@@ -508,7 +508,7 @@ START_TEST(frames_come_from_the_other_end_of_the_cable_only)
     uint8_t bytes[64] = {0};
     weft_ns limit = linux_loop_now(ends[RIGHT].loop) + 60 * S;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (_i == 3) { /* of another run */
+    if (_i == 3) { /* an address of another run */
         uint8_t *block_at = (uint8_t *)&from.sin_addr + 1;
         *block_at = (uint8_t)(*block_at == 250 ? 249 : 250);
     }
@@ -523,13 +523,14 @@ START_TEST(frames_come_from_the_other_end_of_the_cable_only)
         step(RIGHT);
     }
     ck_assert_uint_eq(after.rx_frames - before.rx_frames, counts ? N : 0);
-    ck_assert_uint_eq(after.rx_refused - before.rx_refused, N); /* they hold no packet */
+    /* They contain no packet. */
+    ck_assert_uint_eq(after.rx_refused - before.rx_refused, N);
     close(fd);
 }
 END_TEST
 
-/* A message's packets may come in one train. All are as long as they were sent: the last one, too,
- * which is shorter than the others. */
+/* The packets of a message can arrive in one train. Each has the length that was sent, also the
+ * last one, which is shorter. */
 START_TEST(a_train_ends_where_its_last_packet_does)
 {
     static const uint32_t sizes[] = {8, 4097, 8191, 10000, 12289, 65537, 131073};

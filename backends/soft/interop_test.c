@@ -1,7 +1,7 @@
-/* The waist's conformance suite between two kinds of NIC: on one end of a veth pair the kernel's
- * soft-RoCE and libibverbs, on the other the simulated NIC on its raw wire; each on either side.
- * Needs a kernel with rdma_rxe that knows namespaces (7.1 or newer): ci/guest/conformance runs
- * it in one. */
+/* The conformance suite of the I/O interface between two kinds of NIC: at one end of a veth pair
+ * the kernel's soft-RoCE with libibverbs, at the other the simulated NIC on its raw wire, in both
+ * arrangements. Needs a kernel whose rdma_rxe supports namespaces (7.1 or newer);
+ * ci/guest/conformance runs it in one. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "base/suite_testing.h"
 #include "io/conformance_testing.h"
 
-static uint32_t soft_side; /* which host has the simulated NIC */
+static uint32_t soft_side; /* host with the simulated NIC */
 
 static void destroy_soft(void *host)
 {

@@ -14,7 +14,7 @@
 #include "base/text.h"
 
 enum { FIRST_IFINDEX = 2, BLOCK_MIN = 16, BLOCK_MAX = 239 };
-/* As backends/sim numbers them, so that the same GIDs come of them. */
+/* Numbered as in backends/sim, so that GIDs are the same. */
 #define MAC_BASE UINT64_C(0x025700000000)
 #define MAC_MANAGEMENT 0xff00u
 
@@ -22,7 +22,7 @@ struct soft_loopback {
     struct linux_aliases aliases;
     struct linux_alias *items;          /* Owned */
     struct linux_alias_netdev *netdevs; /* Owned */
-    struct io_hostinfo info;            /* netdevs and addresses Owned */
+    struct io_hostinfo info;            /* netdevs and addresses are Owned */
     uint8_t block;
 };
 
@@ -53,7 +53,8 @@ bool soft_port_cable(const struct world_spec *spec, uint32_t host, uint32_t port
 
 /* ---- links ---- */
 
-/* Cables first, then ports without one, the management network, and each host by itself. */
+/* Numbers the links: cables first, then ports without a cable, the management network, and one
+ * link per host for its own processes. */
 static uint32_t link_of_port(const struct world_spec *spec, uint32_t host, uint32_t port)
 {
     uint32_t link = 0;
@@ -183,7 +184,7 @@ static void add_management(struct soft_loopback *self, const struct world_spec *
     add_link(self, netdev.ifindex, management_link(spec));
 }
 
-/* Two hosts of a run, and of two runs, are two hosts. */
+/* Gives each host of a run a unique id, which also differs between runs. */
 static void name_host(struct soft_loopback *self, const struct world_host *of,
                       uint32_t index)
 {

@@ -23,7 +23,7 @@ static int write_file(const char *path, const char *text)
     return error;
 }
 
-/* We alone, as root: user_namespaces(7). */
+/* Maps only this user and group, as root (user_namespaces(7)). */
 static int map_ids(uid_t uid, gid_t gid)
 {
     char text[40];
@@ -54,7 +54,8 @@ static int enter(void)
     return error;
 }
 
-/* In a child first: what succeeds there does here, and what fails leaves nothing. */
+/* Tries in a child first, because a failure there leaves nothing behind, and what succeeds there
+ * succeeds here. */
 int soft_places_enter(void)
 {
     static bool is_inside;

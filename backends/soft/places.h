@@ -1,9 +1,10 @@
-/* Network namespaces for whoever may have them: root, or root of a user namespace of its own. */
+/* Creates network namespaces for users who may have them: root, and root of a user namespace. */
 #ifndef WEFT_BACKENDS_SOFT_PLACES_H
 #define WEFT_BACKENDS_SOFT_PLACES_H
 
-/* 0: this process can make namespaces from now on; an ordinary user's is in a user namespace,
- * with a /run and a network of its own. Else an errno, and nothing changed. Before any thread. */
+/* Enables this process to create network namespaces. For an ordinary user it enters a user
+ * namespace, with its own /run and network namespace. Returns 0, or an errno if nothing has
+ * changed. Must be called before any thread is started. */
 int soft_places_enter(void);
 
 #endif

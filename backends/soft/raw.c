@@ -28,7 +28,7 @@ enum {
     RX_BUFFER_BYTES = 8 << 20,
     ETHERNET_BYTES = 14,
     ARP_BYTES = 28,
-    ADVERTISEMENT_BYTES = 40 + 24, /* IPv6 and ICMPv6 without options */
+    ADVERTISEMENT_BYTES = 40 + 24, /* IPv6 and ICMPv6 headers without options */
     ICMPV6_ADVERTISEMENT = 136
 };
 
@@ -46,12 +46,12 @@ struct soft_raw {
     struct soft_wire wire;
     struct soft_raw_config config;
     struct rx *rx; /* Owned */
-    /* Holds the RoCE port, so that the kernel does not tell senders that nobody is there; -1:
-     * somebody else does. Nothing is read from it. */
+    /* Holds the RoCE port, otherwise the kernel would reply that the port is unreachable; -1 if
+     * another process holds it. Nothing is read from it. */
     int holder_fd;
 };
 
-/* ---- what passes ---- */
+/* ---- filter ---- */
 
 #define LOAD_BYTE(at) BPF_STMT(BPF_LD | BPF_B | BPF_ABS, at)
 #define LOAD_HALF(at) BPF_STMT(BPF_LD | BPF_H | BPF_ABS, at)
@@ -59,7 +59,7 @@ struct soft_raw {
 #define TAKE BPF_STMT(BPF_RET | BPF_K, 0x40000)
 #define LEAVE BPF_STMT(BPF_RET | BPF_K, 0)
 
-/* ARP; neighbour advertisements; UDP to `roce_port`, which is 0 if RoCE goes elsewhere. */
+/* Accepts ARP, neighbour advertisements, and UDP to `roce_port` (0 if RoCE uses another wire). */
 static int set_filter(int fd, uint16_t roce_port)
 {
     struct sock_filter code[] = {
@@ -87,7 +87,7 @@ static int set_filter(int fd, uint16_t roce_port)
                : errno;
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
 static void target_of(const struct soft_raw *raw, const uint8_t *frame,
                       struct soft_target *out)
@@ -135,7 +135,7 @@ static void on_packet(void *context, struct sim_packet *packet)
     soft_raw_ask(context, packet);
 }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
 static uint64_t mac_at(const uint8_t *bytes)
 {
@@ -160,7 +160,7 @@ static struct sim_ip ipv6_at(const uint8_t *bytes)
     return ip;
 }
 
-/* RFC 826, a reply; others are the kernel's affair. */
+/* Reads an ARP reply (RFC 826). The kernel handles requests. */
 static bool read_arp(const uint8_t *arp, size_t n, struct sim_neigh_packet *out)
 {
     static const uint8_t head[8] = {0, 1, 8, 0, 6, 4, 0, 2};
@@ -175,7 +175,8 @@ static bool read_arp(const uint8_t *arp, size_t n, struct sim_neigh_packet *out)
     return true;
 }
 
-/* RFC 4861, 4.4: an advertisement; without its option the sender's address is the frame's. */
+/* Reads a neighbour advertisement (RFC 4861, 4.4). Without an option, its link-layer address is
+ * the frame's source. */
 static bool read_advertisement(const uint8_t *ip, size_t n, uint64_t source_mac,
                                struct sim_neigh_packet *out)
 {
@@ -215,7 +216,8 @@ static void take_neighbour(struct soft_raw *raw, const uint8_t *frame, size_t n)
     sim_port_receive_outside(raw->config.port, packet);
 }
 
-/* The sender's kernel left the UDP checksum to a NIC that is not there (veth). */
+/* Returns true if the sender's kernel left the UDP checksum to a NIC that does not exist
+ * (veth). */
 static bool is_unsummed(struct msghdr *header)
 {
     for (struct cmsghdr *at = CMSG_FIRSTHDR(header); at != NULL;
@@ -269,14 +271,14 @@ static void on_readable(struct soft_wire *wire)
     }
 }
 
-/* ---- life ---- */
+/* ---- set-up and release ---- */
 
 static int set_option(int fd, int level, int name, int value)
 {
     return setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 : errno;
 }
 
-/* Bound only once the filter is there: nothing else ever comes in. */
+/* Binds only after setting the filter, so that no other packets are queued. */
 static int open_socket(const struct soft_raw_config *config, int *out_fd)
 {
     struct sockaddr_ll name = {.sll_family = AF_PACKET,
@@ -307,7 +309,8 @@ static int open_socket(const struct soft_raw_config *config, int *out_fd)
     return 0;
 }
 
-/* Every address, both families. Whoever has the port already holds it as well as we. */
+/* Binds the RoCE port on all addresses of both families. If that fails, another process has bound
+ * it, which is as good. */
 static int hold_port(void)
 {
     const struct sockaddr_in6 name = {.sin6_family = AF_INET6,

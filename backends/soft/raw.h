@@ -1,9 +1,10 @@
-/* A packet socket on a netdev: Ethernet frames as they are, packet(7). Needs CAP_NET_RAW.
+/* A packet socket on a netdev, which sends and receives Ethernet frames: packet(7). Needs
+ * CAP_NET_RAW.
  *
- * It asks for neighbours (ARP, neighbour discovery) what the simulated stack asks; the kernel
- * answers what others ask, for it has the same addresses. With `carries_frames` it is a port's
- * whole wire: RoCE frames with every header of their own, ICRC checked over all of it, as a
- * peer in the kernel (rdma_rxe) or a NIC wants them. Without, RoCE goes elsewhere (soft/udp.h). */
+ * It sends the neighbour requests (ARP, neighbour discovery) of the simulated stack; the kernel,
+ * which has the same addresses, answers those of others. With `carries_frames` it is the port's
+ * whole wire: it sends RoCE frames with all headers and an ICRC over them, as a peer in the
+ * kernel (rdma_rxe) or a NIC requires. Otherwise RoCE frames use soft/udp.h. */
 #ifndef WEFT_BACKENDS_SOFT_RAW_H
 #define WEFT_BACKENDS_SOFT_RAW_H
 
@@ -13,20 +14,20 @@
 struct soft_raw;
 
 struct soft_raw_config {
-    struct soft_engine *engine; /* not started; outlives it */
+    struct soft_engine *engine; /* not started; must outlive this */
     struct sim_port *port;      /* Not owned */
-    uint32_t ifindex;           /* of the calling thread's namespace */
+    uint32_t ifindex;           /* in the calling thread's namespace */
     bool carries_frames;
-    uint64_t rate_bps; /* that the port tells, and its carrier; if it carries frames */
+    uint64_t rate_bps; /* rate and carrier that the port reports; if it carries frames */
     bool is_up;
 };
 
-/* A positive errno, or 0: EPERM without the privilege. */
+/* Returns 0 or a positive errno; EPERM without the privilege. */
 int soft_raw_create(const struct soft_raw_config *config, struct soft_raw **out);
-/* After the engine's thread. NULL is ignored. */
+/* Frees the socket. The engine's thread must have ended. Ignores NULL. */
 void soft_raw_destroy(struct soft_raw *raw);
 
-/* Sends a packet of the simulated stack if it asks for a neighbour; takes it over. */
+/* Sends a packet of the simulated stack if it is a neighbour request. Frees the packet. */
 void soft_raw_ask(struct soft_raw *raw, struct sim_packet *packet);
 
 #endif

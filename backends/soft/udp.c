@@ -22,7 +22,7 @@
 
 #define RX_BUFFER_BYTES (8 << 20)
 
-/* ---- who is where ---- */
+/* ---- addresses ---- */
 
 uint64_t soft_udp_mac(const struct io_ip *ip)
 {
@@ -61,7 +61,7 @@ static socklen_t name_of(const struct io_ip *ip, uint16_t port, uint32_t ifindex
     return sizeof v6;
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
 static const struct soft_socket *socket_of(const struct soft_udp *udp,
                                            const union ibv_gid *gid)
@@ -127,7 +127,7 @@ static void on_frame(void *context, const struct sim_frame *frame)
     roce.ipv4_id = 0;
     uint8_t *slot = soft_batch_slot(batch);
     size_t n = sim_roce_encode(&roce, slot, SOFT_SLOT_BYTES);
-    size_t n_before = 14u + frame->path->header_bytes; /* the kernel makes these */
+    size_t n_before = 14u + frame->path->header_bytes; /* the kernel adds these headers */
     weft_check(n > n_before);
     soft_batch_put(batch, &known->target, slot + n_before, (uint32_t)(n - n_before));
     udp->counters.tx_frames++;
@@ -135,8 +135,8 @@ static void on_frame(void *context, const struct sim_frame *frame)
 
 /* ---- neighbours ---- */
 
-/* Where nobody may ask the link, or there is none, a question is answered here if somebody can be
- * there at all: the kernel resolves addresses for its sockets. */
+/* Answers a neighbour request here if the link cannot be asked, provided that a host with this
+ * address can exist, because the kernel resolves addresses for its sockets. */
 static void on_packet(void *context, struct sim_packet *packet)
 {
     struct soft_udp *udp = context;
@@ -175,7 +175,7 @@ static int set_option(int fd, int level, int name, int value)
     return setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 : errno;
 }
 
-/* As large as we may: what does not fit is lost and sent again. */
+/* Sets the largest buffers allowed, because frames that do not fit are lost and retransmitted. */
 static uint32_t enlarge(int fd)
 {
     int n_bytes = 0;
@@ -202,7 +202,7 @@ static int configure(int fd, bool is_v4)
                       : set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
     }
     (void)set_option(fd, SOL_UDP, UDP_GRO,
-                     1); /* a kernel without it gives single frames */
+                     1); /* without GRO the kernel delivers single frames */
     return error;
 }
 
@@ -237,7 +237,7 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
     uint32_t n_buffer = 0;
     int fd = -1, error = 0;
     if (socket_of(udp, gid) != NULL) {
-        return; /* its RoCE v1 slot */
+        return; /* RoCE v1 slot of the same address */
     }
     if (udp->config.aliases != NULL) {
         const struct linux_alias *alias = linux_alias_of_seen(udp->config.aliases, &seen);
@@ -248,8 +248,9 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
         error = open_socket(udp, &real, &n_buffer, &fd);
     }
     if (error != 0) {
-        /* A port has the GID of its MAC even while the kernel has no such address. If another
-         * process of this host has the port, the caller may try the next. */
+        /* A port has the GID of its MAC even if the kernel does not have that address. If
+         * another process of this host has the port, the caller may try the next process
+         * number. */
         bool is_usual =
             error == EADDRINUSE || (error == EADDRNOTAVAIL && io_ip_is_link_local(&seen));
 
@@ -283,10 +284,11 @@ void soft_udp_open_gids(struct soft_udp *udp)
             add_gid(udp, &gid.gid);
         }
     }
-    memset(udp->targets, 0, sizeof udp->targets); /* what had no socket may have one */
+    /* Targets without a socket may have one now. */
+    memset(udp->targets, 0, sizeof udp->targets);
 }
 
-/* ---- life ---- */
+/* ---- set-up and release ---- */
 
 weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_udp **out,
                             struct weft_error *error)
@@ -303,8 +305,8 @@ weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_ud
         udp->link = netdev == NULL ? UINT32_MAX : netdev->link;
     }
     soft_udp_open_gids(udp);
-    /* One address that another process has makes the UDP port that process's: it may have come
-     * before another address was there to be bound. */
+    /* If another process has one of the addresses, the UDP port is that process's. It may have
+     * started before the other addresses existed. */
     if (udp->error == EADDRINUSE || (udp->n_sockets == 0 && udp->error != 0)) {
         int why = udp->error;
         soft_udp_destroy(udp);

@@ -1,12 +1,12 @@
-/* The plain-UDP wire: RoCE v2 frames as datagrams of ordinary sockets, one for each GID of a
- * port, bound to the GID's own address (or its alias) and the RoCE port. No privilege is needed.
+/* The plain-UDP wire: RoCE v2 frames as datagrams of ordinary sockets. There is one for each GID
+ * of a port, bound to the GID's address (or its alias) and the RoCE port. No privilege is needed.
  *
- * What a socket does not show is as both ends know it: the IPv4 id is 0 and DF is set, which is
- * what Linux sends from unconnected sockets that do not fragment, so the ICRC fits. With
- * UDP_SEGMENT the kernel counts ids up; only ends of this backend take such frames.
+ * Header fields that a socket does not show have values known to both ends: the IPv4 id is 0 and
+ * DF is set, as Linux sends them from unconnected sockets that do not fragment, so the ICRC
+ * matches. With UDP_SEGMENT the kernel increments ids; only this backend accepts such frames.
  *
- * Processes of one host have the same addresses: the second listens on the next UDP port, and
- * the upper four bits of a QPN say which process it is. */
+ * Processes of one host have the same addresses. Process i uses UDP port SOFT_UDP_PORT + i, and
+ * the upper four bits of a QPN are the process's number. */
 #ifndef WEFT_BACKENDS_SOFT_UDP_H
 #define WEFT_BACKENDS_SOFT_UDP_H
 
@@ -16,37 +16,39 @@
 #include "sim/stack.h"
 
 #define SOFT_UDP_PORT 4791
-#define SOFT_PROCESS_SHIFT 20 /* of a QPN */
+#define SOFT_PROCESS_SHIFT 20 /* of a process's number in a QPN */
 #define SOFT_PROCESSES_MAX 16
 
 struct soft_raw;
 struct soft_udp;
 
 struct soft_udp_config {
-    struct soft_engine *engine;          /* not started; outlives it */
+    struct soft_engine *engine;          /* not started; must outlive this */
     struct sim_port *port;               /* Not owned */
-    const struct sim_stack *stack;       /* Not owned; its GIDs are all there */
-    const struct linux_aliases *aliases; /* Not owned; NULL: addresses are the kernel's */
-    struct soft_raw *neighbours; /* Not owned; who asks for neighbours, or NULL: nobody */
-    uint32_t ifindex;            /* as the host knows it */
-    uint32_t process;            /* of the host, below SOFT_PROCESSES_MAX */
-    uint64_t rate_bps;           /* that the port tells */
+    const struct sim_stack *stack;       /* Not owned; contains the port's GIDs */
+    const struct linux_aliases *aliases; /* Not owned; NULL: no aliases */
+    /* Not owned; sends neighbour requests; NULL: answer them here. */
+    struct soft_raw *neighbours;
+    uint32_t ifindex;  /* as the host numbers it */
+    uint32_t process;  /* of the host, below SOFT_PROCESSES_MAX */
+    uint64_t rate_bps; /* rate that the port reports */
     bool is_up;
-    /* Every frame is a packet of its own: for captures, and for others. */
+    /* Send each frame as a separate packet, for captures and foreign peers. */
     bool no_segments;
-    /* Peers are not of this backend: their IPv4 ids, which a socket does not show, are under
-     * their ICRC, so that nobody can check it here. */
+    /* Peers are not of this backend. Their ICRC covers IPv4 ids, which a socket does not show, so
+     * it cannot be checked. */
     bool icrc_is_unseen;
     struct weft_log *log;
 };
 
-/* Opens the sockets in the calling thread's namespace and connects the port to them. An address
- * that cannot be bound is left out, with a warning; WEFT_ERR_ENVIRONMENT if none can. */
+/* Opens the sockets in the calling thread's namespace and connects the port to them. Leaves out
+ * addresses that cannot be bound, with a warning. Fails with WEFT_ERR_ENVIRONMENT if none can, or
+ * if another process has the UDP port. */
 weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_udp **out,
                             struct weft_error *error);
-/* The port has GIDs that it had not: sockets for them. Under the engine's lock. */
+/* Opens sockets for new GIDs of the port. Must be called under the engine's lock. */
 void soft_udp_open_gids(struct soft_udp *udp);
-/* After the engine's thread. NULL is ignored. */
+/* Frees the wire. The engine's thread must have ended. Ignores NULL. */
 void soft_udp_destroy(struct soft_udp *udp);
 
 struct soft_udp_counters {

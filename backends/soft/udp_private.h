@@ -1,4 +1,4 @@
-/* Shared by backends/soft/udp*.c only. */
+/* Definitions shared by backends/soft/udp*.c only. */
 #ifndef WEFT_BACKENDS_SOFT_UDP_PRIVATE_H
 #define WEFT_BACKENDS_SOFT_UDP_PRIVATE_H
 
@@ -9,16 +9,16 @@
 
 enum { SOFT_TARGETS = 64, SOFT_RX_MESSAGES = 16 };
 
-/* One socket: one GID of the port. */
+/* The socket of one GID of the port. */
 struct soft_socket {
     struct soft_wire wire;
     struct soft_udp *udp;
     struct io_ip seen; /* the GID */
 };
 
-/* Where frames of one path go. */
+/* A cached target of the frames of one path. */
 struct soft_known_target {
-    const struct sim_path *path; /* NULL: nothing */
+    const struct sim_path *path; /* NULL: unused */
     uint32_t process;
     bool is_reachable;
     struct soft_target target;
@@ -26,16 +26,15 @@ struct soft_known_target {
 
 struct soft_udp {
     struct soft_udp_config config;
-    struct soft_socket
-        *sockets; /* Owned [n_sockets], room for as many as there are GIDs */
+    struct soft_socket *sockets; /* Owned [n_sockets]; room for all GIDs */
     uint32_t n_sockets;
     uint16_t local_port;
-    uint32_t link; /* of the aliases */
+    uint32_t link; /* link of the netdev's alias */
     struct soft_known_target targets[SOFT_TARGETS];
     struct soft_rx *rx; /* Owned */
     struct soft_udp_counters counters;
-    /* Of the last socket that could not be bound, or 0; not that its address is not there: it may
-     * come, as that of a port without a cable never does. */
+    /* Errno of the last failed bind, or 0. Ignores EADDRNOTAVAIL, because the address can still
+     * appear, or never does on a port without a cable. */
     int error;
 };
 
@@ -44,9 +43,9 @@ struct soft_rx *soft_rx_create(void);
 void soft_rx_destroy(struct soft_rx *rx);
 void soft_udp_receive(struct soft_wire *wire);
 
-/* A station's address, made of its IP: nobody on this wire asks for it. */
+/* Returns a MAC derived from a station's IP address, because this wire resolves no MACs. */
 uint64_t soft_udp_mac(const struct io_ip *ip);
-/* Whether the alias is at the other end, or ours. */
+/* Returns true if the alias is on this port's link. */
 bool soft_udp_reaches(const struct soft_udp *udp, const struct linux_alias *alias);
 
 #endif

@@ -1,5 +1,5 @@
-/* What comes in by a UDP socket: datagrams, some of which the kernel joined (UDP_GRO), become
- * frames with the headers that they had or must have had. */
+/* Receives from UDP sockets. Converts datagrams, which the kernel may have joined (UDP_GRO), to
+ * frames with the headers that they had. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@
 #define SOL_UDP 17
 #endif
 
-/* Room before a datagram for the headers of its first frame; those of the next are written over
- * the end of what is done with. */
+/* Room before a datagram for the headers of its first frame. The headers of later frames
+ * overwrite the end of the previous frame, which has been processed. */
 enum {
     HEAD_ROOM = 64,
     DATAGRAM_MAX = 65536,
@@ -62,12 +62,12 @@ static uint8_t *buffer_at(const struct soft_rx *rx, uint32_t index)
     return rx->buffers + (size_t)index * (HEAD_ROOM + DATAGRAM_MAX) + HEAD_ROOM;
 }
 
-/* What a datagram came with. */
+/* Metadata of a received datagram. */
 struct arrival {
     struct io_ip from;
     uint16_t sport;
     uint8_t traffic_class;
-    uint32_t segment_bytes; /* 0: it is one */
+    uint32_t segment_bytes; /* 0: a single frame */
 };
 
 static void read_control(struct msghdr *header, struct arrival *out)
@@ -87,7 +87,7 @@ static void read_control(struct msghdr *header, struct arrival *out)
     }
 }
 
-/* False if it is nobody who can be there. */
+/* Reads the source address. Returns false if no host with it can reach this port. */
 static bool read_source(const struct soft_udp *udp, const struct sockaddr_in6 *name,
                         struct arrival *out)
 {
@@ -158,7 +158,8 @@ static void put_ip(struct wire_writer *writer, const struct soft_socket *to,
     }
 }
 
-/* The frame whose UDP payload is the `n` bytes at `payload`, before which there is room. */
+/* Passes the frame with this UDP payload to the port. There must be room for its headers before
+ * `payload`. */
 static void deliver_frame(struct soft_socket *self, const struct arrival *arrival,
                           uint8_t *payload, uint32_t n)
 {

@@ -92,7 +92,7 @@ static struct io_env *host_env(struct world *world, uint32_t host, uint32_t proc
     return soft_host_env(of(world)->hosts[host]);
 }
 
-/* Only a cable that goes and comes: both of its ends see it. */
+/* Supports only WORLD_FAULT_DOWN and UP of a cable, which both of its ends see. */
 static int inject(struct world *world, const struct world_fault *fault)
 {
     struct soft_world *self = of(world);

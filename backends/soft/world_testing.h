@@ -1,5 +1,5 @@
-/* A world whose hosts are in this process, on loopback addresses, each with an engine and a
- * thread of its own: for tests and benches. */
+/* A world whose hosts are all in this process, on loopback addresses, each with its own engine
+ * and thread. For tests and benchmarks. */
 #ifndef WEFT_BACKENDS_SOFT_WORLD_TESTING_H
 #define WEFT_BACKENDS_SOFT_WORLD_TESTING_H
 

@@ -1,6 +1,6 @@
-/* Control verbs, and what comes of them. They may stall in the kernel for seconds (modify to RTR
- * resolves the neighbour for up to one; hns frees MRs for up to four and a half), and the loop
- * must not: workers.c executes them. */
+/* Control verbs. They can block in the kernel for seconds (modify to RTR resolves the neighbour
+ * for up to one; hns frees MRs for up to 4.5), which the loop must not, so workers.c executes
+ * them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +18,7 @@ int verbs_result(int result)
     return result < 0 ? -result : result;
 }
 
-/* For functions that return an object: why there is none. */
+/* Returns 0, or the errno of a function that returned no object. */
 static int made(const void *object)
 {
     if (object != NULL) {
@@ -27,10 +27,10 @@ static int made(const void *object)
     return errno != 0 ? errno : EIO;
 }
 
-/* ---- on the worker ---- */
+/* ---- on a worker ---- */
 
-/* <infiniband/verbs.h> makes ibv_reg_mr a macro: access flags in the optional range need
- * ibv_reg_mr_iova2, which leaves out those that the kernel does not know. */
+/* Access flags in the optional range need ibv_reg_mr_iova2, which drops those that the kernel
+ * does not know. <infiniband/verbs.h> has a macro ibv_reg_mr for this. */
 static struct ibv_mr *reg_mr(const struct verbs_library *library, struct io_op *work)
 {
     void *addr = work->arg.reg_mr.addr;
@@ -107,7 +107,7 @@ static void forget(struct verbs_device *device, const void *pointer)
     while (*at != NULL && (*at)->pointer != pointer) {
         at = &(*at)->next;
     }
-    weft_check(*at != NULL); /* destroyed twice, or never made here */
+    weft_check(*at != NULL); /* fails if it is destroyed twice, or not from here */
     struct verbs_object *object = *at;
     *at = object->next;
     device->n_in_error -= object->is_in_error;
@@ -134,7 +134,7 @@ static void account_state(struct verbs_device *device, const struct io_op *work)
     }
 }
 
-/* Keeps the list of objects after a verb that succeeded. */
+/* Updates the list of objects after a verb that succeeded. */
 static void account(struct verbs_device *device, const struct io_op *work)
 {
     switch (work->kind) {
@@ -181,7 +181,7 @@ static void forget_cq(struct verbs_device *device, struct verbs_cq *cq)
     free(cq);
 }
 
-/* What undoes a finished creation that nobody waits for; kind NONE: nothing to undo. */
+/* Returns the verb that undoes an abandoned creation; kind NONE if there is nothing to undo. */
 static struct io_op undo_of(const struct io_op *work)
 {
     struct io_op undo = {.kind = IO_OP_NONE};
@@ -219,7 +219,7 @@ static void finish(void *context)
     if (op == NULL) {
         struct io_op undo = undo_of(&call->work);
         if (undo.kind != IO_OP_NONE) {
-            /* Before what depends on it, such as dealloc_pd. */
+            /* Run it before calls that depend on it, such as dealloc_pd. */
             verbs_workers_redo(device, call, &undo);
             return;
         }
@@ -267,9 +267,9 @@ int verbs_submit(struct io_device *io, struct io_op *op)
     return 0;
 }
 
-/* The provider of rdma_rxe tells its kernel nothing of a receive that is posted: the kernel looks
- * when a packet comes, or when the queue pair is moved to ERR. Moving it there again, which is
- * allowed from any state, is what flushes a receive that came later. */
+/* Flushes receives that were posted to a QP in ERR. The provider of rdma_rxe does not notify the
+ * kernel of posted receives; the kernel looks for them when a packet arrives, or when the queue
+ * pair is moved to ERR. Moving it to ERR again, which is allowed from any state, flushes them. */
 void verbs_flush_receives(struct verbs_device *device, struct ibv_qp *qp)
 {
     if (device->n_in_error == 0 || !object_of(device, qp)->is_in_error) {
@@ -323,7 +323,7 @@ static int destroy_object(const struct verbs_library *library,
 
 void verbs_destroy_objects(struct verbs_device *device)
 {
-    /* Users before what they use. */
+    /* Destroy users before the objects that they use. */
     static const enum io_op_kind order[] = {IO_OP_CREATE_QP, IO_OP_CREATE_CQ,
                                             IO_OP_REG_MR, IO_OP_ALLOC_PD};
     for (size_t i = 0; i < WEFT_LENGTH(order); i++) {

@@ -1,6 +1,6 @@
-/* The waist's conformance suite over the kernel's soft-RoCE: two namespaces, a veth pair, an
- * rxe device on each end, libibverbs. Needs a kernel with rdma_rxe that knows namespaces
- * (7.1 or newer): ci/guest/conformance runs it in one. */
+/* The conformance suite of the I/O interface over the kernel's soft-RoCE: two namespaces, a veth
+ * pair, an rxe device on each end, libibverbs. Needs a kernel whose rdma_rxe supports namespaces
+ * (7.1 or newer); ci/guest/conformance runs it in one. */
 #include <stdio.h>
 
 #include "backends/verbs/veth_testing.h"

@@ -1,5 +1,5 @@
-/* What a port has counted, from the kernel's files. Drivers name their hw_counters as they like:
- * each fact has the names by which mlx5, hns and rxe know it, and is unknown elsewhere. */
+/* Counters of a port, from the kernel's files. Drivers choose the names of hw_counters, so each
+ * counter is read by its names on mlx5, hns and rxe, and unknown on others. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static int64_t read_counter(const struct verbs_device *device, uint8_t port,
     return !got || end == line || number < 0 ? IO_UNKNOWN : (int64_t)number;
 }
 
-/* The first of two names that there is. */
+/* Returns the first of two counters that exists. */
 static int64_t hw_counter(const struct verbs_device *device, uint8_t port,
                           const char *name, const char *other)
 {
@@ -37,8 +37,8 @@ static int64_t hw_counter(const struct verbs_device *device, uint8_t port,
                : read_counter(device, port, "hw_counters", other);
 }
 
-/* IPReversePathFilter of /proc/net/netstat, of the namespace that we are in: a line of names and
- * one of numbers, both "TcpExt: ...". */
+/* Returns IPReversePathFilter of /proc/net/netstat in the current namespace. The file has pairs
+ * of lines, "TcpExt: ...", with names and with numbers. */
 static int64_t read_rp_filter_drops(void)
 {
     char names[4096], numbers[4096];
@@ -86,8 +86,8 @@ int verbs_port_counters(struct io_device *io, uint8_t port, struct io_port_count
     if (strcmp(device->profile, "rxe") == 0) {
         out->rx_filtered_source = read_rp_filter_drops();
     }
-    /* rxe counts there what its queue pairs took, mlx5 all that came (in words of 4 bytes for
-     * data, but in packets here). */
+    /* rxe counts only packets accepted by queue pairs here, mlx5 all that arrived. Both count
+     * packets, unlike the data counters, which count words of 4 bytes. */
     if (out->tx_packets == IO_UNKNOWN) {
         out->tx_packets = read_counter(device, port, "counters", "port_xmit_packets");
         out->rx_packets = read_counter(device, port, "counters", "port_rcv_packets");

@@ -1,6 +1,6 @@
-/* Completion queues, and how their users are woken. A queue lies in memory; asking the kernel for
- * an event is a system call, and reading the event another. So a request for a wake-up is only
- * noted: the loop looks at the queues that it concerns, and asks the kernel before it sleeps. */
+/* Completion queues and their wake-ups. A queue is in memory, but arming an event is a system
+ * call, and reading the event another. So a request for a wake-up is only noted: the loop polls
+ * such queues, and arms them before it sleeps. */
 #include <errno.h>
 #include <string.h>
 
@@ -26,7 +26,8 @@ int verbs_poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n)
     entry->at_wc += n;
     n_more = n < n_max ? poll(cq, n_max - n, wc + n) : 0;
     *out_n = n_more < 0 ? n : n + n_more;
-    /* ibv_poll_cq(3): negative on failure, no errno. What came before it counts. */
+    /* ibv_poll_cq(3) fails with a negative value and no errno. Return earlier completions
+     * first. */
     return n_more < 0 && n == 0 ? EIO : 0;
 }
 
@@ -47,7 +48,8 @@ static void wake(struct verbs_cq *entry)
     io_task_wake(entry->task);
 }
 
-/* Whether there is something in a queue whose user wants to know; then that is told. */
+/* Polls a queue whose user requested a wake-up. Wakes it and returns true if there is a
+ * completion. */
 static bool look(struct verbs_cq *entry)
 {
     int n;
@@ -62,7 +64,7 @@ static bool look(struct verbs_cq *entry)
             return false;
         }
     }
-    wake(entry); /* if polling failed, it will again */
+    wake(entry); /* a failed poll will fail again for the user */
     return true;
 }
 
@@ -76,7 +78,7 @@ bool verbs_look_at_cqs(void *context)
     return any;
 }
 
-/* An event that is due, or not yet read, need not be asked for again. */
+/* Arms a queue, unless an event is already armed or unread. */
 static void arm(struct verbs_cq *entry)
 {
     if (!entry->is_asked || entry->is_muted ||
@@ -86,7 +88,7 @@ static void arm(struct verbs_cq *entry)
     entry->failure = verbs_result(
         entry->cq->context->ops.req_notify_cq(entry->cq, entry->asks_solicited));
     if (entry->failure != 0) {
-        wake(entry); /* it learns why when it asks again */
+        wake(entry); /* the next req_notify returns the errno */
         return;
     }
     entry->device->n_armed += !entry->is_armed;
@@ -94,7 +96,7 @@ static void arm(struct verbs_cq *entry)
     entry->armed_solicited = entry->asks_solicited;
 }
 
-/* What came before a queue was armed makes no event: ibv_req_notify_cq(3). */
+/* Polls after arming, because completions before arming raise no event (ibv_req_notify_cq(3)). */
 bool verbs_arm_cqs(void *context)
 {
     struct verbs_device *device = context;
@@ -106,9 +108,9 @@ bool verbs_arm_cqs(void *context)
     return any;
 }
 
-/* Wakes the tasks of the CQs that got a completion while armed. Every event is acknowledged at
- * once: an unacknowledged one would block destroy_cq, on a worker, for ever. Each armed CQ makes
- * one event: after the last of them there is none to be read. */
+/* Wakes the tasks of CQs that got a completion while armed. Acknowledges each event at once,
+ * because an unacknowledged one would block destroy_cq, on a worker, forever. An armed CQ raises
+ * one event, so after the last one there is nothing to read. */
 void verbs_on_completion(void *context)
 {
     struct verbs_device *device = context;

@@ -1,4 +1,4 @@
-/* When the kernel is asked for a completion's event, and who gets what was seen meanwhile. */
+/* When a CQ is armed in the kernel, and how completions polled meanwhile are delivered. */
 #define _GNU_SOURCE
 #include <check.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ static int ask(void)
     return verbs_bed.device->io.ops->req_notify(cq, 0);
 }
 
-/* Polls for up to `n_max`: completions first, first + 1, ... and n of them. */
+/* Polls for up to `n_max` completions and expects `n`, numbered from `first`. */
 static void polled(int n_max, uint64_t first, int n)
 {
     struct ibv_wc wc[2 * VERBS_STASH];
@@ -53,7 +53,7 @@ START_TEST(what_is_there_already_costs_no_system_call)
     verbs_bed_step(60 * S);
     ck_assert_uint_eq(verbs_bed.n_woken[VERBS_BED_CQ], 1);
     ck_assert_uint_eq(fake.n_arms, 0);
-    /* Who was woken and did not ask again is left alone. */
+    /* No further wake-up without another request. */
     fake_complete(cq);
     verbs_bed_step(0);
     ck_assert_uint_eq(verbs_bed.n_woken[VERBS_BED_CQ], 1);
@@ -65,7 +65,7 @@ END_TEST
 START_TEST(before_sleeping_the_kernel_is_asked_once)
 {
     verbs_bed_step(S / 100);
-    ck_assert_uint_eq(fake.n_arms, 0); /* nobody wants to know */
+    ck_assert_uint_eq(fake.n_arms, 0); /* no wake-up requested */
     ck_assert_int_eq(ask(), 0);
     verbs_bed_step(0);
     ck_assert_uint_eq(fake.n_arms, 0); /* it did not sleep */
@@ -73,13 +73,14 @@ START_TEST(before_sleeping_the_kernel_is_asked_once)
     ck_assert_uint_eq(fake.n_arms, 1);
     ck_assert_int_eq(ask(), 0);
     verbs_bed_step(S / 100);
-    ck_assert_uint_eq(fake.n_arms, 1); /* the event is still to come */
+    ck_assert_uint_eq(fake.n_arms, 1); /* the event is still pending */
     ck_assert_uint_eq(verbs_bed.n_woken[VERBS_BED_CQ], 0);
     fake_complete(cq);
     verbs_bed_step(60 * S);
     ck_assert_uint_eq(verbs_bed.n_woken[VERBS_BED_CQ], 1);
     polled(1, 0, 1);
-    /* An event that tells what its user saw already wakes it once at most, and is spent. */
+    /* An event for a completion that the user has already seen causes at most one wake-up, and is
+     * then consumed. */
     verbs_bed_step(S / 100);
     ck_assert_int_eq(ask(), 0);
     verbs_bed_step(S / 100);
@@ -92,7 +93,7 @@ END_TEST
 
 START_TEST(what_comes_while_arming_is_not_slept_over)
 {
-    verbs_bed_step(S / 100); /* nothing else is left to end its sleep */
+    verbs_bed_step(S / 100); /* otherwise something else could end the sleep */
     ck_assert_int_eq(ask(), 0);
     fake.completes_before_arming = 1;
     verbs_bed_step(5 * S);
@@ -109,13 +110,13 @@ START_TEST(completions_keep_their_order)
     for (int i = 0; i < n; i++) {
         fake_complete(cq);
     }
-    verbs_bed_step(60 * S); /* sees as many as it keeps */
+    verbs_bed_step(60 * S); /* polls as many as the stash holds */
     polled(3, 0, 3);
-    ck_assert_int_eq(ask(), 0); /* though there is more, which wakes at once */
+    ck_assert_int_eq(ask(), 0); /* more completions are pending, so it wakes at once */
     verbs_bed_step(60 * S);
     ck_assert_uint_eq(verbs_bed.n_woken[VERBS_BED_CQ], 2);
     ck_assert_uint_eq(fake.n_arms, 0);
-    polled(2 * VERBS_STASH, 3, n - 3); /* kept ones, and behind them the queue's */
+    polled(2 * VERBS_STASH, 3, n - 3); /* first the stash, then the queue */
     polled(2 * VERBS_STASH, 0, 0);
 }
 END_TEST
@@ -150,7 +151,7 @@ START_TEST(a_broken_queue_wakes_its_user_who_sees_that)
 }
 END_TEST
 
-/* A worker may be taking it apart. */
+/* A worker may be destroying the CQ. */
 START_TEST(a_queue_on_its_way_out_is_not_looked_at)
 {
     struct io_op op = {.kind = IO_OP_DESTROY_CQ, .arg.destroy_cq = cq};

@@ -15,7 +15,7 @@ struct verbs_device *verbs_device_of(struct io_device *device)
     return weft_container_of(device, struct verbs_device, io);
 }
 
-/* ---- data path: passing through ---- */
+/* ---- data path ---- */
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
@@ -40,8 +40,8 @@ static void on_async(void *context)
     io_task_wake(device->io.async_task);
 }
 
-/* ibv_get_async_event(3): which member of `element` counts. Types newer than these headers
- * concern no object of ours. */
+/* Returns the member of `element` that is valid for the event (ibv_get_async_event(3)). Events
+ * newer than these headers do not concern our objects. */
 static struct io_async_event convert_event(const struct ibv_async_event *from)
 {
     const uint64_t of_qp =
@@ -175,7 +175,7 @@ static int start(struct verbs_device *device, const struct verbs_device_config *
     return result != 0 ? result : verbs_workers_start(device);
 }
 
-/* Everything but the workers. */
+/* Frees everything except the workers. */
 static void release(struct verbs_device *device)
 {
     linux_loop_remove(device->loop, &device->source);
@@ -183,7 +183,7 @@ static void release(struct verbs_device *device)
     linux_loop_unwatch(device->async_watch);
     if (device->channel != NULL) {
         int result = verbs_result(device->library->destroy_comp_channel(device->channel));
-        if (result != 0) { /* CQs are left; closing the device ends them */
+        if (result != 0) { /* CQs remain; closing the device destroys them */
             weft_log(device->log, WEFT_LOG_WARN, "%s: completion channel: errno %d",
                      device->kernel_name, result);
         }

@@ -1,4 +1,4 @@
-/* One device over a scripted libibverbs: facts, slow verbs, undoing, events. */
+/* One device over a scripted libibverbs: facts, slow verbs, abandoned verbs, events. */
 #define _GNU_SOURCE
 #include "backends/verbs/device.h"
 
@@ -152,7 +152,7 @@ START_TEST(an_old_library_is_helped_by_sysfs)
                      ENODATA);
     ck_assert_int_eq(bed->device->io.ops->query_gid(&bed->device->io, 1, 3, &entry),
                      ENODATA);
-    ck_assert(verbs_device_is_ours(bed->device)); /* its parent's name and GUID */
+    ck_assert(verbs_device_is_ours(bed->device)); /* by its parent's name and GUID */
     weft_format(command, sizeof command, "rm -r %s", root);
     ck_assert_int_eq(system(command), 0);
 }
@@ -160,17 +160,17 @@ END_TEST
 
 START_TEST(a_device_of_another_namespace_is_not_ours)
 {
-    /* The ifindex is one of ours by chance, and so is the address; the MAC is not. */
+    /* The ifindex and the address match ours by chance; the MAC does not. */
     fake.devices[0].gids[0].gid.raw[15] = 9;
     open_it();
     ck_assert(!verbs_device_is_ours(bed->device));
     verbs_device_close(bed->device);
-    /* Without a default GID the address decides ... */
+    /* Without a default GID the address decides. */
     memset(&fake.devices[0].gids[0], 0, sizeof fake.devices[0].gids[0]);
     open_it();
     ck_assert(verbs_device_is_ours(bed->device));
     verbs_device_close(bed->device);
-    /* ... and an ifindex that nobody here has is nobody's. */
+    /* An ifindex that does not exist here does not match. */
     fake.devices[0].gids[2].ndev_ifindex = 6;
     open_it();
     ck_assert(!verbs_device_is_ours(bed->device));
@@ -294,8 +294,8 @@ START_TEST(what_is_abandoned_is_undone)
     }
     verbs_abandon(&bed->device->io, &op);
     ck_assert_int_eq(op.state, IO_OP_IDLE);
-    verbs_abandon(&bed->device->io, &op); /* no-op */
-    memset(&op, 0x5a, sizeof op);         /* ours again */
+    verbs_abandon(&bed->device->io, &op); /* no effect */
+    memset(&op, 0x5a, sizeof op);         /* the caller owns it again */
     bed->n_woken[0] = 0;
     fake_go_on();
     weft_ns limit = linux_loop_now(bed->loop) + 60 * S;
@@ -318,7 +318,7 @@ START_TEST(closing_waits_for_what_is_under_way)
     ck_assert_int_eq(verbs_submit(&bed->device->io, &ops[1]), 0);
     verbs_abandon(&bed->device->io, &ops[1]);
     struct io_op qp =
-        verbs_bed_qp_op(verbs_bed_pd(), verbs_bed_cq()); /* and destroys what is left */
+        verbs_bed_qp_op(verbs_bed_pd(), verbs_bed_cq()); /* closing also destroys these */
     ck_assert_int_eq(verbs_bed_run(&qp), 0);
     verbs_device_close(bed->device);
     bed->device = NULL;
@@ -348,8 +348,8 @@ START_TEST(an_armed_cq_wakes_its_task_once)
     ck_assert_uint_eq(bed->n_woken[1], 1);
     verbs_bed_step(0);
     ck_assert_uint_eq(bed->n_woken[1], 1);
-    /* Once its destruction is asked for, its task is left alone, and may be gone: also if that
-     * fails. */
+    /* A CQ's task is not woken once its destruction was requested, even if that fails, because
+     * the task may no longer exist. */
     struct io_op op = {.kind = IO_OP_DESTROY_CQ, .arg.destroy_cq = cq};
     fake.destroy_cq_result = EBUSY;
     ck_assert_int_eq(verbs_bed_run(&op), EBUSY);

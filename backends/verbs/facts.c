@@ -1,5 +1,6 @@
-/* What a device is. libibverbs tells most; what it does not, or tells wrongly on some device,
- * comes from the kernel's files and from trying. docs/verbs.md has the list with sources. */
+/* Facts of a device. libibverbs reports most. What it does not report, or reports incorrectly for
+ * some device, comes from the kernel's files and from trials (docs/verbs.md lists these with
+ * sources). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
@@ -15,7 +16,7 @@
 #define VENDOR_RXE 0xffffffu  /* RXE_VENDOR_ID, drivers/infiniband/sw/rxe/rxe_param.h */
 #define VENDOR_HUAWEI 0x19e5u /* pci_ids.h */
 #define HIP09_REVISION 0x30u  /* PCI_REVISION_ID_HIP09, hns_roce_device.h */
-#define RXE_MAX_MSG_BYTES (8u << 20) /* what works; it reports 2^31 */
+#define RXE_MAX_MSG_BYTES (8u << 20) /* tested limit; it reports 2^31 */
 #define GIDS_TO_SCAN 1024
 
 /* ---- files ---- */
@@ -42,7 +43,7 @@ static bool read_port_file(const struct verbs_device *device, uint8_t port,
     return read_file(path, out, out_bytes);
 }
 
-/* The last part of where a link leads; false if it is none. */
+/* Returns the last component of a link's target. Returns false if there is none. */
 static bool read_link_name(const char *path, char *out, size_t out_bytes)
 {
     char target[PATH_MAX];
@@ -56,8 +57,8 @@ static bool read_link_name(const char *path, char *out, size_t out_bytes)
 
 /* ---- ports and GIDs ---- */
 
-/* ibv_query_port is a macro over two ABIs: providers fill the whole structure, the symbol of
- * the library only its first part, as old callers have no room for more. */
+/* ibv_query_port is a macro over two ABIs. Providers fill the whole structure, but the library's
+ * symbol only its first part, because old callers have no room for more. */
 int verbs_query_port(struct verbs_device *device, uint8_t port, struct ibv_port_attr *out)
 {
     struct verbs_context *extended = verbs_get_ctx_op(device->context, query_port);
@@ -87,7 +88,7 @@ static int type_of_uapi(uint32_t type, enum ibv_gid_type *out)
     return ENODATA;
 }
 
-/* "fe80:0000:0000:0000:5054:00ff:fe12:3456" */
+/* Parses "fe80:0000:0000:0000:5054:00ff:fe12:3456". */
 static bool parse_gid(const char *text, union ibv_gid *out)
 {
     for (size_t i = 0; i < 8; i++) {
@@ -103,8 +104,8 @@ static bool parse_gid(const char *text, union ibv_gid *out)
     return true;
 }
 
-/* The same from sysfs, where the library or the kernel is too old to be asked. An empty slot
- * reads as a zero GID, and its type not at all. */
+/* Reads a GID from sysfs if the library or the kernel is too old for the query. An empty slot
+ * reads as a zero GID, and its type cannot be read. */
 static int query_gid_sysfs(struct verbs_device *device, uint8_t port, uint32_t index,
                            struct io_gid_entry *out)
 {
@@ -150,9 +151,9 @@ int verbs_query_gid(struct verbs_device *device, uint8_t port, uint32_t index,
     return type_of_uapi(entry.gid_type, &out->type);
 }
 
-/* ---- which netdev is behind a port ---- */
+/* ---- the netdev of a port ---- */
 
-/* fe80::EUI-64 of a MAC, as the kernel makes the default GIDs (roce_gid_mgmt.c). */
+/* Returns fe80::EUI-64 of a MAC, the kernel's default GID (roce_gid_mgmt.c). */
 static union ibv_gid default_gid(const uint8_t mac[6])
 {
     union ibv_gid out = {.raw = {0xfe, 0x80}};
@@ -178,9 +179,9 @@ static bool has_address(const struct io_netdev *netdev, const union ibv_gid *gid
     return false;
 }
 
-/* Since Linux 7.1 every namespace sees all devices, and an ifindex of the device's namespace
- * may by chance name another netdev in ours. A default GID is as unique as its MAC, so where
- * there is one it decides; else an address that both have. */
+/* Finds the netdev of a port by its GIDs. Since Linux 7.1 every namespace shows all devices, and
+ * an ifindex of the device's namespace may name another netdev in ours. A default GID is as
+ * unique as its MAC, so it decides if there is one; otherwise an address that both have. */
 static uint32_t netdev_by_gids(struct verbs_device *device, uint8_t port,
                                const struct io_hostinfo *info)
 {
@@ -195,7 +196,7 @@ static uint32_t netdev_by_gids(struct verbs_device *device, uint8_t port,
         const struct io_netdev *netdev = io_hostinfo_netdev(info, entry.ifindex);
         candidate = candidate == NULL ? netdev : candidate;
         if (netdev == NULL || netdev != candidate) {
-            continue; /* a VLAN's, or not of our namespace */
+            continue; /* a VLAN, or not in this namespace */
         }
         union ibv_gid expected = default_gid(netdev->mac);
         bool is_default = memcmp(&expected, &entry.gid, sizeof expected) == 0;
@@ -223,8 +224,8 @@ static uint32_t netdev_by_name(const struct io_hostinfo *info, const char *name,
     return 0;
 }
 
-/* A port whose GIDs tell nothing, such as one whose netdev is down. Only rxe's: it names its
- * netdev in `parent`, and its node GUID is that netdev's EUI-64. */
+/* Finds the netdev of an rxe port without usable GIDs, for example because its netdev is down.
+ * rxe names its netdev in `parent`, and its node GUID is that netdev's EUI-64. */
 static uint32_t netdev_by_parent(const struct verbs_device *device,
                                  const struct io_hostinfo *info)
 {
@@ -235,7 +236,7 @@ static uint32_t netdev_by_parent(const struct verbs_device *device,
                : 0;
 }
 
-/* ---- who made it ---- */
+/* ---- the profile ---- */
 
 static void learn_profile(struct verbs_device *device, const struct ibv_device_attr *attr)
 {
@@ -266,10 +267,10 @@ static void learn_pci_path(struct verbs_device *device)
     }
 }
 
-/* ---- what it can, by trying ---- */
+/* ---- capabilities, by trial ---- */
 
-/* The most inline bytes that creating a QP grants: mlx5 refuses too many, hns lowers them
- * silently, and ibv_query_device does not tell. */
+/* Returns the largest inline size that a new QP grants. ibv_query_device does not report it; mlx5
+ * rejects too large sizes, hns reduces them silently. */
 static uint32_t try_inline(struct verbs_device *device, struct ibv_pd *pd,
                            struct ibv_cq *cq)
 {
@@ -298,7 +299,8 @@ static uint32_t try_inline(struct verbs_device *device, struct ibv_pd *pd,
     return 0;
 }
 
-/* A descriptor that is none: a driver that knows dma-buf looks at it and says EBADF. */
+/* Tries an invalid descriptor. A driver that supports dma-buf looks at it and fails with
+ * EBADF. */
 static bool try_dmabuf(const struct verbs_library *library, struct ibv_pd *pd)
 {
     if (library->reg_dmabuf_mr == NULL) {
@@ -314,7 +316,7 @@ static bool try_dmabuf(const struct verbs_library *library, struct ibv_pd *pd)
     return errno == EBADF;
 }
 
-/* Some module told the kernel's RDMA core where GPUs have their memory. */
+/* Returns true if a module lets the kernel's RDMA core access GPU memory. */
 static bool has_peer_memory(void)
 {
     return access("/sys/kernel/mm/memory_peers/nv_mem/version", F_OK) == 0 ||
@@ -326,7 +328,7 @@ static void try_capabilities(struct verbs_device *device)
     const struct verbs_library *library = device->library;
     struct ibv_pd *pd = library->alloc_pd(device->context);
     if (pd == NULL) {
-        return; /* whoever needs one will hear why */
+        return; /* creating a PD later reports the reason */
     }
     struct ibv_cq *cq = library->create_cq(device->context, 1, NULL, NULL, 0);
     if (cq != NULL) {
@@ -338,7 +340,7 @@ static void try_capabilities(struct verbs_device *device)
     library->dealloc_pd(pd);
 }
 
-/* ---- all of it ---- */
+/* ---- all facts ---- */
 
 static int learn_port(struct verbs_device *device, uint8_t port,
                       const struct io_hostinfo *info)
@@ -372,7 +374,8 @@ int verbs_learn_facts(struct verbs_device *device,
     learn_profile(device, attr);
     learn_pci_path(device);
     bool is_rxe = strcmp(device->profile, "rxe") == 0;
-    device->attr.retry_cnt_max = is_rxe ? 6 : 7; /* 7 never gives up: rxe_comp.c */
+    /* Rxe never gives up with 7: rxe_comp.c. */
+    device->attr.retry_cnt_max = is_rxe ? 6 : 7;
     device->attr.may_stall = is_rxe;
     device->attr.flush_on_poll = strcmp(device->profile, "hns-hip08") == 0;
     device->attr.general_err_is_harmless =

@@ -22,7 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool is_stalled;
 static struct fake_cq *live_cqs; /* guarded by `lock` */
-static uint64_t n_cqs;           /* ever, also */
+static uint64_t n_cqs;           /* total, guarded by `lock` */
 
 struct fake_context {
     struct ibv_context ibv;
@@ -37,8 +37,8 @@ struct fake_channel {
 
 struct fake_cq {
     struct ibv_cq ibv;
-    struct fake_cq *next; /* of those that live */
-    uint64_t number;      /* what its events carry */
+    struct fake_cq *next; /* in live_cqs */
+    uint64_t number;      /* content of its events */
     atomic_bool is_armed;
     int n_completions;
     uint64_t n_polled;
@@ -317,7 +317,7 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, void *cq_c
     return &cq->ibv;
 }
 
-/* Waits until every event that was got is acknowledged: ibv_destroy_cq(3). */
+/* Waits until every event that was read is acknowledged (ibv_destroy_cq(3)). */
 static int destroy_cq(struct ibv_cq *ibv)
 {
     struct fake_cq *cq = (struct fake_cq *)(void *)ibv, **at = &live_cqs;
@@ -336,7 +336,7 @@ static int destroy_cq(struct ibv_cq *ibv)
     return drop(cq);
 }
 
-/* Events of a CQ that is gone went with it, as the kernel has it. */
+/* Skips events of CQs that were destroyed, as the kernel does. */
 static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **out_cq,
                         void **out_cq_context)
 {
@@ -378,7 +378,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init
     if (init->cap.max_inline_data > device->max_inline_bytes) {
         init->cap.max_inline_data = device->max_inline_bytes;
     }
-    init->cap.max_send_wr = 64; /* as hns, which rounds up */
+    init->cap.max_send_wr = 64; /* like hns, which rounds up */
     struct ibv_qp *qp = weft_calloc(1, sizeof *qp);
     *qp = (struct ibv_qp){.context = pd->context,
                           .pd = pd,
@@ -425,7 +425,7 @@ static void ack_async_event(struct ibv_async_event *event)
     (void)event;
 }
 
-/* ---- what tests call ---- */
+/* ---- functions for tests ---- */
 
 void fake_reset(void)
 {

@@ -23,7 +23,7 @@ struct verbs_host {
     uint32_t n_devices;
 };
 
-/* ---- which devices ---- */
+/* ---- choice of devices ---- */
 
 /* An entry of WEFT_DEVICES. */
 struct wanted {
@@ -33,7 +33,7 @@ struct wanted {
 
 struct wish {
     struct wanted entries[DEVICES_MAX];
-    uint32_t n; /* 0: all */
+    uint32_t n; /* 0: use all devices */
 };
 
 static weft_status parse_wish(const char *text, struct wish *out,
@@ -67,7 +67,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-/* Opens `from` and keeps it if it is ours. */
+/* Opens `from`, and keeps it if it has a netdev in this namespace. */
 static weft_status open_one(struct verbs_host *host, struct ibv_device *from,
                             const struct verbs_device_config *config,
                             const struct wanted *wanted, struct weft_error *error)
@@ -102,7 +102,8 @@ static bool has_address(const struct io_netdev *netdev, const struct world_port 
     return false;
 }
 
-/* As users know the port at the cable; they may not know what the kernel called the device. */
+/* Names the device like the port of `like` with the same address, because users may not know the
+ * kernel's name. */
 static void name_like(struct io_device *device, const struct io_hostinfo *info,
                       const struct world_host *like)
 {
@@ -122,7 +123,7 @@ static void name_like(struct io_device *device, const struct io_hostinfo *info,
     }
 }
 
-/* A device that cannot be opened is no reason not to use the others. */
+/* Opens all devices. A device that cannot be opened does not prevent the use of others. */
 static void open_all(struct verbs_host *host, struct ibv_device **list, int n,
                      const struct verbs_device_config *config,
                      const struct world_host *like)
@@ -155,7 +156,7 @@ static weft_status open_wanted(struct verbs_host *host, struct ibv_device **list
                 break;
             }
         }
-        if (status != WEFT_OK) { /* the first place that knew has said more */
+        if (status != WEFT_OK) { /* an error filled by open_one() is kept */
             weft_error_object(error, "%s", wanted->device);
             return weft_fail(error, status, "start",
                              "no RDMA device %s in this network namespace",
@@ -177,10 +178,10 @@ static weft_status open_devices(struct verbs_host *host,
         .sysfs = config->sysfs == NULL ? "/sys" : config->sysfs};
     int n = 0;
     int result = linux_env_enter(host->linux_env);
-    weft_check(result == 0); /* hostinfo did it a moment ago */
+    weft_check(result == 0); /* hostinfo() has just entered it */
     errno = 0;
     struct ibv_device **list = host->library->get_device_list(&n);
-    if (list == NULL) { /* ENOSYS: no RDMA in this kernel, ibv_get_device_list(3) */
+    if (list == NULL) { /* ENOSYS: the kernel has no RDMA (ibv_get_device_list(3)) */
         int why = errno != 0 ? errno : ENOSYS;
         linux_env_leave(host->linux_env);
         if (why == EMFILE || why == ENFILE) {
@@ -242,7 +243,7 @@ static void choose_management(struct verbs_host *host, const char *named)
     }
 }
 
-/* ---- who runs first ---- */
+/* ---- scheduling ---- */
 
 static bool has_software_nic(const struct verbs_host *host)
 {
@@ -254,8 +255,8 @@ static bool has_software_nic(const struct verbs_host *host)
     return false;
 }
 
-/* One CPU, 64 KiB messages: a wake-up for each, of some ten system calls and two switches of
- * processes, cost more than the message. */
+/* On one CPU with 64 KiB messages, a wake-up for each, with some ten system calls and two process
+ * switches, would cost more than the message. */
 static void let_nic_go_first(struct weft_log *log)
 {
     const struct sched_param none = {0};
@@ -266,7 +267,7 @@ static void let_nic_go_first(struct weft_log *log)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- set-up and release ---- */
 
 static weft_status start(struct verbs_host *host, const struct verbs_host_config *config,
                          struct weft_error *error)

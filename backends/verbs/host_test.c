@@ -18,7 +18,7 @@ static struct linux_loop *loop;
 static struct verbs_host *host;
 static int netns, elsewhere;
 
-/* The default GID of `netdev` in `netns`, as its driver would have it. */
+/* Returns the default GID of `netdev` in `netns`, as its driver would create it. */
 static struct ibv_gid_entry default_gid(const char *name)
 {
     struct linux_env_config config = {.netns_fd = netns};
@@ -62,7 +62,7 @@ static void setup(void)
     fake.devices[0].gids[0] = default_gid("c1");
     fake.devices[1].gids[0] = default_gid("c0");
     fake.devices[2].gids[0] = default_gid("c0");
-    fake.devices[2].gids[0].gid.raw[13] ^= 1; /* same ifindex, elsewhere */
+    fake.devices[2].gids[0].gid.raw[13] ^= 1; /* the same ifindex, in another namespace */
 }
 
 static void teardown(void)
@@ -135,7 +135,7 @@ START_TEST(named_devices_in_the_order_and_by_the_names_given)
 }
 END_TEST
 
-/* The kernel's names say nothing; the address of the cable does. */
+/* The kernel's names do not identify the ports, but the addresses of the cables do. */
 START_TEST(devices_are_called_like_the_ports_whose_addresses_they_have)
 {
     struct io_prefix own[2];
@@ -149,7 +149,7 @@ START_TEST(devices_are_called_like_the_ports_whose_addresses_they_have)
         .like = &like};
     struct weft_error error = {.status = WEFT_OK};
 
-    ck_assert(io_prefix_parse("10.77.0.2/24", &own[0])); /* of the cable's other end */
+    ck_assert(io_prefix_parse("10.77.0.2/24", &own[0])); /* the cable's other end */
     ck_assert(io_prefix_parse("10.77.0.1/24", &own[1]));
     ck_assert_int_eq(verbs_host_create(loop, &config, &host, &error), WEFT_OK);
     struct io_env *env = verbs_host_env(host);
@@ -169,7 +169,8 @@ START_TEST(a_missing_device_is_named)
     fake.devices[1].cannot_open = true;
     ck_assert_int_eq(start("p0=rxe_c0", NULL, &error), WEFT_ERR_SYSTEM);
     ck_assert_str_eq(error.object, "rxe_c0");
-    ck_assert_int_eq(start(NULL, NULL, &error), WEFT_OK); /* the others still do */
+    /* The other device can still be opened. */
+    ck_assert_int_eq(start(NULL, NULL, &error), WEFT_OK);
     ck_assert_uint_eq(verbs_host_env(host)->n_devices, 1);
 }
 END_TEST
@@ -207,12 +208,13 @@ START_TEST(a_software_nic_goes_before_a_thread_that_is_the_host_s)
 
     ck_assert_int_eq(sched_setscheduler(0, SCHED_OTHER, &none), 0);
     ck_assert_int_eq(verbs_host_create(loop, &config, &host, &error), WEFT_OK);
-    ck_assert_int_eq(sched_getscheduler(0), SCHED_OTHER); /* somebody else's too */
+    /* The host does not own the thread. */
+    ck_assert_int_eq(sched_getscheduler(0), SCHED_OTHER);
     verbs_host_destroy(host);
     config.owns_thread = true;
     fake.devices[0].vendor_id = fake.devices[1].vendor_id = 0x2c9;
     ck_assert_int_eq(verbs_host_create(loop, &config, &host, &error), WEFT_OK);
-    ck_assert_int_eq(sched_getscheduler(0), SCHED_OTHER); /* no rxe */
+    ck_assert_int_eq(sched_getscheduler(0), SCHED_OTHER); /* no device is rxe */
     verbs_host_destroy(host);
     fake.devices[1].vendor_id = 0xffffff;
     ck_assert_int_eq(verbs_host_create(loop, &config, &host, &error), WEFT_OK);
@@ -225,7 +227,7 @@ START_TEST(the_real_library_never_crashes_a_host)
     struct weft_error error = {.status = WEFT_OK};
     struct verbs_host_config config = {.env = {.netns_fd = netns}};
     weft_status status = verbs_host_create(loop, &config, &host, &error);
-    ck_assert_int_eq(status, WEFT_ERR_ENVIRONMENT); /* a fresh namespace has no device */
+    ck_assert_int_eq(status, WEFT_ERR_ENVIRONMENT); /* a new namespace has no device */
     ck_assert_str_ne(error.message, "");
 }
 END_TEST

@@ -1,4 +1,4 @@
-/* libibverbs, opened at run time: a program that never meets an RDMA device needs none. */
+/* libibverbs, opened at run time, because a program that uses no RDMA device does not need it. */
 #ifndef WEFT_BACKENDS_VERBS_LIBRARY_H
 #define WEFT_BACKENDS_VERBS_LIBRARY_H
 
@@ -10,9 +10,10 @@
 
 #define VERBS_LIBRARY "libibverbs.so.1"
 
-/* The functions that we call, by their manual pages' names less "ibv_". dlsym(3) gives each
- * symbol's default version. What <infiniband/verbs.h> has inline (posting, polling) goes
- * through the context and needs no symbol. Those marked NULL are missing in old libraries. */
+/* The functions that Weft calls, named as in their manual pages without "ibv_". dlsym(3) returns
+ * each symbol's default version. Functions that <infiniband/verbs.h> defines inline (posting,
+ * polling) are called through the context and need no symbol. Those marked NULL are missing in
+ * old libraries. */
 struct verbs_library {
     void *handle; /* of dlopen(3); NULL for a library made by a test */
     struct ibv_device **(*get_device_list)(int *out_n);
@@ -22,7 +23,7 @@ struct verbs_library {
     struct ibv_context *(*open_device)(struct ibv_device *device);
     int (*close_device)(struct ibv_context *context);
     int (*query_device)(struct ibv_context *context, struct ibv_device_attr *out);
-    /* Knows only the first part of the attributes; see verbs_query_port in facts.c. */
+    /* Fills only the first part of the attributes; see verbs_query_port() in facts.c. */
     int (*query_port)(struct ibv_context *context, uint8_t port,
                       struct _compat_ibv_port_attr *out);
     int (*query_gid_ex)(struct ibv_context *context, uint32_t port, uint32_t index,
@@ -54,11 +55,11 @@ struct verbs_library {
     void (*ack_async_event)(struct ibv_async_event *event);
 };
 
-/* Opens `name` (NULL: VERBS_LIBRARY). WEFT_ERR_ENVIRONMENT: not installed, or it lacks a
- * function; nothing is held then. */
+/* Opens `name` (NULL: VERBS_LIBRARY). Fails with WEFT_ERR_ENVIRONMENT, and holds nothing, if it
+ * is not installed or lacks a required function. */
 weft_status verbs_library_open(const char *name, struct verbs_library *out,
                                struct weft_error *error);
-/* No object of it may live any more. */
+/* Closes the library. None of its objects may exist any more. */
 void verbs_library_close(struct verbs_library *library);
 
 #endif

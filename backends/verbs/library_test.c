@@ -1,4 +1,4 @@
-/* libibverbs that is absent, incomplete or there. */
+/* libibverbs if it is absent, incomplete or installed. */
 #include "backends/verbs/library.h"
 
 #include <check.h>
@@ -15,7 +15,7 @@ START_TEST(an_absent_library_is_a_fact_of_the_environment)
     ck_assert_ptr_nonnull(strstr(error.message, "libweft-nowhere.so.1"));
     ck_assert_str_eq(weft_error_value(&error, "library")->text, "libweft-nowhere.so.1");
     ck_assert_ptr_null(library.handle);
-    verbs_library_close(&library); /* again is harmless */
+    verbs_library_close(&library); /* a second close is harmless */
 }
 END_TEST
 
@@ -36,7 +36,7 @@ START_TEST(the_systems_library_has_everything)
     struct verbs_library library;
     struct weft_error error = {.status = WEFT_OK};
     weft_status status = verbs_library_open(NULL, &library, &error);
-    ck_assert_msg(status == WEFT_OK, "%s", error.message); /* libibverbs-dev brings it */
+    ck_assert_msg(status == WEFT_OK, "%s", error.message); /* part of libibverbs-dev */
     ck_assert(library.get_device_list != NULL && library.create_qp != NULL);
     ck_assert(library.query_gid_ex != NULL);
     verbs_library_close(&library);

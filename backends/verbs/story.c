@@ -1,6 +1,6 @@
-/* What a device does, for the event story: work requests as they are posted and completions as
- * they are polled, in the words of the simulated NIC. It stands in place of the plain data path
- * only while a story is written; a completion is told when its owner sees it. */
+/* Adds the data path of a device to the event log: posted work requests and polled completions,
+ * in the words of the simulated NIC. Replaces the plain data path only while a log is written. A
+ * completion is logged when its owner polls it. */
 #include "backends/verbs/device.h"
 #include "base/text.h"
 #include "base/trace.h"
@@ -54,7 +54,8 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
     return result;
 }
 
-/* Of a failure only the status and the queue pair are valid, ibv_poll_cq(3). */
+/* In a failed completion only status and QP number are valid (ibv_poll_cq(3)), besides wr_id and
+ * vendor_err. */
 static void tell_completion(const struct verbs_device *device, const struct ibv_wc *wc)
 {
     begin(device, wc->qp_num, "complete");

@@ -1,4 +1,4 @@
-/* The data path as the event story has it, over a device that only answers. */
+/* The event log of the data path, over a fake device. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/trace.h"
 
-static struct ibv_send_wr *refused_send; /* the first that post_send does not take */
+static struct ibv_send_wr *refused_send; /* first request that post_send rejects */
 static struct ibv_wc completions[4];
 static int n_completions;
 
@@ -91,7 +91,7 @@ START_TEST(nothing_changes_when_nobody_listens)
 }
 END_TEST
 
-/* Of a chain of three whose third is refused, two were posted. */
+/* Of three work requests, the third of which is rejected, two are logged. */
 START_TEST(what_was_posted_is_told)
 {
     struct ibv_sge sges[2] = {{.length = 4096}, {.length = 100}};

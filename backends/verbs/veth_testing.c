@@ -21,7 +21,7 @@ struct veth_world {
     struct loop_world base;
     struct veth_testing_host hosts[2];
     int netns[2];
-    uint64_t bytes[2], packets[2]; /* sent over the cable before the story */
+    uint64_t bytes[2], packets[2]; /* sent over the cable before the test */
 };
 
 struct veth_testing veth_testing;
@@ -51,13 +51,13 @@ static void add_link(void *context)
         nla_put_string(message, RDMA_NLDEV_ATTR_DEV_NAME, change->device);
         nla_put_string(message, RDMA_NLDEV_ATTR_LINK_TYPE, "rxe");
         nla_put_string(message, RDMA_NLDEV_ATTR_NDEV_NAME, change->netdev);
-        change->result = nl_send_sync(sock, message); /* frees it */
+        change->result = nl_send_sync(sock, message); /* also frees the message */
     }
     nl_socket_free(sock);
 }
 
-/* A device on `netdev`, of a name that no earlier story (a process each) has used: a device
- * goes with its namespace, but a little later. */
+/* Creates a device on `netdev`, with a name that no earlier test (a process each) has used,
+ * because a device is removed only some time after its namespace. */
 static int add_rxe(int netns, const char *side, const char *netdev)
 {
     char device[32];
@@ -161,7 +161,7 @@ static void destroy(struct world *world)
         self->hosts[i].destroy(self->hosts[i].host);
     }
     for (uint32_t i = 0; i < 2; i++) {
-        close(self->netns[i]); /* its netdevs go, and rxe with them */
+        close(self->netns[i]); /* removes its netdevs, and rxe devices on them */
         for (int j = 0; j < N_TASKS; j++) {
             io_task_fini(&now_testing.task[i][j]);
         }
@@ -180,7 +180,7 @@ const struct world_ops veth_testing_ops = {
     .destroy = destroy,
 };
 
-/* ---- the kernel's devices ---- */
+/* ---- verbs hosts ---- */
 
 static void destroy_verbs(void *host)
 {

@@ -1,6 +1,6 @@
-/* A device's threads for control verbs: few, so that one that stalls in the kernel does not hold
- * the others. Upper layers wait for a verb before they submit what needs its result; what they
- * abandon they do not wait for, and there order is kept here. */
+/* The threads of a device for control verbs. There are several, so that a verb that blocks in the
+ * kernel does not delay the others. Users wait for a verb before they submit one that needs its
+ * result, but not for abandoned verbs, so their order is kept here. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -9,19 +9,19 @@
 #include "backends/verbs/device.h"
 #include "base/check.h"
 
-/* So many verbs that may stall at once, and of one kind: a thread is left for quick ones, and
- * slow ends of connections do not keep others from beginning. */
+/* Maximum number of slow verbs at a time, in total and of one kind, so that a thread is left for
+ * quick verbs, and slow ends of connections do not delay the start of others. */
 #define SLOW_MAX (VERBS_WORKERS - 1)
 #define SLOW_OF_A_KIND_MAX 2
 
-/* ---- what may run ---- */
+/* ---- which call may run ---- */
 
 static bool may_stall(enum io_op_kind kind)
 {
     return kind == IO_OP_MODIFY_QP || kind == IO_OP_DESTROY_QP || kind == IO_OP_DEREG_MR;
 }
 
-/* What a verb changes or takes away; NULL: nothing that is there already. */
+/* Returns the existing object that a verb changes or destroys; NULL if there is none. */
 static const void *object_of(const struct io_op *work)
 {
     switch (work->kind) {
@@ -45,8 +45,8 @@ static const void *object_of(const struct io_op *work)
     return NULL;
 }
 
-/* Whether `later` must not begin before `earlier` is finished. CQs and PDs have users, which
- * only the caller knows. */
+/* Returns true if `later` must not start before `earlier` is finished. Only the caller knows the
+ * users of CQs and PDs, so their destruction waits for all earlier calls. */
 static bool depends(const struct verbs_call *later, const struct verbs_call *earlier)
 {
     const void *object = object_of(&later->work);
@@ -89,7 +89,7 @@ static struct verbs_call *next_call(const struct verbs_workers *workers)
 
 /* ---- on a worker ---- */
 
-/* Counts as idle when it starts, and whenever it looks for work. */
+/* A worker counts as idle when it starts, and while it looks for work. */
 static void *work(void *context)
 {
     struct verbs_device *device = context;
@@ -126,7 +126,7 @@ static int start_thread(struct verbs_device *device)
     sigset_t all, before;
     int result;
 
-    /* Signals are for the thread that handles them. */
+    /* Signals are for the threads that handle them. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     result = pthread_create(&workers->threads[workers->n_threads], NULL, work, device);
@@ -161,8 +161,8 @@ static uint32_t n_waiting(const struct verbs_workers *workers)
     return n;
 }
 
-/* With the lock held: something may have become free to run. A thread that is idle now takes
- * one of the calls that wait, when it wakes: each of the others needs one of its own. */
+/* Wakes idle threads, because calls may be ready to run. Each idle thread takes one of the
+ * waiting calls; each further call needs a new thread. Must be called with the lock held. */
 static void wake(struct verbs_device *device)
 {
     struct verbs_workers *workers = &device->workers;
@@ -170,9 +170,9 @@ static void wake(struct verbs_device *device)
     pthread_cond_broadcast(&workers->changed);
     while (workers->n_threads < VERBS_WORKERS && n_waiting(workers) > workers->n_idle) {
         if (start_thread(device) != 0) {
-            return; /* those that are there do the work */
+            return; /* the existing threads do the work */
         }
-        workers->n_idle++; /* until it looks for work */
+        workers->n_idle++; /* counts as idle until it looks for work */
     }
 }
 
@@ -192,7 +192,7 @@ void verbs_workers_add(struct verbs_device *device, struct verbs_call *call)
 void verbs_workers_redo(struct verbs_device *device, struct verbs_call *call,
                         const struct io_op *work)
 {
-    pthread_mutex_lock(&device->workers.lock); /* others look at what each does */
+    pthread_mutex_lock(&device->workers.lock); /* other threads read the calls' work */
     weft_check(call->state == VERBS_POSTED);
     call->work = *work;
     call->state = VERBS_WAITING;
@@ -220,7 +220,7 @@ void verbs_workers_stop(struct verbs_device *device)
 {
     struct verbs_workers *workers = &device->workers;
 
-    while (device->n_calls > 0) { /* finishing one may start its undoing */
+    while (device->n_calls > 0) { /* finishing a call can start its undoing */
         pthread_mutex_lock(&workers->lock);
         while (workers->n_posted == 0) {
             pthread_cond_wait(&workers->changed, &workers->lock);

@@ -1,4 +1,4 @@
-/* A device's threads over a scripted libibverbs: verbs that stall, and their order. */
+/* The threads of a device over a scripted libibverbs: verbs that stall, and their order. */
 #define _GNU_SOURCE
 #include <check.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ static void setup(void)
     ck_assert_int_eq(verbs_bed_open(&info, "/nowhere", &error), WEFT_OK);
 }
 
-/* Two queue pairs whose neighbours do not answer: everything else of the device goes on. */
+/* Two queue pairs whose neighbours do not respond do not delay other verbs of the device. */
 START_TEST(a_modify_that_stalls_holds_no_other_verb)
 {
     struct ibv_pd *pd = verbs_bed_pd();
@@ -70,7 +70,7 @@ START_TEST(a_modify_that_stalls_holds_no_other_verb)
 }
 END_TEST
 
-/* Nobody waits in between: what takes an object away is executed after what uses it. */
+/* Without waiting in between, an object is destroyed only after the verbs that use it. */
 START_TEST(order_is_kept_where_it_matters)
 {
     struct ibv_pd *pd = verbs_bed_pd();
@@ -94,7 +94,7 @@ START_TEST(order_is_kept_where_it_matters)
     for (size_t i = 0; i < WEFT_LENGTH(ops); i++) {
         ck_assert_int_eq(verbs_submit(&bed->device->io, &ops[i]), 0);
     }
-    ck_assert_ptr_ne(verbs_bed_pd(), NULL); /* quick ones overtake them */
+    ck_assert_ptr_ne(verbs_bed_pd(), NULL); /* quick verbs overtake them */
     ck_assert_int_eq(fake_n_live(), n_before + 1);
     for (size_t i = 0; i < WEFT_LENGTH(ops); i++) {
         ck_assert_int_eq(verbs_poll(&bed->device->io, &ops[i]), EINPROGRESS);
@@ -102,7 +102,7 @@ START_TEST(order_is_kept_where_it_matters)
     fake_go_on();
     for (size_t i = WEFT_LENGTH(ops); i-- > 0;) {
         ck_assert_int_eq(verbs_bed_finish(&ops[i]), 0);
-        for (size_t j = 0; j < i; j++) { /* the last one's end means all others' */
+        for (size_t j = 0; j < i; j++) { /* the last one ends after all others */
             ck_assert_int_eq(verbs_poll(&bed->device->io, &ops[j]), 0);
         }
     }
@@ -119,8 +119,8 @@ static void move(struct ibv_qp *qp, enum ibv_qp_state state)
     ck_assert_int_eq(verbs_bed_run(&op), 0);
 }
 
-/* Soft-RoCE's kernel looks for receives when a queue pair is moved to ERR, and not when one is
- * posted after that. */
+/* The kernel of soft-RoCE looks for receives when a queue pair is moved to ERR, but not when one
+ * is posted later. */
 START_TEST(a_receive_posted_in_error_is_flushed_too)
 {
     struct ibv_pd *pd = verbs_bed_pd();
@@ -135,7 +135,7 @@ START_TEST(a_receive_posted_in_error_is_flushed_too)
     move(qps[0], IBV_QPS_ERR);
     move(qps[1], IBV_QPS_INIT);
     ck_assert_uint_eq(fake.n_to_error, 1);
-    /* One that was refused, and one of a queue pair that works, change nothing. */
+    /* A rejected receive, and one of a working queue pair, have no effect. */
     ck_assert_int_eq(bed->device->io.ops->post_recv(qps[0], &receive, &bad), EINVAL);
     fake.takes_receives = true;
     ck_assert_int_eq(bed->device->io.ops->post_recv(qps[1], &receive, &bad), 0);
@@ -149,7 +149,7 @@ START_TEST(a_receive_posted_in_error_is_flushed_too)
         }
         ck_assert_uint_eq(fake.n_to_error, n);
     }
-    /* It does not outlive its queue pair. */
+    /* The flush ends with its queue pair. */
     ck_assert_int_eq(bed->device->io.ops->post_recv(qps[0], &receive, &bad), 0);
     verbs_bed_unmake(qps[0], NULL, NULL);
     ck_assert_uint_eq(fake.n_to_error, 4);

@@ -1,4 +1,4 @@
-/* A device of ours with as little as possible, to catch hidden assumptions. */
+/* An invented device with minimal capabilities, to detect hidden assumptions. */
 #include <infiniband/verbs.h>
 
 #include "sim/profiles/profiles.h"
@@ -70,15 +70,15 @@ const struct sim_profile sim_profile_minimal = {
     .raises_access_events = true,     /* IBA 11.6.3.2 */
     .writes_in_order = false,         /* minimal on purpose */
     .has_dmabuf = false,              /* minimal on purpose */
-    .cqes_purged = false,             /* IBA 10.3.1.1: they stay */
+    .cqes_purged = false,             /* IBA 10.3.1.1: they remain */
     .has_ece = false,                 /* minimal on purpose */
     .ece_options = 0,                 /* none */
     .rd_atomic_rounded = false,       /* minimal on purpose */
-    .rd_atomic_zero_kept = false,     /* hns_roce_hw_v2.c */
+    .rd_atomic_zero_kept = false,     /* only hns does (hns_roce_hw_v2.c) */
     .gid_checked_per_packet = false,  /* cache.c keeps entries in use */
     .window_packets = 16384,          /* chosen: hardware has 2^23 */
     .ack_req_packets = 64,            /* chosen: IBA leaves it open */
-    .path_mtu_needs_active = false,   /* hns_roce_hw_v2.c */
+    .path_mtu_needs_active = false,   /* only hns does (hns_roce_hw_v2.c) */
     .ipv4_id_rises = false,           /* DF is set: RFC 6864 */
     .acks_are_single = false,         /* IBA 9.7.5.1.1 */
     .nak_waits_for_ack = false,       /* chosen */

@@ -1,4 +1,4 @@
-/* The built-in profiles. `sim_profile_find` is how others get at them. */
+/* The built-in profiles. Code outside sim/profiles/ uses sim_profile_find(). */
 #ifndef WEFT_SIM_PROFILES_PROFILES_H
 #define WEFT_SIM_PROFILES_PROFILES_H
 

@@ -1,4 +1,5 @@
-/* Soft-RoCE, Linux 6.12 (drivers/infiniband/sw/rxe); its packets as seen on Linux 7.2.13. */
+/* Soft-RoCE, Linux 6.12 (drivers/infiniband/sw/rxe); its packets as observed on Linux
+ * 7.2.13. */
 #include <infiniband/verbs.h>
 
 #include "sim/profiles/profiles.h"
@@ -48,7 +49,7 @@ const struct sim_profile sim_profile_rxe = {
 
     .max_inline_bytes = 512,      /* rxe_param.h: 32 SGEs of 16 B */
     .inline_lowered = false,      /* rxe_qp.c: refused */
-    .empty_sq_refused = false,    /* mlx5 qp.c */
+    .empty_sq_refused = false,    /* chosen: not refused */
     .wr_rounded_to_pow2 = false,  /* chosen */
     .min_wr = 1,                  /* chosen */
     .cqe_rounded_to_pow2 = false, /* rxe_cq.c */
@@ -56,7 +57,7 @@ const struct sim_profile sim_profile_rxe = {
     .cqe_reserved = 0,            /* rxe_cq.c */
     .cqe_bytes = 64,              /* 48 B rounded up */
     .recv_sge_reserved = 0,       /* chosen */
-    .recv_sge_rounded = false,    /* rxe_qp.c: as asked */
+    .recv_sge_rounded = false,    /* rxe_qp.c: as requested */
 
     .dialect = SIM_DIALECT_RXE,       /* rxe_resp.c */
     .qpn_reuse = SIM_QPN_CYCLIC,      /* rxe_pool.c */
@@ -67,25 +68,25 @@ const struct sim_profile sim_profile_rxe = {
     .retry_cnt_7_is_endless = true,   /* rxe_comp.c */
     .has_sqd = true,                  /* rxe_qp.c */
     .post_check_strict = true,        /* rxe_verbs.c */
-    .flush_on_poll = false,           /* hardware flushes */
+    .flush_on_poll = false,           /* the driver flushes */
     .min_rnr_timer_forced = 0,        /* chosen */
     .timeout_max = 31,                /* 5 bits */
     .timeout_beyond_ignored = false,  /* chosen */
-    .cur_state_checked = false,       /* mlx5 trusts the claim */
+    .cur_state_checked = false,       /* chosen: not checked */
     .mig_req = false,                 /* rxe_hdr.h */
     .sport_is_symmetric = true,       /* rxe_verbs.c: rdma_get_udp_sport */
     .raises_access_events = false,    /* rxe_resp.c */
     .writes_in_order = true,          /* chosen: out-of-order writes are off */
     .has_dmabuf = false,              /* Linux 6.12 */
-    .cqes_purged = false,             /* rxe_qp.c: they stay */
+    .cqes_purged = false,             /* rxe_qp.c: they remain */
     .has_ece = false,                 /* Linux 6.12 */
     .ece_options = 0,                 /* none */
     .rd_atomic_rounded = true,        /* rxe_qp.c */
-    .rd_atomic_zero_kept = false,     /* hns_roce_hw_v2.c */
+    .rd_atomic_zero_kept = false,     /* only hns does (hns_roce_hw_v2.c) */
     .gid_checked_per_packet = true,   /* rxe_recv.c */
     .window_packets = 129,            /* seen on 7.2.13: RXE_MAX_UNACKED_PSNS + 1 */
     .ack_req_packets = 66,            /* seen on 7.2.13: RXE_MAX_PKT_PER_ACK + 2 */
-    .path_mtu_needs_active = false,   /* hns_roce_hw_v2.c */
+    .path_mtu_needs_active = false,   /* only hns does (hns_roce_hw_v2.c) */
     .ipv4_id_rises = true,            /* seen on 7.2.13: ip_select_ident */
     .acks_are_single = true,          /* seen on 7.2.13; rxe_resp.c */
     .nak_waits_for_ack = true,        /* seen on 7.2.13; rxe_comp.c, started_retry */

@@ -1,4 +1,4 @@
-/* A device of ours with two ports, otherwise like mlx5. */
+/* An invented device with two ports, otherwise like mlx5. */
 #include <infiniband/verbs.h>
 
 #include "sim/profiles/profiles.h"
@@ -36,7 +36,7 @@ const struct sim_profile sim_profile_synth2port = {
     .max_pkeys = 128,             /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
     .local_ca_ack_delay = 16,     /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
 
-    .n_ports = 2,              /* to catch port numbers taken from the wrong end */
+    .n_ports = 2,              /* to detect port numbers taken from the wrong end */
     .gid_tbl_len = 256,        /* chosen */
     .has_roce_v1 = true,       /* default slots of mlx5, v1 before v2 */
     .foreign_gids = 0,         /* chosen: only where a scenario asks */
@@ -44,7 +44,7 @@ const struct sim_profile sim_profile_synth2port = {
     .max_mtu_bytes = 4096,     /* ib_addr.h */
     .max_msg_bytes = 1u << 30, /* chosen */
 
-    .max_inline_bytes = 220,     /* what a 512 B WQE leaves; chosen */
+    .max_inline_bytes = 220,     /* room in a 512 B WQE; chosen */
     .inline_lowered = false,     /* mlx5 qp.c: refused */
     .empty_sq_refused = false,   /* mlx5 qp.c */
     .wr_rounded_to_pow2 = true,  /* mlx5 qp.c */
@@ -54,7 +54,7 @@ const struct sim_profile sim_profile_synth2port = {
     .cqe_reserved = 1,           /* mlx5 cq.c, from memory */
     .cqe_bytes = 64,             /* mlx5 cq.c */
     .recv_sge_reserved = 0,      /* chosen */
-    .recv_sge_rounded = false,   /* mlx5 qp.c: as asked */
+    .recv_sge_rounded = false,   /* mlx5 qp.c: as requested */
 
     .dialect = SIM_DIALECT_IBTA,      /* IBA 11.6 */
     .qpn_reuse = SIM_QPN_IMMEDIATE,   /* chosen: the harder case */
@@ -79,11 +79,11 @@ const struct sim_profile sim_profile_synth2port = {
     .has_ece = true,                  /* rdma-core mlx5 qp.c */
     .ece_options = 0x3fu,             /* chosen: opaque */
     .rd_atomic_rounded = false,       /* chosen */
-    .rd_atomic_zero_kept = false,     /* hns_roce_hw_v2.c */
+    .rd_atomic_zero_kept = false,     /* only hns does (hns_roce_hw_v2.c) */
     .gid_checked_per_packet = false,  /* cache.c keeps entries in use */
     .window_packets = 16384,          /* chosen: hardware has 2^23 */
     .ack_req_packets = 64,            /* chosen: IBA leaves it open */
-    .path_mtu_needs_active = false,   /* hns_roce_hw_v2.c */
+    .path_mtu_needs_active = false,   /* only hns does (hns_roce_hw_v2.c) */
     .ipv4_id_rises = false,           /* DF is set: RFC 6864 */
     .acks_are_single = false,         /* IBA 9.7.5.1.1 */
     .nak_waits_for_ack = false,       /* chosen */

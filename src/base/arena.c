@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* From small to what one entry of a translation buffer maps on x86-64 and AArch64. */
+/* Chunk sizes: 64 KiB, growing to 2 MiB, which one TLB entry can map on x86-64 and AArch64. */
 #define CHUNK_MIN_BYTES ((size_t)1 << 16)
 #define CHUNK_MAX_BYTES ((size_t)1 << 21)
 
@@ -45,7 +45,7 @@ static void add_chunk(struct weft_arena *arena)
 
     weft_check(chunk != NULL);
     if (is_large) {
-        (void)madvise(chunk, n_bytes, MADV_HUGEPAGE); /* slower without, nothing else */
+        (void)madvise(chunk, n_bytes, MADV_HUGEPAGE); /* only an optimisation */
     }
     chunk->next = arena->chunks;
     chunk->n_bytes = n_bytes;

@@ -1,7 +1,7 @@
-/* Memory for many small objects, close together: what a program goes through again and again lies
- * on few pages, in the order in which it was made, whatever else was allocated in between or
- * before. Objects may go one by one, and their memory is used again for others of their size;
- * chunks go all at once. Sanitizers see an allocation of its own for each object. */
+/* An arena allocator for many small objects. Objects lie close together, in the order of their
+ * allocation, so that a program that walks them touches few pages. Objects can be freed one by one,
+ * and their memory is reused for objects of the same number of cache lines; chunks are freed
+ * together. Under a sanitizer each object is an allocation of its own. */
 #ifndef WEFT_BASE_ARENA_H
 #define WEFT_BASE_ARENA_H
 
@@ -19,23 +19,25 @@
 #define WEFT_ARENA_IS_WATCHED 0
 #endif
 
-/* Larger ones are allocated by themselves. */
+/* Larger objects are separate allocations. */
 #define WEFT_ARENA_OBJECT_BYTES 4096
 #define WEFT_ARENA_SIZES (WEFT_ARENA_OBJECT_BYTES / 64 + 1)
 
 struct weft_arena {
-    struct weft_arena_chunk *chunks;                  /* Owned list; newest first */
-    unsigned char *at, *end;                          /* what is left of the newest */
-    struct weft_arena_gone *unused[WEFT_ARENA_SIZES]; /* lists, by cache lines */
+    struct weft_arena_chunk *chunks; /* Owned list; newest first */
+    unsigned char *at, *end;         /* unused part of the newest chunk */
+    /* Free lists, by size in cache lines. */
+    struct weft_arena_gone *unused[WEFT_ARENA_SIZES];
 };
 
-/* Nothing but zeros is an arena without chunks. */
+/* An all-zero arena is empty and ready for use. */
 
-/* Zeros, on cache lines of its own. Aborts when out of memory. */
+/* Returns zeroed memory aligned to a cache line. Does not fail: aborts when out of memory. */
 void *weft_arena_calloc(struct weft_arena *arena, size_t n_bytes);
-/* Gives back what weft_arena_calloc gave for as many bytes; NULL is nothing. */
+/* Frees `memory`, which weft_arena_calloc returned for the same `n_bytes`. Ignores NULL. */
 void weft_arena_free(struct weft_arena *arena, void *memory, size_t n_bytes);
-/* Everything but the large ones goes, whether it was given back or not. */
+/* Frees all chunks, with the objects in them. Separate allocations must be freed before: objects
+ * larger than WEFT_ARENA_OBJECT_BYTES, and under a sanitizer all of them. */
 void weft_arena_fini(struct weft_arena *arena);
 
 #endif

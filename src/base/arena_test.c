@@ -19,7 +19,7 @@ static size_t size_of(unsigned i)
     return sizes[i % WEFT_LENGTH(sizes)];
 }
 
-/* True if every byte is `value`. */
+/* Returns true if every byte is `value`. */
 static bool is_all(const unsigned char *memory, size_t n_bytes, unsigned value)
 {
     size_t n_equal = 0;
@@ -30,7 +30,7 @@ static bool is_all(const unsigned char *memory, size_t n_bytes, unsigned value)
     return n_equal == n_bytes;
 }
 
-/* Sizes of all kinds, past several chunks; every third goes and comes again. */
+/* Allocates objects of many sizes in several chunks; frees and reallocates every third. */
 START_TEST(objects_are_zeros_on_lines_of_their_own)
 {
     struct weft_arena arena = {0};
@@ -57,7 +57,7 @@ START_TEST(objects_are_zeros_on_lines_of_their_own)
 }
 END_TEST
 
-/* What goes makes room for what comes: a connection that is made again and again does not grow. */
+/* Freed memory is reused, so that a connection that is made repeatedly does not grow the arena. */
 START_TEST(what_goes_makes_room)
 {
     struct weft_arena arena = {0};
@@ -68,7 +68,7 @@ START_TEST(what_goes_makes_room)
     for (int i = 0; i < 1000; i++) {
         weft_arena_free(&arena, one, 1000);
         weft_arena_free(&arena, other, 2000);
-        other = weft_arena_calloc(&arena, 1990); /* as many lines */
+        other = weft_arena_calloc(&arena, 1990); /* the same number of cache lines */
         one = weft_arena_calloc(&arena, 961);
         ck_assert_ptr_ne(one, other);
     }
@@ -79,7 +79,7 @@ START_TEST(what_goes_makes_room)
 }
 END_TEST
 
-/* Objects lie on few pages, whatever else is allocated and freed in between. */
+/* Objects lie on few pages although other memory is allocated and freed in between. */
 START_TEST(objects_lie_close_together)
 {
     struct weft_arena arena = {0};

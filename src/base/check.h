@@ -1,5 +1,5 @@
-/* weft_check: an assertion on our own bugs, kept on in every build. The world's
- * misbehaviour (peers, files, NICs) is never checked with it: that is a weft_status. */
+/* weft_check asserts an invariant of Weft's own code, in every build. Misbehaviour of peers, files
+ * and NICs is never checked with it; it is reported by a weft_status. */
 #ifndef WEFT_BASE_CHECK_H
 #define WEFT_BASE_CHECK_H
 
@@ -13,7 +13,7 @@ _Noreturn void weft_check_failed(const char *file, int line, const char *text);
         }                                                                                \
     } while (0)
 
-/* The structure that holds `member`, given the member's address. */
+/* Returns the structure that contains `member`, given the member's address. */
 #define weft_container_of(pointer, type, member)                                         \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* The enumerators of enum ibv_wc_status, IBV_WC_ cut off. Source: infiniband/verbs.h. */
+/* Names of enum ibv_wc_status without IBV_WC_ (infiniband/verbs.h). */
 static const char *const wc_status_names[] = {
     "SUCCESS",          "LOC_LEN_ERR",       "LOC_QP_OP_ERR",     "LOC_EEC_OP_ERR",
     "LOC_PROT_ERR",     "WR_FLUSH_ERR",      "MW_BIND_ERR",       "BAD_RESP_ERR",
@@ -24,7 +24,7 @@ void weft_error_clear(struct weft_error *error)
     }
 }
 
-/* False if there is nobody to tell, or an earlier failure to keep. */
+/* Starts filling `error`. Returns false if it is NULL or already holds a failure. */
 static bool begin(struct weft_error *error, weft_status status, const char *phase)
 {
     weft_check(status < 0);

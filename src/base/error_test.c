@@ -11,7 +11,7 @@ static weft_status lose_a_race(struct weft_error *error)
     weft_status status =
         weft_fail_errno(error, ETIMEDOUT, "rtr", "qp %d did not move", 17);
 
-    /* Everybody on the way up may speak; the first to know is heard. */
+    /* Every caller on the way up can set the object; only the first has an effect. */
     weft_error_object(error, "%s:p%d", "titanic", 0);
     weft_error_object(error, "somebody else");
     weft_error_int(error, "path_mtu", 4096);

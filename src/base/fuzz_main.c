@@ -1,11 +1,12 @@
-/* The main of a fuzz target that is linked without libFuzzer: executes a corpus and inputs made
- * from it. A seed decides them, so the same commit executes the same ones on any machine.
+/* The main() of a fuzz target that is linked without libFuzzer: executes a corpus and inputs
+ * derived from it. The inputs depend only on the seed, so the same commit executes the same ones
+ * on any machine.
  *
  *   TARGET [-n INPUTS] [-s SEED] [-d DICTIONARY] [-o FAILED] [FILE...]
  *
  * Executes every FILE, then INPUTS made by changing, cutting and joining these and the words of
- * DICTIONARY (libFuzzer's format). An input that ends the process is written to FAILED first. One
- * that takes longer than LIMIT_S fails. */
+ * DICTIONARY (libFuzzer's format). An input that makes the process end is written to FAILED, as
+ * is one that takes longer than LIMIT_S, which ends the process too. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +21,7 @@
 #define INPUT_BYTES_MAX 65536
 #define LIMIT_S 120
 
-/* What ends the process under sanitizers calls this; other builds have signals only. */
+/* Sanitizers call this callback before they end the process; other builds only have signals. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -29,14 +30,14 @@ struct input {
     size_t n;
 };
 
-/* Files and words, as many as the command line and the dictionary have. */
+/* A growing list of files or words. */
 struct inputs {
     struct input *all;
     size_t n;
 };
 
 static struct inputs corpus, words;
-static struct input now; /* what is executed */
+static struct input now; /* the input being executed */
 static const char *failed_path;
 
 static void input_keep(void)
@@ -64,7 +65,7 @@ static void signal_end(int number)
     raise(number);
 }
 
-/* Executes a copy that ends where the input does, so that a read beyond it is reported. */
+/* Executes a copy that ends exactly where the input does, so that a read beyond it is reported. */
 static void input_execute(const uint8_t *bytes, size_t n)
 {
     now = (struct input){malloc(n > 0 ? n : 1), n};
@@ -97,7 +98,7 @@ static void inputs_free(struct inputs *inputs)
     *inputs = (struct inputs){0};
 }
 
-/* Returns the length, or exits with status 2 if the file cannot be read or is too long. */
+/* Reads a file and returns its length. Exits with status 2 if it cannot be read or is too long. */
 static size_t file_read(const char *path, uint8_t *out, size_t n_max)
 {
     FILE *file = fopen(path, "rb");
@@ -111,8 +112,8 @@ static size_t file_read(const char *path, uint8_t *out, size_t n_max)
     return n;
 }
 
-/* Adds the words of a dictionary: "word" on a line of its own, after a name and = or not, with
- * \xHH, \" and \\ in it. */
+/* Adds the words of a dictionary: "word" on its own line, optionally after a name and =, with \xHH,
+ * \" and \\ in it. */
 static void words_read(char *text)
 {
     char *rest = NULL;
@@ -139,7 +140,7 @@ static void words_read(char *text)
     }
 }
 
-/* Puts `n_new` bytes in the place of `n_old` at `at`, as far as there is room. */
+/* Replaces `n_old` bytes at `at` by `n_new` bytes, as far as there is room. */
 static void input_replace(struct input *input, size_t at, size_t n_old,
                           const uint8_t *bytes, size_t n_new)
 {
@@ -151,7 +152,7 @@ static void input_replace(struct input *input, size_t at, size_t n_old,
     input->n += n_new - n_old;
 }
 
-/* Overwrites 1, 2, 4 or 8 bytes with a number that decoders are wrong about. */
+/* Overwrites 1, 2, 4 or 8 bytes with a random number or one near a power of two. */
 static void input_set_number(struct input *input, struct weft_rng *rng)
 {
     size_t width = (size_t)1 << weft_rng_below(rng, 4);
@@ -179,7 +180,7 @@ static void input_change(struct input *input, struct weft_rng *rng)
 
     n = n < 64 || weft_rng_below(rng, 4) == 0 ? n : weft_rng_below(rng, 64);
     switch (weft_rng_below(rng, words.n > 0 ? 8 : 6)) {
-    case 0: /* one bit */
+    case 0: /* flip one bit */
         if (at < input->n) {
             input->bytes[at] ^= (uint8_t)(1u << weft_rng_below(rng, 8));
         }
@@ -187,19 +188,19 @@ static void input_change(struct input *input, struct weft_rng *rng)
     case 1:
         input_set_number(input, rng);
         break;
-    case 2: /* cut out */
+    case 2: /* delete a piece */
         input_replace(input, at, n, piece, 0);
         break;
-    case 3: /* said twice */
+    case 3: /* duplicate a piece */
         n = n < sizeof(piece) ? n : sizeof(piece);
         memcpy(piece, input->bytes + at, n);
         input_replace(input, at, 0, piece, n);
         break;
-    case 4: /* noise */
+    case 4: /* insert or overwrite with random bytes */
         weft_rng_bytes(rng, piece, sizeof(piece));
         input_replace(input, at, n < 8 ? n : 0, piece, weft_rng_below(rng, 9));
         break;
-    case 5: /* the rest of another */
+    case 5: /* replace the rest by that of another input */
         if (corpus.n > 0) {
             const struct input *other = &corpus.all[weft_rng_below(rng, corpus.n)];
             size_t from = weft_rng_below(rng, other->n + 1);

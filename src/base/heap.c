@@ -7,10 +7,11 @@
 
 #define ARITY 4
 
-/* Ranks are below, sequence numbers from here on. */
+/* First sequence number; ranks are smaller. */
 #define FIRST_SEQUENCE (UINT64_C(1) << 32)
 
-/* Without branches: simulated frames tie often, and no branch would be predicted. */
+/* Free of branches, because simulated frames often have equal keys and a branch would be
+ * mispredicted. */
 static bool is_before(const struct weft_heap_node *a, const struct weft_heap_node *b)
 {
     return (a->key < b->key) | ((a->key == b->key) & (a->sequence < b->sequence));

@@ -1,5 +1,5 @@
-/* An intrusive 4-ary min-heap ordered by (key, sequence): equal keys leave in the
- * order in which they came, so that iteration never depends on addresses. */
+/* An intrusive 4-ary min-heap ordered by (key, sequence). Nodes with equal keys leave in the order
+ * of insertion, so that iteration never depends on addresses. */
 #ifndef WEFT_BASE_HEAP_H
 #define WEFT_BASE_HEAP_H
 
@@ -9,7 +9,7 @@
 
 #define WEFT_HEAP_OUT SIZE_MAX
 
-/* Embedded in what is queued. Zero it with WEFT_HEAP_NODE_INIT before first use. */
+/* Embedded in the queued object. Initialise it with WEFT_HEAP_NODE_INIT before first use. */
 struct weft_heap_node {
     int64_t key;
     uint64_t sequence;
@@ -21,25 +21,26 @@ struct weft_heap_node {
     }
 
 struct weft_heap {
-    struct weft_heap_node **nodes; /* Owned array of [n]; the nodes are not owned. */
+    /* Owned array [cap], n in use; the nodes are not owned */
+    struct weft_heap_node **nodes;
     size_t n;
     size_t cap;
     uint64_t next_sequence;
 };
 
 void weft_heap_init(struct weft_heap *heap);
-/* Frees the array; nodes still inside are forgotten. */
+/* Frees the array and marks the nodes still in it as WEFT_HEAP_OUT. */
 void weft_heap_fini(struct weft_heap *heap);
-/* Inserts `node`, or moves it if it is inside, with a fresh sequence number. Aborts
- * when out of memory: the array grows with the number of live objects only. */
+/* Inserts `node`, or moves it if it is in the heap, with a new sequence number. Aborts when out of
+ * memory, which is acceptable because the array grows only with the number of live objects. */
 void weft_heap_set(struct weft_heap *heap, struct weft_heap_node *node, int64_t key);
-/* The same, but among equal keys by `rank` and before all that have none, whenever it was
- * inserted. */
+/* Inserts or moves `node` like weft_heap_set, but with `rank` as its sequence number: it precedes
+ * all nodes with an equal key that have no rank, and those with a higher rank. */
 void weft_heap_set_ranked(struct weft_heap *heap, struct weft_heap_node *node,
                           int64_t key, uint32_t rank);
-/* Takes `node` out if it is inside. */
+/* Removes `node` if it is in the heap. */
 void weft_heap_remove(struct weft_heap *heap, struct weft_heap_node *node);
-/* The least node, still inside, or NULL. */
+/* Returns the least node without removing it, or NULL if the heap is empty. */
 struct weft_heap_node *weft_heap_peek(const struct weft_heap *heap);
 
 #endif

@@ -26,7 +26,7 @@ START_TEST(equal_keys_leave_in_order_of_arrival)
         ck_assert_uint_eq(nodes[order[i]].index, WEFT_HEAP_OUT);
     }
     ck_assert_ptr_null(weft_heap_peek(&heap));
-    weft_heap_remove(&heap, &nodes[0]); /* not inside: nothing happens */
+    weft_heap_remove(&heap, &nodes[0]); /* not in the heap: no effect */
     weft_heap_fini(&heap);
 }
 END_TEST
@@ -50,7 +50,7 @@ START_TEST(setting_again_moves_behind_its_equals)
 }
 END_TEST
 
-/* The oracle is a list searched from end to end. */
+/* The oracle: a list that is searched from end to end. */
 struct model {
     bool is_in;
     int64_t key;
@@ -73,7 +73,7 @@ static int least_of(const struct model *model)
     return least;
 }
 
-/* Takes everything out, in order: only this sees what is wrong far below the root. */
+/* Removes everything in order, because only that shows errors far below the root. */
 static void drain(struct weft_heap *heap, struct weft_heap_node *nodes,
                   struct model *model)
 {

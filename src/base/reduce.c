@@ -83,20 +83,20 @@ static float float_of_bfloat16(uint16_t half)
     return float_of_bits((uint32_t)half << 16);
 }
 
-/* The conversions below take no branch, so that compilers make vector code of loops of
- * them. Magnitudes are signed: they are below 2^31, and vector units compare signed. */
+/* The conversions below are free of branches, so that compilers can vectorise loops of them.
+ * Magnitudes are signed, because vector units compare signed numbers; all are below 2^31. */
 static uint16_t bfloat16_of_float(float value)
 {
     uint32_t bits = bits_of_float(value);
     int32_t magnitude = (int32_t)(bits & 0x7fffffffu);
     uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    uint32_t quiet = bits >> 16 | 0x40; /* a NaN stays one, quietened */
+    uint32_t quiet = bits >> 16 | 0x40; /* a NaN becomes a quiet NaN */
 
     return (uint16_t)(magnitude > 0x7f800000 ? quiet : rounded);
 }
 
-/* IEEE 754 binary16: 1 sign, 5 exponent (bias 15) and 10 fraction bits. Taken as a binary32
- * (bias 127), exponent and fraction say 2^-112 of the value, subnormals included: the
+/* Converts IEEE 754 binary16: 1 sign, 5 exponent (bias 15) and 10 fraction bits. Exponent and
+ * fraction, read as binary32 (bias 127), are 2^-112 times the value, also for subnormals, so the
  * product is exact. */
 static float float_of_float16(uint16_t half)
 {
@@ -109,13 +109,15 @@ static float float_of_float16(uint16_t half)
     return float_of_bits(value | sign);
 }
 
-/* The unit of 0.5 and more is 2^-24, that of subnormals: the addition rounds to it. */
+/* Adds 0.5 to the magnitude of `value`. The sum's unit in the last place is 2^-24, like that of
+ * binary16 subnormals, so the addition rounds to a multiple of it. */
 static uint32_t raised_of_float(float value)
 {
     return bits_of_float(float_of_bits(bits_of_float(value) & 0x7fffffffu) + 0.5f);
 }
 
-/* From a binary32's bits and what raised_of_float says of it. */
+/* Returns the binary16 nearest to the binary32 `bits`; `raised` is raised_of_float() of the same
+ * number. */
 static uint16_t float16_of_bits(uint32_t bits, uint32_t raised)
 {
     uint32_t sign = bits >> 16 & 0x8000;
@@ -136,9 +138,8 @@ static uint16_t float16_of_float(float value)
     return float16_of_bits(bits_of_float(value), raised_of_float(value));
 }
 
-/* Elements go through a block on the stack: a loop of constant length without aliasing,
- * which compilers turn into vector code at -O2, and which allows `out` to be an operand.
- */
+/* Processes elements in blocks on the stack. The inner loop has a constant length and no aliasing,
+ * so that compilers vectorise it at -O2, and `out` may be one of the operands. */
 #define BLOCK 32
 
 #define DEFINE_LOOP(name, type, expression)                                              \
@@ -181,8 +182,8 @@ static uint16_t float16_of_float(float value)
     DEFINE_LOOP(name##_max, uint16_t, load(y) > load(x) ? y : x)                         \
     DEFINE_SWITCH(name, uint16_t)
 
-/* Computed, then rounded: two loops, for compilers do not make vector code of one in which
- * an addition of floats is needed only sometimes. */
+/* Computes and rounds in two loops, because compilers do not vectorise a loop in which the result
+ * of a float addition is used only conditionally. */
 #define DEFINE_FLOAT16_LOOP(name, expression)                                            \
     static void name(uint16_t *out, const uint16_t *a, const uint16_t *b, size_t count)  \
     {                                                                                    \

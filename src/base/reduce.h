@@ -1,4 +1,4 @@
-/* Element types and reductions, shared by the GPU backends and the collectives. */
+/* Defines element types and reductions, shared by the GPU backends and the collectives. */
 #ifndef WEFT_BASE_REDUCE_H
 #define WEFT_BASE_REDUCE_H
 
@@ -24,19 +24,19 @@ enum weft_dtype {
 enum weft_redop { WEFT_SUM, WEFT_PROD, WEFT_MIN, WEFT_MAX, WEFT_AVG, WEFT_N_REDOPS };
 
 size_t weft_dtype_bytes(enum weft_dtype dtype);
-const char *weft_dtype_name(enum weft_dtype dtype); /* "float32" as in scenario files */
+const char *weft_dtype_name(enum weft_dtype dtype); /* "float32", as in scenario files */
 bool weft_dtype_parse(const char *name, enum weft_dtype *out);
 const char *weft_redop_name(enum weft_redop op);
 bool weft_redop_parse(const char *name, enum weft_redop *out);
 
-/* out[i] = a[i] op b[i] for `count` elements. `out` may be `a` or `b`, otherwise the
- * ranges do not overlap. float16 and bfloat16 are computed in float32 and rounded to
- * nearest even once per element; integers wrap. WEFT_AVG sums; the one division at the
- * end is weft_reduce_divide's. */
+/* Sets out[i] = a[i] op b[i] for `count` elements. `out` may be equal to `a` or `b`; otherwise the
+ * ranges must not overlap. float16 and bfloat16 are computed in float32 and rounded to nearest even
+ * once per element; integers wrap. WEFT_AVG only adds; the caller divides once at the end with
+ * weft_reduce_divide. */
 void weft_reduce(enum weft_dtype dtype, enum weft_redop op, void *out, const void *a,
                  const void *b, size_t count);
 
-/* values[i] /= divisor (integers truncate towards zero); divisor > 0. */
+/* Sets values[i] /= divisor (integers truncate towards zero); divisor > 0. */
 void weft_reduce_divide(enum weft_dtype dtype, void *values, size_t count, int divisor);
 
 #endif

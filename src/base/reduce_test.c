@@ -11,9 +11,9 @@
 
 #define N_PAIRS 2000
 
-/* The oracle. Integers: 128-bit arithmetic, cut to width. float16 and bfloat16: the
- * nearest of all their values, found by search. float32: through double, which has more
- * than twice the precision, so that rounding twice equals rounding once for + * and /. */
+/* The oracle. Integers: 128-bit arithmetic, cut to width. float16 and bfloat16: the nearest of all
+ * their values, found by search. float32: computed in double, which has more than twice the
+ * precision, so that rounding twice equals rounding once for + * and /. */
 __extension__ typedef __int128 wide;
 
 struct half_format {
@@ -23,8 +23,7 @@ struct half_format {
 static const struct half_format float16 = {10, 15, 0x7c00};
 static const struct half_format bfloat16 = {7, 127, 0x7f80};
 
-/* The value of magnitude bits; infinity counts as the next power of two, as in rounding.
- */
+/* Returns the value of magnitude bits; infinity counts as the next power of two, as in rounding. */
 static double half_magnitude(const struct half_format *format, uint32_t bits)
 {
     int exponent = (int)(bits >> format->n_fraction_bits);
@@ -49,7 +48,7 @@ static double half_value(const struct half_format *format, uint16_t bits)
     return (bits & 0x8000) != 0 ? -value : value;
 }
 
-/* The nearest to `value`, ties to the even fraction. */
+/* Returns the number nearest to `value`, ties to the even fraction. */
 static uint16_t half_nearest(const struct half_format *format, double value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -97,7 +96,7 @@ static wide apply_wide(enum weft_redop op, wide a, wide b)
 {
     switch (op) {
     case WEFT_PROD:
-        return (wide)((uint64_t)a * (uint64_t)b); /* the low 64 bits are all we keep */
+        return (wide)((uint64_t)a * (uint64_t)b); /* only the low 64 bits are kept */
     case WEFT_MIN:
         return a < b ? a : b;
     case WEFT_MAX:
@@ -128,7 +127,7 @@ static wide load_int(enum weft_dtype dtype, const uint8_t *at)
     uint64_t bits = 0;
     wide value;
 
-    memcpy(&bits, at, n_bytes); /* little end first, as all hosts we run on */
+    memcpy(&bits, at, n_bytes); /* little-endian, as all supported hosts */
     value = (wide)bits;
     if (is_signed(dtype) && (bits >> (8 * n_bytes - 1) & 1) != 0) {
         value -= (wide)1 << (8 * n_bytes);
@@ -159,7 +158,7 @@ static double load_float(enum weft_dtype dtype, const uint8_t *at)
 
 static void store_float(enum weft_dtype dtype, double value, uint8_t *at)
 {
-    /* The contract: one operation in float32, then one rounding. */
+    /* As specified: one operation in float32, then one rounding. */
     float single = (float)value;
     uint16_t half;
 
@@ -173,8 +172,8 @@ static void store_float(enum weft_dtype dtype, double value, uint8_t *at)
     }
 }
 
-/* True if `got` is what `a op b` must be. Signs of zeros from min and max are free, NaNs
- * need only be NaNs. */
+/* Returns true if `got` is a correct result of `a op b`. Either sign is accepted for zeros from min
+ * and max, and any NaN for a NaN. */
 static bool agrees(enum weft_dtype dtype, enum weft_redop op, const uint8_t *a,
                    const uint8_t *b, const uint8_t *got)
 {
@@ -191,7 +190,7 @@ static bool agrees(enum weft_dtype dtype, enum weft_redop op, const uint8_t *a,
     x = load_float(dtype, a);
     y = load_float(dtype, b);
     if ((op == WEFT_MIN || op == WEFT_MAX) && (isnan(x) || isnan(y))) {
-        return true; /* which of the two is not promised */
+        return true; /* either operand is allowed */
     }
     if (isnan(apply(op, x, y))) {
         return isnan(load_float(dtype, got));
@@ -203,7 +202,8 @@ static bool agrees(enum weft_dtype dtype, enum weft_redop op, const uint8_t *a,
     return memcmp(got, expected, n_bytes) == 0;
 }
 
-/* Random bits, made to meet: half of the pairs are close in exponent, some are equal. */
+/* Fills `a` and `b` with random bits; half of the pairs have similar exponents and some are
+ * equal. */
 static void fill(enum weft_dtype dtype, struct weft_rng *rng, uint8_t *a, uint8_t *b)
 {
     size_t n_bytes = weft_dtype_bytes(dtype);

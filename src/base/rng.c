@@ -18,7 +18,7 @@ static uint64_t splitmix64(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* FNV-1a, 64 bit: names are few and short; splitmix64 spreads the result. */
+/* Hashes with 64-bit FNV-1a, which is enough because splitmix64 spreads the result. */
 static uint64_t hash_name(const char *name)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -33,8 +33,8 @@ void weft_rng_init(struct weft_rng *rng, uint64_t seed, const char *name)
 {
     uint64_t mix = seed;
 
-    /* The seed is spread before the name joins it, so that (seed, name) pairs which agree
-     * in their exclusive or still start different streams. */
+    /* Spread the seed before the name is mixed in, so that (seed, name) pairs with an equal
+     * exclusive or still start different streams. */
     mix = splitmix64(&mix) ^ hash_name(name);
     for (int i = 0; i < 4; i++) {
         rng->state[i] = splitmix64(&mix);
@@ -61,7 +61,8 @@ uint64_t weft_rng_below(struct weft_rng *rng, uint64_t bound)
     uint64_t reject_below, value;
 
     weft_check(bound > 0);
-    /* 2^64 mod bound: dropping that many values leaves a whole number of rounds. */
+    /* Reject 2^64 mod bound values, so that the number of remaining values is a multiple of
+     * bound. */
     reject_below = (UINT64_MAX - bound + 1) % bound;
     do {
         value = weft_rng_next(rng);

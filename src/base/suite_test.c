@@ -1,4 +1,5 @@
-/* Samples of sweeps: every case in one part, and each part with cases of every kind. */
+/* Tests of samples of sweeps: every case is in one sample, and each sample has cases of every
+ * kind. */
 #include <stdio.h>
 #include <stdlib.h>
 

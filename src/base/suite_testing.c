@@ -3,16 +3,17 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* The linker puts the first of these in the place of Check's (--wrap). */
+/* The linker replaces Check's function with the first of these (--wrap). */
 void __wrap__mark_point(const char *file, int line);
 void __real__mark_point(const char *file, int line);
 
-/* Of an assertion that held: Check tells its parent the place, in case that the test crashes
- * afterwards, and the parent moves all that it has yet to read with each. In a loop that is most of
- * a test's time. A place is told once, and again if another of its slot came between. */
+/* Check reports the source line of every assertion that passes to its parent process, so that the
+ * parent can name the last one if the test crashes. Each report makes the parent move its whole
+ * unread buffer, which dominates the time of assertions in a loop. This wrapper skips a line that
+ * was the last one reported in its slot. */
 void __wrap__mark_point(const char *file, int line)
 {
-    static _Atomic uint64_t told[256]; /* tests assert in threads, too */
+    static _Atomic uint64_t told[256]; /* tests can assert in threads */
     uint64_t place = (uint64_t)(uintptr_t)file << 16 ^ (uint64_t)line;
     unsigned slot = (unsigned)line % 256;
 
@@ -22,9 +23,9 @@ void __wrap__mark_point(const char *file, int line)
     }
 }
 
-/* Multiples of the golden ratio, modulo 1, fill every eighth evenly, whatever the period of a
- * sweep: a part of cases that alternate has both kinds. Builds with sanitizers take an eighth of
- * another quarter than the one that the others take. */
+/* Multiples of the golden ratio, modulo 1, fill every eighth evenly, so that a sample has cases of
+ * every kind even if kinds alternate. A build with sanitizers takes an eighth out of a quarter that
+ * the other builds do not take. */
 bool suite_takes(uint32_t i)
 {
     const char *sample = getenv("WEFT_SAMPLE");

@@ -1,4 +1,4 @@
-/* What the programs of tests share. */
+/* Helpers for all test programs: sizes and samples of sweeps, and running a suite. */
 #ifndef WEFT_BASE_SUITE_TESTING_H
 #define WEFT_BASE_SUITE_TESTING_H
 
@@ -6,14 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of `n` cases of a sweep that looks for rare ones: all, but a fourth where sanitizers make each
- * eight times as slow. What every build must see is no sweep. */
+/* Number of cases to run of a sweep of `n` that looks for rare bugs: n, or a quarter (rounded up)
+ * under a sanitizer, where each case takes eight times as long. Not for cases that every build must
+ * run. */
 #ifdef __has_feature
 #if __has_feature(address_sanitizer)
 #define SUITE_SANITIZED 1
 #endif
 #endif
-#ifdef __SANITIZE_ADDRESS__ /* gcc's name for it */
+#ifdef __SANITIZE_ADDRESS__ /* gcc's macro */
 #define SUITE_SANITIZED 1
 #endif
 #ifdef SUITE_SANITIZED
@@ -22,22 +23,22 @@
 #define SWEEP(n) (n)
 #endif
 
-/* Says which part of a sweep a sample takes: one of so many. */
+/* Number of different samples of a sweep; WEFT_SAMPLE selects one of them. */
 #ifdef SUITE_SANITIZED
 #define SUITE_PARTS 8
 #else
 #define SUITE_PARTS 4
 #endif
 
-/* Returns true if this run takes case i of a sweep. It takes all, or with WEFT_SAMPLE in the
- * environment the part that this number chooses: ci/sampling.py. What builds with sanitizers take,
- * those without do not take under the same number. */
+/* Returns true if this run includes case i of a sweep. All cases are included unless WEFT_SAMPLE is
+ * set in the environment; its number then selects a sample (ci/sampling.py). Under the same number,
+ * builds with and without sanitizers run disjoint samples. */
 bool suite_takes(uint32_t i);
 
-/* Adds a loop test for those of the cases begin to end - 1 that suite_takes. */
+/* Adds a loop test for each of the cases begin to end - 1 that suite_takes() includes. */
 void suite_add_sweep(TCase *tcase, const TTest *test, int begin, int end);
 
-/* Runs all of it and frees it: the exit status of main. */
+/* Runs and frees `suite`. Returns the exit status for main(). */
 int suite_run(Suite *suite);
 
 #endif

@@ -16,7 +16,7 @@ __attribute__((weak)) _Noreturn void weft_out_of_memory(size_t n_bytes)
     abort();
 }
 
-/* Makes room for `n_bytes` more and a terminator. */
+/* Makes room for `n_bytes` more bytes and a terminator. */
 static void reserve(struct weft_text *text, size_t n_bytes)
 {
     size_t cap = text->cap == 0 ? 64 : text->cap;
@@ -99,7 +99,7 @@ size_t weft_text_cut(const char *bytes, size_t n, size_t n_max)
 {
     size_t cut = n < n_max ? n : n_max;
 
-    /* RFC 3629, section 3: each byte of a character but its first is 10xxxxxx. */
+    /* All bytes of a character but the first are 10xxxxxx (RFC 3629, section 3). */
     while (cut < n && cut > 0 && ((unsigned char)bytes[cut] & 0xc0) == 0x80) {
         cut--;
     }

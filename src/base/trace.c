@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-/* Values may fill the line up to here; the last byte is kept for the newline. */
+/* The part of the line that values can fill; the last byte is kept for the newline. */
 #define LIMIT (sizeof(((struct weft_trace *)NULL)->line) - 1)
 
 static void put_byte(struct weft_trace *trace, char byte)
@@ -17,7 +17,7 @@ static void put_byte(struct weft_trace *trace, char byte)
     }
 }
 
-/* Words are short: a loop beats strlen and memcpy. */
+/* Appends a word. Words are short, so a loop is faster than strlen and memcpy. */
 static void put_word(struct weft_trace *trace, const char *word)
 {
     size_t n = trace->n;
@@ -38,8 +38,8 @@ static size_t count_digits(uint64_t number)
     return n + (number >= 10) + (number >= 100) + (number >= 1000);
 }
 
-/* Straight into the line, two digits per division: a story can have tens of millions of
- * numbers, and neither printf nor a copy from a scratch buffer is free. */
+/* Appends a number, two digits per division. A log can have tens of millions of numbers, so it
+ * avoids printf and a scratch buffer. */
 static void put_int(struct weft_trace *trace, int64_t number)
 {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324"
@@ -51,7 +51,7 @@ static void put_int(struct weft_trace *trace, int64_t number)
     char *at;
 
     if (n_bytes > LIMIT - trace->n) {
-        /* Half a number would be a wrong number: the line is full from here on. */
+        /* Fill the rest of the line, because part of a number would be a wrong number. */
         while (trace->n < LIMIT) {
             trace->line[trace->n++] = '~';
         }

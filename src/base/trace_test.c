@@ -68,7 +68,7 @@ START_TEST(integers_are_printed_as_printf_does)
     weft_trace_init(&trace, WEFT_TRACE_STORY, collect, &story);
     weft_rng_init(&rng, 1, "integers");
     for (int i = 0; i < 20000; i++) {
-        /* Every length alike: shift a full word by 0..63. */
+        /* Shift a full word by 0 to 63, so that all lengths are equally frequent. */
         int64_t number = (int64_t)(weft_rng_next(&rng) >> (i % 64));
 
         number = i % 3 == 0 ? -number : number;
@@ -110,7 +110,7 @@ START_TEST(long_lines_are_cut_but_stay_lines)
         ck_assert_ptr_nonnull(strchr(story.bytes, '\n'));
         ck_assert_uint_le((size_t)(strchr(story.bytes, '\n') - story.bytes), 511);
         ck_assert_int_eq(story.bytes[story.n - 1], '\n');
-        /* The number stands in full or not at all. */
+        /* The number is complete or absent. */
         if (strstr(story.bytes, "key=1") != NULL) {
             ck_assert_ptr_nonnull(strstr(story.bytes, "key=123456789"));
         }

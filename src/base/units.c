@@ -8,10 +8,10 @@
 
 struct unit {
     const char *name;
-    uint64_t factor; /* in the smallest unit */
+    uint64_t factor; /* multiple of the smallest unit */
 };
 
-/* Larger units first: of two texts of equal length the larger unit wins. */
+/* Larger units first, because the larger unit is selected if two texts have equal length. */
 static const struct unit rate_units[] = {{"Tbps", 1000000000000u},
                                          {"Gbps", 1000000000u},
                                          {"Mbps", 1000000u},
@@ -32,7 +32,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* A decimal number as its digits stand in the text: nothing is rounded. */
+/* A decimal number as its digits in the text, without rounding. */
 struct decimal {
     const char *whole; /* [n_whole] digits, at least one */
     size_t n_whole;
@@ -62,8 +62,8 @@ static bool scan_decimal(const char *text, struct decimal *out)
     return out->n_whole > 0 && (!out->has_point || out->n_fraction > 0);
 }
 
-/* *out = decimal * factor, exactly; false, and nothing set, if that overflows or is no
- * integer. */
+/* Sets *out = decimal * factor exactly. Returns false, and sets nothing, if the product overflows
+ * or is not an integer. */
 static bool scale(const struct decimal *decimal, uint64_t factor, uint64_t *out)
 {
     uint64_t whole = 0, part = 0;
@@ -74,9 +74,8 @@ static bool scale(const struct decimal *decimal, uint64_t factor, uint64_t *out)
             return false;
         }
     }
-    /* From the last digit inwards each step must divide, or a remainder would stay for
-     * good: all digits further left only add multiples of ten. factor <= 2^40: no
-     * overflow. */
+    /* Start at the last digit. Each step must divide by ten without a remainder, because the digits
+     * further left only add multiples of ten. factor <= 2^40, so `part` cannot overflow. */
     for (size_t i = decimal->n_fraction; i > 0; i--) {
         part += (uint64_t)(decimal->fraction[i - 1] - '0') * factor;
         if (part % 10 != 0) {
@@ -131,7 +130,7 @@ bool weft_parse_time_ns(const char *text, weft_ns *out)
 {
     uint64_t value;
 
-    /* WEFT_NEVER is no time. */
+    /* WEFT_NEVER is reserved. */
     if (!parse(text, time_units, WEFT_LENGTH(time_units), &value) ||
         value >= (uint64_t)WEFT_NEVER) {
         return false;
@@ -173,8 +172,8 @@ bool weft_parse_bandwidth(const char *text, uint64_t *out_bytes_per_s)
                       out_bytes_per_s);
 }
 
-/* "1.5us": value / unit in full. The fraction ends: every factor divides a power of ten,
- * or of two. At most 40 digits follow the point (TiB). */
+/* Writes value / unit without rounding ("1.5us"). The fraction is finite because every factor is a
+ * power of ten or of two; it has at most 40 digits (TiB). */
 static void format_in(uint64_t value, const struct unit *unit, char *out,
                       size_t out_bytes)
 {

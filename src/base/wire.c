@@ -9,7 +9,7 @@ struct wire_writer wire_writer_init(void *out, size_t n_bytes)
     return (struct wire_writer){.at = at, .end = n_bytes == 0 ? at : at + n_bytes};
 }
 
-/* The low `n_bytes` of `value`, most significant first. */
+/* Writes the low `n_bytes` of `value`, most significant byte first. */
 static void put_uint(struct wire_writer *writer, uint64_t value, unsigned n_bytes)
 {
     if (writer->bad || (size_t)(writer->end - writer->at) < n_bytes) {

@@ -1,5 +1,5 @@
-/* Bounded byte codecs, network order. Both ends remember the first overrun in `bad`,
- * so that a message is written or read in a straight line and checked once. */
+/* Bounded byte codecs in network byte order. Reader and writer remember the first overrun in `bad`,
+ * so that a whole message is read or written without checks and checked once at the end. */
 #ifndef WEFT_BASE_WIRE_H
 #define WEFT_BASE_WIRE_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One number in network order, where nothing can be missing. */
+/* Reads a number in network byte order; `bytes` must hold 4. */
 static inline uint32_t wire_load_u32(const void *bytes)
 {
     const uint8_t *at = (const uint8_t *)bytes;
@@ -26,13 +26,13 @@ static inline void wire_store_u32(void *out, uint32_t value)
 struct wire_writer {
     uint8_t *at; /* Not owned. */
     uint8_t *end;
-    bool bad; /* something did not fit; nothing was written past `end` */
+    bool bad; /* an overrun occurred; nothing was written past `end` */
 };
 
 struct wire_reader {
     const uint8_t *at; /* Not owned. */
     const uint8_t *end;
-    bool bad; /* something was missing; the values read since are 0 */
+    bool bad; /* an overrun occurred; all values read since then are 0 */
 };
 
 struct wire_writer wire_writer_init(void *out, size_t n_bytes);
@@ -42,7 +42,7 @@ void wire_put_u24(struct wire_writer *writer, uint32_t value);
 void wire_put_u32(struct wire_writer *writer, uint32_t value);
 void wire_put_u64(struct wire_writer *writer, uint64_t value);
 void wire_put_bytes(struct wire_writer *writer, const void *bytes, size_t n_bytes);
-/* Bytes written so far since `start`. */
+/* Returns the number of bytes written since `start`. */
 size_t wire_written(const struct wire_writer *writer, const void *start);
 
 struct wire_reader wire_reader_init(const void *bytes, size_t n_bytes);

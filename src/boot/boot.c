@@ -95,7 +95,8 @@ static void gather(struct boot *boot, const void *mine, size_t n_bytes, bool to_
     weft_check(!boot->is_active);
     weft_check(n_bytes <= BOOT_BLOB_MAX);
     boot->is_active = true;
-    boot->to_first = to_first && boot->mesh == NULL; /* floods reach all as it is */
+    /* Flooding reaches all members anyway. */
+    boot->to_first = to_first && boot->mesh == NULL;
     boot->round++;
     boot->started_ns = io_now(boot->env);
     boot->each = (uint32_t)n_bytes;
@@ -142,7 +143,7 @@ uint32_t boot_first(const struct boot *boot)
     uint32_t first = 0;
 
     while (boot->mesh != NULL && boot->mesh->members[first].is_absent) {
-        first++; /* this one never is */
+        first++; /* this process is never absent */
     }
     return first;
 }
@@ -172,7 +173,8 @@ void boot_ended(struct boot *boot, uint32_t member)
     io_task_wake(&boot->task);
 }
 
-/* Of who has come, streams tell the end; a client waits for rank 0 only, which waits for all. */
+/* Returns true if `member` has joined; its stream then reports its end, and the launcher's report
+ * is ignored. A client waits only for rank 0, so it counts every other member as joined. */
 static bool has_come(const struct boot *boot, uint32_t member)
 {
     if (boot->mesh != NULL) {
@@ -203,7 +205,7 @@ static weft_status give_up_ended(struct boot *boot)
         return WEFT_AGAIN;
     }
     if (boot->config.may_miss && boot->client == NULL) {
-        boot->ended_ns = io_now(boot->env); /* there may be another */
+        boot->ended_ns = io_now(boot->env); /* another member may have ended */
     }
     if (boot->server != NULL && boot->config.may_miss) {
         boot_server_drop(boot, member);
@@ -227,7 +229,7 @@ static weft_status give_up_ended(struct boot *boot)
     return status;
 }
 
-/* ---- every look ---- */
+/* ---- progress ---- */
 
 static weft_status progress(struct boot *boot)
 {
@@ -278,7 +280,7 @@ weft_status boot_progress(struct boot *boot, struct weft_error *error)
                          boot->n_members);
     }
     if (status == WEFT_AGAIN && !boot->is_active && boot->round > 0) {
-        status = WEFT_OK; /* still complete: a wake-up may have come late */
+        status = WEFT_OK; /* still complete; the wake-up was spurious */
     }
     io_task_deadline(&boot->task, deadline(boot));
     return status;

@@ -1,4 +1,5 @@
-/* Ranks find each other, gather, and learn who is missing, dead or gave up. */
+/* Tests of a rendezvous: ranks join, gather, and report members that are missing, died or gave
+ * up. */
 #include "boot/boot.h"
 
 #include <check.h>
@@ -79,7 +80,7 @@ START_TEST(splitting_the_streams_changes_nothing)
 }
 END_TEST
 
-/* Rank 0 comes last, rank 2 gathers early, and a fast rank is a round ahead of a slow one. */
+/* Rank 0 joins last, rank 2 gathers early, and a fast rank is a round ahead of a slow one. */
 START_TEST(the_order_of_coming_does_not_matter)
 {
     struct job job;
@@ -157,8 +158,9 @@ START_TEST(a_rendezvous_that_is_not_there_is_rank_0s)
 }
 END_TEST
 
-/* What a call to rank 0 may come to, and after how many seconds its rank gives up: 1 where no call
- * can succeed, 30 where its machine ignores calls, and 60, the patience, where it may yet come. */
+/* Results of connections to rank 0, and the time in seconds after which its rank gives up: 1 if no
+ * connection can succeed, 30 if rank 0's machine does not answer, and 60, the patience, if rank 0
+ * can still appear. */
 static const struct unreached {
     const char *address;
     bool is_elsewhere, listens, has_limits;
@@ -168,11 +170,13 @@ static const struct unreached {
     {"10.99.0.1", true, false, false, ENETUNREACH, 60, 61},
     {"127.0.0.1", true, false, true, ECONNREFUSED, 1, 2},
     {"127.0.0.1", true, false, false, ECONNREFUSED, 60, 61},
-    {"127.0.0.1", false, false, true, ECONNREFUSED, 60, 61}, /* a rank of the same host */
+    /* Rank 0 is on the same host. */
+    {"127.0.0.1", false, false, true, ECONNREFUSED, 60, 61},
     {"10.0.0.1", true, false, true, ECONNREFUSED, 60, 61},
-    {"10.0.0.1", true, true, true, ETIMEDOUT, 30, 36}, /* taken, and no challenge comes */
+    /* Accepted, but no challenge comes. */
+    {"10.0.0.1", true, true, true, ETIMEDOUT, 30, 36},
     {"10.0.0.1", true, true, false, ETIMEDOUT, 60, 66},
-    /* No machine is there yet: from time to time errno 113 says so. */
+    /* There is no such machine; some attempts fail with errno 113. */
     {"10.0.0.77", true, false, true, ETIMEDOUT, 60, 64},
 };
 
@@ -236,7 +240,7 @@ START_TEST(who_is_late_is_named_to_all)
 }
 END_TEST
 
-/* A rank goes without a word, by BYE, or gives up: the others know which and why. */
+/* A rank is killed, sends BYE, or gives up; the others report which rank and why. */
 START_TEST(who_goes_is_named_to_all)
 {
     uint32_t gone = (uint32_t)_i % RANKS;
@@ -283,7 +287,7 @@ START_TEST(who_goes_is_named_to_all)
 }
 END_TEST
 
-/* A process that dies: its host closes its streams, without BYE. */
+/* When a process dies its host closes its streams, without BYE. */
 START_TEST(a_stream_that_ends_is_a_death_and_known_at_once)
 {
     uint32_t gone = (uint32_t)_i;
@@ -320,7 +324,7 @@ START_TEST(a_stream_that_ends_is_a_death_and_known_at_once)
 END_TEST
 
 static const struct io_oob_ops *real_oob;
-static const struct io_stream *full; /* takes nothing */
+static const struct io_stream *full; /* its buffer is full */
 
 static int send_unless_full(struct io_stream *stream, const void *bytes, size_t n_bytes,
                             size_t *out_n)
@@ -328,8 +332,8 @@ static int send_unless_full(struct io_stream *stream, const void *bytes, size_t 
     return stream == full ? EAGAIN : real_oob->send(stream, bytes, n_bytes, out_n);
 }
 
-/* A rank whose BYE finds no room in its socket ends as soon as it has the last result, while rank 0
- * still hands that out: no failure of the round, and a death if there is another. */
+/* A rank that has no room to send BYE ends as soon as it has the last result, while rank 0 still
+ * sends it to others. The round does not fail; a following one fails because of a death. */
 START_TEST(a_stream_that_ends_after_the_result_is_no_failure_of_the_round)
 {
     struct job job;
@@ -368,7 +372,7 @@ START_TEST(a_stream_that_ends_after_the_result_is_no_failure_of_the_round)
 }
 END_TEST
 
-static const struct io_stream *failing; /* a call on it fails at this host */
+static const struct io_stream *failing; /* calls on it fail at this host */
 static int failing_errno;
 
 static int send_unless_failing(struct io_stream *stream, const void *bytes,
@@ -378,7 +382,7 @@ static int send_unless_failing(struct io_stream *stream, const void *bytes,
                              : real_oob->send(stream, bytes, n_bytes, out_n);
 }
 
-/* Only what the peer or the way to it answers says something of the peer. */
+/* An error counts as the peer's death only if the peer or the route to it caused it. */
 START_TEST(a_call_that_fails_here_is_no_death_of_the_peer)
 {
     static const struct {
@@ -458,9 +462,9 @@ START_TEST(a_rank_that_is_wrong_about_the_job_does_not_get_in)
     job_open_rank(&job, 0);
     job_open_rank(&job, 1);
     if (_i == 0) {
-        job.config.n_ranks = 4; /* another job of the same key */
+        job.config.n_ranks = 4; /* another job with the same key */
     }
-    job.config.rank = 1; /* and a rank that is here already */
+    job.config.rank = 1; /* a rank that has joined already */
     job.status[2] = WEFT_AGAIN;
     ck_assert_int_eq(
         boot_open(job.bed.hosts[2].env, &job.config, BED_KIND_TEST, &job.boots[2], NULL),
@@ -495,7 +499,7 @@ END_TEST
 
 static struct job *job_of_slow;
 
-/* Rank 2 waits for a processor. */
+/* Rank 2 is never dispatched. */
 static void on_task_of_others(struct bed *bed, struct io_task *task)
 {
     struct job *job = job_of_slow;
@@ -508,10 +512,10 @@ static void on_task_of_others(struct bed *bed, struct io_task *task)
     }
 }
 
-/* Rank 1 has its result and is a round ahead, while rank 0 still sends the result to rank 2. */
+/* Rank 1 has its result and is a round ahead while rank 0 still sends the result to rank 2. */
 START_TEST(a_fast_rank_goes_on_while_a_slow_one_reads)
 {
-    const size_t n_bytes = 65536; /* the result is more than a stream holds */
+    const size_t n_bytes = 65536; /* the result exceeds a stream's buffer */
     struct job job;
 
     job_open(&job, 71, NULL);
@@ -548,12 +552,12 @@ START_TEST(a_fast_rank_goes_on_while_a_slow_one_reads)
 }
 END_TEST
 
-/* Rank 1 sends pieces of its blob of 8 bytes that do not follow one another. */
+/* Rank 1 sends its blob of 8 bytes in pieces that do not follow each other. */
 START_TEST(a_piece_out_of_order_is_refused)
 {
     static const struct {
         uint32_t offsets[2];
-        uint32_t n_bytes; /* of each */
+        uint32_t n_bytes; /* length of each piece */
         bool fits;
     } rows[] = {{{0, 4}, 4, true},  {{4, 0}, 4, false}, {{0, 0}, 4, false},
                 {{4, 4}, 4, false}, {{0, 3}, 4, false}, {{0, 5}, 3, false}};
@@ -625,15 +629,15 @@ END_TEST
 
 enum { CROWD = 1000, CROWD_PER_MS = 20 };
 
-/* Streams of clients that are no members, all from one host; the oldest makes room. */
+/* Streams of unauthenticated clients, all from one host; the oldest is closed for a new one. */
 struct crowd {
     struct job *job;
     struct io_task task;
     struct io_stream *streams[CROWD];
     bool has_spoken[CROWD];
-    bool says_hello; /* as soon as it is connected; else it stays silent */
+    bool says_hello; /* once connected; otherwise it stays silent */
     uint32_t n_ever;
-    void (*on_task)(struct bed *bed, struct io_task *task); /* of the job */
+    void (*on_task)(struct bed *bed, struct io_task *task); /* on_task of the job */
 };
 
 static struct crowd crowd;
@@ -647,7 +651,7 @@ static void crowd_leave(uint32_t place)
     crowd.has_spoken[place] = false;
 }
 
-/* A HELLO as anybody can make it: without the key. */
+/* A HELLO, made without the key. */
 static void crowd_speak(uint32_t place)
 {
     static const uint8_t header[] = {'W', 'E', 'F', 'T', 0, 2, 0, 1, 0, 0, 0, 48};
@@ -681,7 +685,7 @@ static void crowd_open(struct job *job, uint32_t host, bool says_hello)
     io_task_init(&crowd.task, job->bed.loop, host, BED_KIND_TEST);
 }
 
-/* One millisecond, in which more come. */
+/* Lets a millisecond pass, in which more clients connect. */
 static void crowd_go_on(void)
 {
     struct io_env *env = crowd.job->bed.hosts[crowd.task.host].env;
@@ -705,8 +709,8 @@ static void crowd_close(void)
     io_task_fini(&crowd.task);
 }
 
-/* A round trip of 20 ms, in which 400 clients come from rank 1's own host: ten times as many as the
- * door has places. */
+/* In a round trip of 20 ms, 400 clients connect from rank 1's own host: ten times as many as the
+ * listener has slots. */
 START_TEST(members_get_in_beside_a_flood_from_their_own_host)
 {
     struct job job;
@@ -736,7 +740,7 @@ START_TEST(members_get_in_beside_a_flood_from_their_own_host)
 }
 END_TEST
 
-/* A slow client of another host keeps its place, whatever comes from one source. */
+/* A slow client of another host keeps its slot, however many clients connect from one source. */
 START_TEST(a_source_makes_room_for_its_own)
 {
     struct job job;

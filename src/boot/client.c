@@ -1,4 +1,5 @@
-/* A rank other than 0: finds the rendezvous, joins, sends its blobs, takes results. */
+/* The boot of a rank other than 0: connects to the rendezvous, joins, sends its blobs and receives
+ * results. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,15 +31,15 @@ static void enter(struct boot *boot, enum boot_dial next)
                      client->attempt);
 }
 
-/* This process or this machine has too little of something, which may pass. */
+/* Returns true if this process or machine lacks a resource, which can be temporary. */
 static bool is_short(int error_number)
 {
     return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS ||
            error_number == ENOMEM;
 }
 
-/* Returns true if an interface of this host that is up has an address: in the subnet of `peer`, or,
- * if that is NULL, any that is not link-local. */
+/* Returns true if an interface of this host that is up has an address: one in the subnet of `peer`,
+ * or, if that is NULL, one that is not link-local. */
 static bool has_address(struct boot *boot, const struct io_ip *peer)
 {
     const struct io_hostinfo *info = boot->env->ops->hostinfo(boot->env);
@@ -67,8 +68,9 @@ static bool is_loopback(const struct io_ip *ip)
                            : memcmp(ip->bytes, v6, sizeof(v6)) == 0;
 }
 
-/* Returns true if no call from this host can reach rank 0. The route may come with a network that
- * the host is not on yet; that of one that is on some is not expected. */
+/* Returns true if no connection from this host can reach rank 0. Without a route (ENETUNREACH) that
+ * is so only if the host is on some network, because otherwise a network, and the route with it,
+ * can still come up. */
 static bool is_hopeless(struct boot *boot, int error_number)
 {
     const struct boot_config *config = &boot->config;
@@ -82,9 +84,10 @@ static bool is_hopeless(struct boot *boot, int error_number)
                      is_loopback(&config->rendezvous.ip);
 }
 
-/* Returns true if rank 0's machine is there, as far as this host knows, but nothing answers the
- * call. Of a neighbour that is not there, an attempt in 20 s ends with errno 113: the kernel
- * gives up its address after 3 s, and the attempt lasts longer. Behind a router nobody knows. */
+/* Returns true if rank 0's machine exists, as far as this host knows, but does not answer. If its
+ * address is on a subnet of this host but the machine does not exist, an attempt soon fails with
+ * EHOSTUNREACH instead: the kernel gives up resolving after 3 s, and within 20 s attempts last
+ * longer than that. Behind a router the two cannot be distinguished. */
 static bool is_ignored(struct boot *boot, int error_number)
 {
     return boot->config.ignored_ns != 0 && error_number == ETIMEDOUT &&
@@ -92,12 +95,12 @@ static bool is_ignored(struct boot *boot, int error_number)
             has_address(boot, &boot->config.rendezvous.ip));
 }
 
-/* The rendezvous cannot be reached now: pause, then try again, as long as there is patience. */
+/* Ends the present attempt and schedules the next one after a pause. */
 static weft_status retry(struct boot *boot, int error_number)
 {
     struct boot_client *client = boot->client;
     weft_ns now = io_now(boot->env);
-    /* Where rank 0 listens and has no place, or no time, another attempt costs little. */
+    /* Pause less if rank 0 listens but is overloaded, because an attempt then costs little. */
     bool is_crowded = client->state == BOOT_DIAL_CHALLENGE || error_number == ETIMEDOUT;
     weft_ns backoff_max_ns = is_crowded ? BOOT_BACKOFF_CROWD_NS : BOOT_BACKOFF_MAX_NS;
 
@@ -259,7 +262,7 @@ static weft_status told_to_give_up(struct boot *boot, const struct frame *frame)
     return status;
 }
 
-/* WEFT_OK: the gather is complete. */
+/* Handles one message. Returns WEFT_OK if it completes the gather. */
 static weft_status take(struct boot *boot, const struct frame *frame)
 {
     if (frame->type == CODEC_BLOB) {
@@ -286,8 +289,8 @@ static weft_status died(struct boot *boot)
     return status;
 }
 
-/* Rank 0 may still hold the rendezvous before this one, where we are known already (may_miss), or
- * have lost the stream before it knew whose it was. */
+/* Connects again from the start. Rank 0 can still be in its previous rendezvous, where this rank
+ * has joined already (may_miss), or it lost the stream before this rank was identified. */
 static weft_status try_again(struct boot *boot)
 {
     struct boot_client *client = boot->client;
@@ -300,8 +303,9 @@ static weft_status try_again(struct boot *boot)
     return retry(boot, EPROTO);
 }
 
-/* Whether rank 0, which said nothing yet, may have turned a stranger away: short of memory, or of
- * places, or it did not hear all. If it died instead the next connection is refused. */
+/* Returns true if rank 0, which has sent nothing after authentication, might have refused this rank
+ * as an unknown client: for lack of memory or slots, or because JOIN did not arrive. If rank 0 died
+ * instead, the next connection is refused. */
 static bool may_be_unknown(const struct boot *boot)
 {
     const struct boot_client *client = boot->client;
@@ -359,13 +363,13 @@ static weft_status exchange(struct boot *boot)
     return WEFT_AGAIN;
 }
 
-/* Returns the earlier of `end`, and `limit_ns` after `since`, where that is not 0. */
+/* Returns the earlier of `end` and `since` + `limit_ns`; `end` if `since` is 0. */
 static weft_ns lowered(weft_ns end, weft_ns since, weft_ns limit_ns)
 {
     return since != 0 && since + limit_ns < end ? since + limit_ns : end;
 }
 
-/* Returns when a client that has not joined gives up. */
+/* Returns the time at which a client that has not joined gives up. */
 static weft_ns end_of_calls(const struct boot *boot)
 {
     const struct boot_client *client = boot->client;
@@ -381,7 +385,8 @@ static weft_ns end_of_calls(const struct boot *boot)
     return config->may_miss ? lowered(end, client->refused_ns, BOOT_GONE_NS) : end;
 }
 
-/* Rank 0 names who is late; only if it says nothing is it the one at fault. */
+/* Returns the time at which rank 0 counts as missing. It is later than rank 0's own limits, so that
+ * rank 0 can first report which rank is late. */
 static weft_ns limit(const struct boot *boot)
 {
     weft_ns patience = boot->opened_ns + boot->config.patience_ns + boot->config.step_ns;
@@ -449,13 +454,13 @@ void boot_client_give_up(struct boot *boot, const char *reason)
     uint8_t body[CODEC_BODY_MAX];
 
     if (boot->client->state != BOOT_DIAL_JOINED) {
-        return; /* nobody knows of this rank yet */
+        return; /* no member knows of this rank yet */
     }
     weft_format(give_up.reason, sizeof(give_up.reason), "%s", reason);
     if (frame_send(&boot->client->stream.link, CODEC_GIVE_UP, body,
                    message_encode_give_up(&give_up, body)) &&
         frame_flush(&boot->client->stream.link, NULL) < 0) {
-        return; /* rank 0 is gone: it cannot be told */
+        return; /* rank 0 is gone */
     }
 }
 

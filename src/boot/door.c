@@ -1,4 +1,4 @@
-/* The door of whoever listens: strangers under limits, until they are members. */
+/* The listener of boot: unauthenticated clients under limits, until they are members. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "boot/private.h"
 
 #define ACCEPTS_PER_LOOK 256
-#define PAUSE_NS 100000000 /* after EMFILE and the like */
-/* A log that nobody reads would hold up whoever is refused a thousand times. */
+#define PAUSE_NS 100000000 /* pause of accept after EMFILE and similar errors */
+/* Limits logging, because a log whose reader is blocked would delay the refusals. */
 #define LOG_EVERY_NS INT64_C(1000000000)
 
 weft_status boot_door_open(struct boot *boot, struct boot_door *door,
@@ -18,7 +18,8 @@ weft_status boot_door_open(struct boot *boot, struct boot_door *door,
     int result;
 
     door->n_strangers = BOOT_STRANGERS_MAX + boot->n_members;
-    /* Most doors see few clients, so places that were never used are neither cleared nor read. */
+    /* Slots that were never used are neither cleared nor read, because most listeners get few
+     * clients. */
     door->strangers = weft_alloc(door->n_strangers * sizeof(*door->strangers));
     auth_boot_key(boot->config.job_key, door->identity.key);
     result =
@@ -68,7 +69,7 @@ static void admit(struct boot *boot, struct boot_door *door, struct io_stream *s
     boot->env->oob->endpoints(stream, NULL, &source);
     client = client_place(door->strangers, door->n_used, boot->env, &door->identity,
                           &source.ip);
-    if (client == NULL) { /* every place is a member's */
+    if (client == NULL) { /* every slot belongs to an authenticated client */
         boot->env->oob->close(stream, true);
         return;
     }
@@ -77,7 +78,7 @@ static void admit(struct boot *boot, struct boot_door *door, struct io_stream *s
         boot_door_refuse(boot, door, client, &error);
     }
     client_start(client, boot->env, stream, io_now(boot->env) + BOOT_AUTHENTICATE_NS);
-    /* What it has sent is read at once, because the next newcomer may take its place. */
+    /* Read what it has sent at once, because the next client can take its slot. */
     if (client_step(client, &door->identity, &error) < 0) {
         boot_door_refuse(boot, door, client, &error);
     }
@@ -101,15 +102,16 @@ void boot_door_welcome(struct boot *boot, struct boot_door *door)
         if (result == 0) {
             admit(boot, door, stream);
         } else if (result != ECONNABORTED && result != EINTR) {
-            /* Out of descriptors or memory: who waits is not announced again. */
+            /* Out of descriptors or memory. Retry after a pause, because waiting clients raise no
+             * new event. */
             door->resume_ns = now + PAUSE_NS;
             return;
         }
     }
-    io_task_wake(&boot->task); /* more may wait; others first */
+    io_task_wake(&boot->task); /* more clients may wait; let other tasks run first */
 }
 
-/* WEFT_OK: it proved that it knows the job key, and `out` is its first word. */
+/* Advances a client. Returns WEFT_OK once it has authenticated; `out` is then its first message. */
 static weft_status serve(struct boot *boot, struct boot_door *door, struct client *client,
                          struct frame *out, struct weft_error *error)
 {

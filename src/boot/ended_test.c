@@ -1,4 +1,5 @@
-/* Members that ended before they came, as whoever started them says: nobody waits for them. */
+/* Tests of members that ended before they joined, as reported by the launcher: the others do not
+ * wait for them. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -29,7 +30,8 @@ static void check_blame(const struct job *job, uint32_t r, uint32_t at_fault)
     ck_assert_ptr_nonnull(rank);
     ck_assert_int_eq(rank->number, at_fault);
     ck_assert_ptr_nonnull(strstr(job->errors[r].message, "ended before it came"));
-    /* Who knows it from whoever started the job says so, and what a call to rank 0 came to. */
+    /* A rank that has it from the launcher says so, and adds the errno of its last connection to
+     * rank 0. */
     if (at_fault == 0 || r == 0) {
         const struct weft_value *ended = weft_error_value(&job->errors[r], "ended");
 
@@ -39,7 +41,8 @@ static void check_blame(const struct job *job, uint32_t r, uint32_t at_fault)
     }
 }
 
-/* 0 serves the rendezvous: it knows who is missing. Without 0 the others know. */
+/* Rank 0 serves the rendezvous and reports the missing rank. If rank 0 is missing, each other rank
+ * reports it. */
 START_TEST(who_ended_before_it_came_is_given_up_within_two_seconds)
 {
     uint32_t gone = (uint32_t)_i;
@@ -59,7 +62,8 @@ START_TEST(who_ended_before_it_came_is_given_up_within_two_seconds)
             boot_ended(job.boots[r], gone);
         }
     }
-    ck_assert(!bed_run(&job.bed, BED_S / 2, job_is_settled)); /* it may be on its way */
+    /* Its JOIN could still arrive. */
+    ck_assert(!bed_run(&job.bed, BED_S / 2, job_is_settled));
     ck_assert(bed_run(&job.bed, PATIENCE_S * BED_S, job_is_settled));
     ck_assert_int_le(bed_now(&job.bed) - told, 2 * BED_S);
     for (uint32_t r = 0; r < RANKS; r++) {
@@ -71,7 +75,8 @@ START_TEST(who_ended_before_it_came_is_given_up_within_two_seconds)
 }
 END_TEST
 
-/* Of one that has come, of oneself, of nobody: such news change nothing. */
+/* Exit reports about a joined member, about this process and about an invalid number are
+ * ignored. */
 START_TEST(who_has_come_is_waited_for)
 {
     struct job job;
@@ -81,7 +86,7 @@ START_TEST(who_has_come_is_waited_for)
     come(&job, 1);
     bed_run(&job.bed, BED_S, NULL);
     boot_ended(job.boots[0], 1);
-    boot_ended(job.boots[1], 2); /* rank 0 knows of it, not rank 1 */
+    boot_ended(job.boots[1], 2); /* only rank 0 acts on it */
     for (uint32_t r = 0; r < 2; r++) {
         boot_ended(job.boots[r], r);
         boot_ended(job.boots[r], RANKS);
@@ -99,7 +104,7 @@ START_TEST(who_has_come_is_waited_for)
 }
 END_TEST
 
-/* Told one after the other: each has its second. */
+/* Two exits are reported in succession; each member gets at least a second. */
 START_TEST(a_second_end_does_not_hide_the_first)
 {
     struct job job;
@@ -128,14 +133,14 @@ START_TEST(without_a_rendezvous_it_is_the_same)
     town_gather(&town, 0, 1, 8);
     town_gather(&town, 1, 1, 8);
     town_run(&town, 5 * TOWN_S, NULL);
-    boot_ended(town.members[1].boot, 0); /* its neighbour, which is there */
+    boot_ended(town.members[1].boot, 0); /* a neighbour that has joined */
     town_run(&town, 3 * TOWN_S, NULL);
     ck_assert_int_eq(town.members[1].status, WEFT_AGAIN);
     told = town_now(&town);
     boot_ended(town.members[0].boot, 2);
     ck_assert(town_run(&town, 60 * TOWN_S, town_all_done));
     ck_assert_int_le(town_now(&town) - told, 2 * TOWN_S);
-    for (uint32_t i = 0; i < 2; i++) { /* 0 told 1 */
+    for (uint32_t i = 0; i < 2; i++) { /* 0 reported it to 1 */
         ck_assert_int_eq(town.members[i].status, WEFT_ERR_CLOSED);
         ck_assert_int_eq(town_rank_at_fault(&town, i), 2);
         ck_assert_ptr_nonnull(

@@ -1,5 +1,5 @@
-/* A gather over the mesh: complete when every member's blob is here and every neighbour has
- * what it lacked. When it cannot be, who is missing. */
+/* A gather over the mesh. It is complete when the blobs of all members are here and every neighbour
+ * has what it lacked. If it does not complete in time, the missing members are named. */
 #include "boot/mesh.h"
 
 #include <errno.h>
@@ -83,7 +83,7 @@ void mesh_close(struct boot *boot)
 
             if (boot->error.status == WEFT_OK && member->peer->state == MESH_UP &&
                 frame_send(link, CODEC_BYE, NULL, 0) && frame_flush(link, NULL) < 0) {
-                member->gone = MESH_DIED; /* it cannot be told */
+                member->gone = MESH_DIED; /* the neighbour is gone */
             }
             mesh_peer_free(boot, member->peer);
         }
@@ -99,7 +99,7 @@ void mesh_close(struct boot *boot)
     boot->mesh = NULL;
 }
 
-/* ---- telling ---- */
+/* ---- reporting failures ---- */
 
 void mesh_give_up(struct boot *boot, uint32_t m, const char *reason)
 {
@@ -115,7 +115,7 @@ void mesh_give_up(struct boot *boot, uint32_t m, const char *reason)
         if (peer != NULL && peer->state == MESH_UP &&
             frame_send(&peer->stream.link, CODEC_GIVE_UP, body, n_bytes) &&
             frame_flush(&peer->stream.link, NULL) < 0) {
-            peer->is_suspect = true; /* it cannot be told */
+            peer->is_suspect = true; /* the neighbour is gone */
         }
     }
 }
@@ -130,7 +130,8 @@ void mesh_miss(struct boot *boot, uint32_t m)
     }
     member->is_absent = true;
     mesh->n_known += member->is_known ? 0 : 1;
-    mesh->known_ns = io_now(boot->env); /* the rest has its time from here on */
+    /* The limit of the remaining members counts from now. */
+    mesh->known_ns = io_now(boot->env);
     weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
                      "absent", "rank=%u", m);
     io_task_wake(&boot->task);
@@ -173,14 +174,15 @@ void mesh_gather(struct boot *boot)
     memcpy(blob->bytes, boot->mine, boot->each);
 }
 
-/* Returns true if the neighbour is there, or can be back soon. */
+/* Returns true if the neighbour is connected, or can reconnect soon. */
 static bool is_there(const struct boot *boot, const struct mesh_peer *peer)
 {
     return peer->state == MESH_UP || io_now(boot->env) < mesh_peer_awaited_ns(boot, peer);
 }
 
-/* Every neighbour that is there has the round too: then this process may go, and nobody that
- * hears of the mesh through it goes without. */
+/* Returns true if every connected neighbour has the whole round too. This process can then exit
+ * without cutting off members that are reached only through it. Otherwise `*out_late` is a
+ * neighbour that lacks the round. */
 static bool has_handed_out(const struct boot *boot, uint32_t *out_late)
 {
     for (uint32_t m = 0; m < boot->n_members; m++) {
@@ -222,7 +224,7 @@ static void complete(struct boot *boot)
     }
 }
 
-/* ---- who is missing ---- */
+/* ---- missing members ---- */
 
 static bool is_missing(const struct boot *boot, uint32_t m)
 {
@@ -253,7 +255,8 @@ static void list_missing(struct boot *boot)
 static weft_ns limit(const struct boot *boot)
 {
     const struct mesh *mesh = boot->mesh;
-    /* The first of those that are here says who is absent; only if it says nothing do others. */
+    /* The lowest present member decides which members are absent. The others wait twice as long, so
+     * that they decide only if it is silent. */
     int times = boot->config.may_miss && boot_first(boot) != boot->config.rank ? 2 : 1;
 
     if (mesh->n_known < boot->n_members) {
@@ -266,7 +269,7 @@ static weft_ns limit(const struct boot *boot)
            times * boot->config.step_ns;
 }
 
-/* may_miss: the round goes on without those for whom it waits. */
+/* may_miss: marks the members absent that the round waits for. */
 static weft_status miss_late(struct boot *boot)
 {
     uint32_t late = boot->n_members;
@@ -326,7 +329,7 @@ static enum mesh_gone gone_now(struct boot *boot, uint32_t m)
     return member->gone;
 }
 
-/* A neighbour that went without giving its blob, or gives another size. */
+/* Fails if a neighbour has gone without giving its blob, or if a member gathers another size. */
 static weft_status check_members(struct boot *boot)
 {
     weft_status status = WEFT_OK;

@@ -1,4 +1,4 @@
-/* Cables and processes that do what they should not. */
+/* Tests of mesh boot with faults of cables and processes. */
 #include <errno.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ START_TEST(a_grid_with_dead_cables_still_boots)
 }
 END_TEST
 
-/* The cable goes in the middle of a round, later comes back. */
+/* A cable goes down in the middle of a round and comes back later. */
 START_TEST(a_cable_that_goes_is_gone_round)
 {
     struct town town;
@@ -138,7 +138,7 @@ START_TEST(a_partition_is_named_on_both_sides)
 }
 END_TEST
 
-/* Nothing goes over the cables but now and then. */
+/* Every cable loses 10 % of its frames. */
 START_TEST(lost_frames_cost_time_only)
 {
     struct world_fault loss = {.kind = WORLD_FAULT_LOSS, .share_ppb = 100000000};
@@ -179,7 +179,7 @@ START_TEST(who_is_late_is_named)
 }
 END_TEST
 
-/* It closes, dies, loses its power or gives up: the others know which and why. */
+/* A member closes, exits, loses its power or gives up; the others report which member and why. */
 START_TEST(who_goes_is_named_to_all)
 {
     uint32_t gone = (uint32_t)_i % 3;
@@ -199,7 +199,7 @@ START_TEST(who_goes_is_named_to_all)
     since = town_now(&town);
     if (way == 0) {
         town_member_close(&town, gone);
-    } else if (way == 1) { /* without BYE: its kernel closes what it had open */
+    } else if (way == 1) { /* without BYE; the kernel closes its streams */
         town.members[gone].boot->error.status = WEFT_ERR_SYSTEM;
         town_member_close(&town, gone);
     } else if (way == 2) {
@@ -226,7 +226,7 @@ START_TEST(who_goes_is_named_to_all)
 }
 END_TEST
 
-/* In a line. */
+/* Returns true if the neighbours of `i` in a line have the whole round. */
 static bool neighbours_have(const struct town *town, uint32_t i, uint32_t round)
 {
     for (uint32_t j = i == 0 ? 0 : i - 1; j <= i + 1 && j < town->n_members; j++) {
@@ -259,7 +259,7 @@ START_TEST(leaving_when_all_is_done_is_no_failure)
     for (uint32_t i = 0; i < 3; i++) {
         town_gather(&town, i, 2, 30000);
     }
-    /* Whoever has the result closes at once; the others get theirs all the same. */
+    /* A member that has the result closes at once; the others still get theirs. */
     for (uint32_t n = 0; n < 3;) {
         ck_assert(town_run(&town, 5 * TOWN_S, one_is_done));
         for (uint32_t i = 0; i < 3; i++) {
@@ -275,8 +275,9 @@ START_TEST(leaving_when_all_is_done_is_no_failure)
 }
 END_TEST
 
-/* The cable goes when one has the other's blob, and is back after the stream was given up: the
- * round that is complete here is not yet there. If it stays away, the wait ends. */
+/* The cable goes down when one end has the other's blob, and comes back after the stream was
+ * dropped; the round that is complete at one end is not at the other. If the cable stays down, the
+ * wait ends. */
 START_TEST(who_has_the_round_waits_for_a_silent_neighbour)
 {
     bool comes_back = _i == 0;
@@ -312,7 +313,7 @@ START_TEST(who_has_the_round_waits_for_a_silent_neighbour)
 }
 END_TEST
 
-/* A stopped process is not a dead one. */
+/* A stopped process is not taken for a dead one. */
 START_TEST(a_process_that_slept_comes_back)
 {
     struct world_fault stop = {
@@ -376,7 +377,7 @@ START_TEST(one_rank_on_two_hosts_is_told)
 }
 END_TEST
 
-/* Nothing was gathered yet: the new process is the member. */
+/* Before a round is complete, a new process replaces the member's earlier one. */
 START_TEST(a_process_that_is_started_again_is_the_member)
 {
     struct town town;

@@ -1,5 +1,6 @@
-/* Flooding: what a neighbour tells of all members is taken in and passed on. Records replace
- * older ones by process and sequence; blobs grow from their start, of two rounds at most. */
+/* Flooding: records and blobs of all members are received from neighbours and forwarded. A record
+ * replaces older ones of the same process by its sequence number; a blob grows from its start.
+ * Blobs of at most two rounds are kept. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,9 +8,9 @@
 #include "base/text.h"
 #include "boot/mesh.h"
 
-/* ---- who is who ---- */
+/* ---- identities ---- */
 
-/* All that was said by, and told of, an earlier process. */
+/* Discards everything known of the earlier process of a member. */
 static void forget(struct boot *boot, uint32_t m)
 {
     struct mesh *mesh = boot->mesh;
@@ -38,8 +39,9 @@ static void forget(struct boot *boot, uint32_t m)
     }
 }
 
-/* Another host than the one that was known. If that one was gone for a while, before anything
- * was gathered with it, the member moved; else which is right, nobody can know. */
+/* Handles a claim to a member's number by a second host. The member has moved if the first host has
+ * been gone for some time and no round was completed with it. Otherwise the boot fails, because it
+ * is undetermined which claim is right. */
 static weft_status conflict(struct boot *boot, uint32_t m)
 {
     struct mesh_member *member = &boot->mesh->members[m];
@@ -87,7 +89,7 @@ weft_status mesh_meet(struct boot *boot, uint32_t m,
     return status;
 }
 
-/* ---- taking in ---- */
+/* ---- receiving ---- */
 
 static weft_status take_links(struct boot *boot, struct mesh_peer *peer,
                               const struct frame *frame, struct weft_error *error)
@@ -131,7 +133,7 @@ static weft_status take_links(struct boot *boot, struct mesh_peer *peer,
     return WEFT_OK;
 }
 
-/* The neighbour has at least so much. */
+/* Notes that the neighbour has the blob at least up to the end of `piece`. */
 static void note_known(struct mesh_peer *peer, const struct record_piece *piece)
 {
     struct mesh_known *known = &peer->known[piece->member][piece->round & 1];
@@ -181,9 +183,11 @@ static weft_status take_piece(struct boot *boot, struct mesh_peer *peer,
     }
     member = &boot->mesh->members[piece.member];
     if (!member->is_known || member->identity.nonce != piece.nonce) {
-        return WEFT_OK; /* of an earlier process: the neighbour will learn */
+        /* From an earlier process; the neighbour will learn of the new one. */
+        return WEFT_OK;
     }
-    /* Nobody is two rounds ahead: that takes this process's blob of the round between. */
+    /* No member is two rounds ahead, because it would need this process's blob of the round
+     * between. */
     if (piece.round > boot->round + 1) {
         return codec_bad_field(error, "piece", "round", piece.round, "not open yet");
     }
@@ -194,8 +198,9 @@ static weft_status take_piece(struct boot *boot, struct mesh_peer *peer,
     return grow(&member->blobs[piece.round & 1], &piece, error);
 }
 
-/* Rejects a round that this process has not started, because its own blob is missing from that
- * round. With may_miss the others go on without this process, which is zeros to them. */
+/* Records the last complete round of a neighbour. Rejects a round that this process has not
+ * started, because it cannot be complete without this process's blob. With may_miss it can: the
+ * others use zeros for this process. */
 static weft_status take_alive(const struct boot *boot, struct mesh_peer *peer,
                               const struct frame *frame, struct weft_error *error)
 {
@@ -259,7 +264,7 @@ weft_status mesh_take(struct boot *boot, struct mesh_peer *peer,
                      codec_type_name(frame->type), peer->member);
 }
 
-/* ---- passing on ---- */
+/* ---- forwarding ---- */
 
 static bool tell_links(struct boot *boot, struct mesh_peer *peer, uint32_t m)
 {
@@ -334,7 +339,7 @@ bool mesh_tell_next(struct boot *boot, struct mesh_peer *peer)
             return tell_absent(peer, m);
         }
     }
-    /* Records first: a piece of a member that was never heard of would be for nothing. */
+    /* Send records first, because pieces of an unknown member are dropped. */
     for (uint32_t m = 0; m < boot->n_members; m++) {
         const struct mesh_member *member = &mesh->members[m];
 
@@ -344,7 +349,8 @@ bool mesh_tell_next(struct boot *boot, struct mesh_peer *peer)
         }
     }
     for (uint32_t ahead = 0; ahead < 3; ahead++) {
-        uint32_t round = boot->round + ahead - 1; /* the last, the present, the next */
+        /* The last, the present and the next round. */
+        uint32_t round = boot->round + ahead - 1;
 
         for (uint32_t m = 0; m < boot->n_members && boot->round + ahead > 1; m++) {
             const struct mesh_blob *blob = &mesh->members[m].blobs[round & 1];

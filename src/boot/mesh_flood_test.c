@@ -1,4 +1,5 @@
-/* Records and pieces as a neighbour may send them: stale, early, with gaps, of somebody who was. */
+/* Tests of records and pieces from a neighbour: stale, early, with gaps, and of earlier
+ * processes. */
 #include <string.h>
 
 #include "base/check.h"
@@ -6,7 +7,7 @@
 #include "base/text.h"
 #include "boot/mesh_testing.h"
 
-#define N 4 /* this is member 0; member 1 is a neighbour, 2 and 3 are behind it */
+#define N 4 /* this process is member 0; member 1 is a neighbour, 2 and 3 are behind it */
 
 struct stage {
     struct town town;
@@ -107,7 +108,8 @@ START_TEST(older_records_never_replace_newer_ones)
 }
 END_TEST
 
-/* It counts its sequence from 1 again; what the earlier one said is forgotten, and stays so. */
+/* The later process numbers its records from 1 again. Those of the earlier process are discarded,
+ * and ignored when they come again. */
 START_TEST(a_later_process_takes_the_place_of_an_earlier_one)
 {
     struct record_identity early = process(2, 100, 22), late = process(2, 200, 33);
@@ -140,7 +142,7 @@ START_TEST(after_a_round_another_process_is_a_death)
 
     stage_open(&stage);
     ck_assert_int_eq(links(&stage, 2, process(2, 100, 22), 1, 1), WEFT_OK);
-    stage.boot->round = 1; /* and done */
+    stage.boot->round = 1; /* and complete */
     ck_assert_int_eq(links(&stage, 2, process(2, 200, 33), 1, 1), WEFT_ERR_CLOSED);
     ck_assert_int_eq(stage.boot->error.status, WEFT_ERR_CLOSED);
     ck_assert_int_eq(weft_error_value(&stage.boot->error, "rank")->number, 2);
@@ -169,7 +171,7 @@ START_TEST(pieces_grow_a_blob_from_its_start)
     stage_open(&stage);
     blob = &stage.mesh->members[2].blobs[1];
     ck_assert_int_eq(piece(&stage, 22, 1, 0, "1234"),
-                     WEFT_OK); /* nobody knows member 2 */
+                     WEFT_OK); /* member 2 is not known yet */
     ck_assert_uint_eq(blob->round, 0);
     ck_assert_int_eq(links(&stage, 2, process(2, 100, 22), 1, 1), WEFT_OK);
     ck_assert_int_eq(piece(&stage, 22, 1, 0, "1234"), WEFT_OK);
@@ -194,7 +196,7 @@ static weft_status alive(struct stage *stage, uint32_t round)
     return take(stage, CODEC_ALIVE, body, record_encode_alive(&record, body));
 }
 
-/* If it was believed, this process would leave before the neighbour has the others' blobs. */
+/* Otherwise this process could leave before the neighbour has the blobs of the others. */
 START_TEST(no_neighbour_has_a_round_that_this_process_has_not_begun)
 {
     struct stage stage;
@@ -206,7 +208,7 @@ START_TEST(no_neighbour_has_a_round_that_this_process_has_not_begun)
     ck_assert_int_eq(alive(&stage, 4), WEFT_OK);
     ck_assert_int_eq(alive(&stage, 5), WEFT_OK);
     ck_assert_uint_eq(stage.peer->has_round, 5);
-    /* Where members may miss, the others go on without this process. */
+    /* With may_miss the others go on without this process. */
     stage.boot->config.may_miss = true;
     ck_assert_int_eq(alive(&stage, 9), WEFT_OK);
     stage_close(&stage);
@@ -250,7 +252,7 @@ START_TEST(what_no_neighbour_may_say_ends_its_stream_only)
 }
 END_TEST
 
-/* A link is there when both ends say so, and where both say the same ports. */
+/* A link exists if both ends report it with the same ports. */
 START_TEST(links_are_believed_of_both_ends)
 {
     struct record_identity two = process(2, 100, 22), three = process(3, 100, 33);
@@ -265,13 +267,13 @@ START_TEST(links_are_believed_of_both_ends)
     ck_assert_uint_eq(boot_links(stage.boot, out, 4), 0);
     ck_assert_int_eq(links(&stage, 3, three, 2, 2), WEFT_OK);
     stage.mesh->members[2].is_reached = false;
-    ck_assert_uint_eq(boot_links(stage.boot, out, 4), 0); /* old news of far away */
+    ck_assert_uint_eq(boot_links(stage.boot, out, 4), 0); /* neither end is reached */
     stage.mesh->members[2].is_reached = true;
     ck_assert_uint_eq(boot_links(stage.boot, out, 4), 1);
     ck_assert_uint_eq(out[0].a, 2);
     ck_assert_uint_eq(out[0].b, 3);
     ck_assert(out[0].carries);
-    ck_assert(!boot_reaches(stage.boot, 3)); /* nothing leads there from here */
+    ck_assert(!boot_reaches(stage.boot, 3)); /* no control stream leads there */
     stage_close(&stage);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* Announcements: this process says on every link that it is here, and hears who else is. What
- * is not sealed with the job's key is another job's, or nobody's, and costs one hash. */
+/* Announcements: sends this process's own on every link, and receives those of others. Datagrams
+ * that are not sealed with the job's key are dropped at the cost of one hash. */
 #include <errno.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ void mesh_hear_close(struct boot *boot)
     }
 }
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
 bool mesh_candidate_is_fresh(const struct boot *boot,
                              const struct mesh_candidate *candidate)
@@ -61,8 +61,8 @@ bool mesh_candidate_is_fresh(const struct boot *boot,
            io_now(boot->env) - candidate->heard_ns < MESH_FORGET_NS;
 }
 
-/* The candidate that is this one already, else a free place, else the one that was not heard
- * for the longest. */
+/* Returns the slot for a candidate: its own if it is known, or else a free one, or else that of the
+ * candidate whose last announcement is the oldest. */
 static struct mesh_candidate *place_for(struct mesh_peer *peer,
                                         const struct mesh_candidate *like)
 {
@@ -140,11 +140,11 @@ static void hear_port(struct boot *boot, struct mesh_port *port)
         note(boot, port, &announcement, &from);
     }
     if (error == 0 && port->announcer != NULL) {
-        io_task_wake(&boot->task); /* the rest later: others have work too */
+        io_task_wake(&boot->task); /* receive the rest later; let other tasks run first */
     }
 }
 
-/* ---- announcing ---- */
+/* ---- sending ---- */
 
 void mesh_announce_soon(struct boot *boot)
 {
@@ -168,7 +168,7 @@ static void announce_on(struct boot *boot, struct mesh_port *port)
         boot->env->oob->open_announcer(boot->env, port->ifindex, udp, &boot->task,
                                        &port->announcer) != 0) {
         port->announcer = NULL;
-        return; /* next time, perhaps: the interface may come yet */
+        return; /* retried next time, because the interface can still appear */
     }
     record_encode_announcement(&announcement, mesh->announce_key, bytes);
     error = boot->env->oob->announce(port->announcer, bytes, sizeof(bytes));

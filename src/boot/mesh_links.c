@@ -1,4 +1,5 @@
-/* The graph: what each member says of its own links, believed where both ends say so. */
+/* The graph of the mesh, from each member's record of its links. A link counts only if both ends
+ * report it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static int compare(const struct record_entry *a, const struct record_entry *b)
     return a->port != b->port ? (int)a->port - b->port : (int)a->peer_port - b->peer_port;
 }
 
-/* In order; one that is there already gains its flags. */
+/* Inserts an entry in order, or adds its flags to an equal entry. */
 static void insert(struct record_links *links, const struct record_entry *entry)
 {
     uint32_t at = 0;
@@ -46,7 +47,7 @@ static void insert_peer(const struct boot *boot, const struct mesh_peer *peer,
                                      .port = candidate->port,
                                      .peer_port = candidate->peer_port};
 
-        /* What a file says is no proof that there is a link. */
+        /* A neighbour listed in a file is no proof of a link. */
         if (candidate->heard_ns != WEFT_NEVER &&
             mesh_candidate_is_fresh(boot, candidate)) {
             insert(links, &entry);
@@ -87,9 +88,9 @@ void mesh_links_update(struct boot *boot)
     boot->mesh->graph_is_stale = true;
 }
 
-/* ---- everybody's ---- */
+/* ---- the records of all ---- */
 
-/* The entry of `member` that means the same link as `entry` of member `of`, or NULL. */
+/* Returns the entry of `member` for the same link as `entry` of member `of`, or NULL. */
 static const struct record_entry *other_end(const struct mesh_member *member, uint32_t of,
                                             const struct record_entry *entry)
 {

@@ -1,5 +1,5 @@
-/* The same over the kernel's own interfaces: three namespaces in a line of veth pairs, the
- * first with IPv4 addresses, the second with link-local ones, and two processes at the end. */
+/* Tests mesh boot over the kernel's interfaces: three namespaces in a line of veth pairs, the first
+ * with IPv4 addresses, the second with link-local ones, and two processes at the end. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define KIND 7
 #define SECOND ((weft_ns)1000000000)
 
-/* An RDMA device of which only the netdev counts. */
+/* A dummy RDMA device with a netdev. */
 struct port {
     struct io_device io;
     uint32_t ifindex;

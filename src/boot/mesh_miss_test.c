@@ -1,5 +1,5 @@
-/* The meeting after a job without a rendezvous: whoever still can comes and tells, nobody else is
- * waited for. */
+/* Tests of the meeting after a job without a rendezvous: members that are missing do not hold up
+ * the others. */
 #include <check.h>
 
 #include "backends/sim/backend.h"
@@ -21,7 +21,8 @@ static void miss_open(struct town *town, const struct town_config *config)
     }
 }
 
-/* What `i` has of round `round`, of blobs of 4 bytes, `absent` as a set of bits. */
+/* Checks the result of process `i` in a round of blobs of 4 bytes; `absent` is a bit set of
+ * members. */
 static void check_at(const struct town *town, uint32_t i, uint8_t round, uint32_t absent)
 {
     const struct boot *boot = town->members[i].boot;
@@ -44,8 +45,8 @@ static void check_at(const struct town *town, uint32_t i, uint8_t round, uint32_
     ck_assert_uint_eq(boot_first(boot), first);
 }
 
-/* Whoever of three died in the job, the other two have each other's word: the first of all
- * decides after its patience, the others on their own only if it is the one that is missing. */
+/* One of three members is dead, and the other two get each other's blobs. The lowest member decides
+ * after its patience; the others decide only if the lowest is missing. */
 START_TEST(who_does_not_come_is_absent_and_the_rest_go_on)
 {
     uint32_t dead = (uint32_t)_i;
@@ -69,13 +70,13 @@ START_TEST(who_does_not_come_is_absent_and_the_rest_go_on)
                 town_gather(&town, i, round + 1, 4);
             }
         }
-        ck_assert(town_run(&town, TOWN_S, town_all_done)); /* without another wait */
+        ck_assert(town_run(&town, TOWN_S, town_all_done)); /* without another timeout */
     }
     town_close(&town);
 }
 END_TEST
 
-/* 0: it closes; 1: it gives up; 2: its host dies; 3: it is late. */
+/* Loop 0: it closes; 1: it gives up; 2: its host dies; 3: it is late. */
 START_TEST(who_goes_between_rounds_is_absent_from_then_on)
 {
     static const weft_ns within_ns[] = {TOWN_S, TOWN_S, 21 * TOWN_S, 21 * TOWN_S};
@@ -104,7 +105,7 @@ START_TEST(who_goes_between_rounds_is_absent_from_then_on)
 }
 END_TEST
 
-/* The one between goes: each end is left alone, and has its own word. */
+/* The middle of a line leaves. Each end is then alone, with only its own blob. */
 START_TEST(who_is_cut_off_is_absent_to_the_other_side)
 {
     struct town town;
@@ -139,7 +140,8 @@ START_TEST(who_is_known_to_be_dead_is_not_waited_for)
 }
 END_TEST
 
-/* It learns that the rest went on, and fails; they do not notice. */
+/* A member that comes too late is informed that the others went on, and fails; they do not
+ * notice. */
 START_TEST(who_comes_after_all_is_told)
 {
     struct town town;

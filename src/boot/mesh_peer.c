@@ -1,5 +1,5 @@
-/* One neighbour. The lower number dials, by every way to it in turn; one stream lasts until it
- * ends or falls silent, and then the next way is tried. */
+/* One neighbour. The member with the lower number dials, trying each address in turn. A stream is
+ * used until it ends or falls silent; then the next address is tried. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +111,8 @@ weft_ns mesh_peer_awaited_ns(const struct boot *boot, const struct mesh_peer *pe
                : 0;
 }
 
-/* Nobody listens where the process that this was did: it is no more. */
+/* Returns true if the neighbour's process is dead, because connections to the listener of that very
+ * process are refused. */
 static bool is_dead(const struct boot *boot, const struct mesh_peer *peer, int error)
 {
     uint64_t nonce = peer->candidates[peer->dialled].nonce;
@@ -122,7 +123,8 @@ static bool is_dead(const struct boot *boot, const struct mesh_peer *peer, int e
 
 /* ---- dialling ---- */
 
-/* A process that went is not dialled again; another one in its place is. */
+/* Returns true if the candidate should be dialled. A process that is gone is not dialled again, but
+ * its successor is. */
 static bool is_worth_it(const struct boot *boot, const struct mesh_peer *peer,
                         const struct mesh_candidate *candidate)
 {
@@ -132,7 +134,8 @@ static bool is_worth_it(const struct boot *boot, const struct mesh_peer *peer,
            (member->gone == MESH_HERE || candidate->nonce != member->identity.nonce);
 }
 
-/* The next way to try, or n_candidates. The higher of the two dials only to see who is there. */
+/* Returns the next candidate to dial, or n_candidates. The member with the higher number dials only
+ * to test whether a suspect exists. */
 static uint32_t choose(const struct boot *boot, const struct mesh_peer *peer)
 {
     bool may = boot->config.rank < peer->member || peer->is_suspect;
@@ -197,7 +200,7 @@ static weft_status say_hello(struct boot *boot, struct mesh_peer *peer)
     return WEFT_OK;
 }
 
-/* The port that the stream's own address is on. */
+/* Returns the number of the port with the stream's local address. */
 static uint8_t port_of_stream(const struct boot *boot, const struct mesh_peer *peer)
 {
     const struct io_hostinfo *info = boot->env->ops->hostinfo(boot->env);
@@ -355,7 +358,7 @@ weft_status mesh_peer_accept(struct boot *boot, struct client *client,
         return weft_fail(error, WEFT_ERR_LIMIT, "limit", "more than %d neighbours",
                          MESH_PEERS_MAX);
     }
-    /* The dialler gave the old stream up, and a probe has its answer. */
+    /* The dialler has given up the old stream, and a probe is no longer needed. */
     mesh_peer_drop(boot, peer, NULL);
     boot_door_hand_over(client, &peer->stream);
     boot->mesh->members[peer->member].gone = MESH_HERE;
@@ -433,7 +436,7 @@ weft_status mesh_peer_step(struct boot *boot, struct mesh_peer *peer)
     return WEFT_OK;
 }
 
-/* Says that this process is there, when it was silent, and what it has, when that is new. */
+/* Sends ALIVE if this process has been silent for long enough, or has completed another round. */
 static bool say_alive(struct boot *boot, struct mesh_peer *peer)
 {
     struct record_alive alive = {.round = boot->mesh->whole_round};

@@ -1,4 +1,5 @@
-/* Who has no business in the job: liars, tapes, strangers at the door. */
+/* Mesh boot under hostile traffic: forged and replayed announcements, and unauthenticated TCP
+ * clients. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static void liar_close(struct liar *liar)
     io_task_fini(&liar->task);
 }
 
-/* Host 2 plays back what rank 1 said, and says all sorts of things itself. */
+/* Host 2 replays rank 1's announcements and sends forged ones. */
 START_TEST(lies_change_nothing)
 {
     uint8_t told[RECORD_ANNOUNCEMENT_BYTES] = {0}, bytes[IO_ANNOUNCEMENT_MAX];
@@ -63,7 +64,7 @@ START_TEST(lies_change_nothing)
             memcpy(bytes, told, sizeof(told));
         }
         if (i % 3 == 1) {
-            bytes[i % 88] ^= 1; /* another member, another port, another seal ... */
+            bytes[i % 88] ^= 1; /* a changed member, port, seal ... */
         }
         ck_assert_int_eq(liar.env->oob->announce(liar.announcer, bytes,
                                                  i % 3 == 0 ? (size_t)i : sizeof(told)),
@@ -88,7 +89,7 @@ START_TEST(lies_change_nothing)
 }
 END_TEST
 
-/* Somebody who has rank 1's announcement on tape, and a port where nobody knows the key. */
+/* A host replays rank 1's announcement, with a listener that does not know the key. */
 START_TEST(a_tape_of_a_member_is_dialled_in_vain)
 {
     uint8_t told[RECORD_ANNOUNCEMENT_BYTES] = {0};
@@ -97,7 +98,8 @@ START_TEST(a_tape_of_a_member_is_dialled_in_vain)
     struct io_endpoint from;
     size_t n = 0;
 
-    /* 1 - 2 first, where the liar hears; then 0 - 2, where it repeats: rank 1 is unplugged. */
+    /* 1 - 2 first, where the replaying host records the announcement; then 0 - 2, where it replays
+     * it while rank 1 is unplugged. */
     static const struct town_cable cables[] = {
         {.a = 1, .b = 2}, {.a = 0, .b = 2}, {.a = 0, .b = 1, .is_down = true}};
     struct town_config config = {.n_hosts = 3, .n_cables = 3, .cables = cables};
@@ -127,7 +129,8 @@ START_TEST(a_tape_of_a_member_is_dialled_in_vain)
     ck_assert_ptr_nonnull(peer);
     ck_assert_uint_le(peer->n_candidates, 2);
     ck_assert_uint_ge(peer->attempt, 5);
-    ck_assert_uint_le(peer->attempt, 30); /* not for every announcement, and slower */
+    /* Not once per announcement, and with backoff. */
+    ck_assert_uint_le(peer->attempt, 30);
     ck_assert_int_ne(peer->state, MESH_UP);
     ck_assert_int_eq(town.members[0].status, WEFT_AGAIN);
     town_inject(&town, WORLD_FAULT_UP, 2);
@@ -145,7 +148,7 @@ static void count_line(void *context, enum weft_log_level level, const char *tex
     ++*(uint32_t *)context;
 }
 
-/* Nor fill the log: one that nobody reads would hold the rank up. */
+/* They must not fill the log either, because a log whose reader is blocked would delay the rank. */
 START_TEST(strangers_at_the_door_do_not_disturb)
 {
     uint32_t n_lines = 0;

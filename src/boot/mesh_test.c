@@ -1,4 +1,5 @@
-/* Processes find each other over the cables alone, gather, and know the mesh. */
+/* Tests of mesh boot: processes find each other over the cables alone, gather, and learn the
+ * mesh. */
 #include <errno.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ START_TEST(every_shape_gathers_and_knows_itself)
 }
 END_TEST
 
-/* Each end names the port that the other's cable is in. */
+/* Each end reports the port of the other. */
 START_TEST(links_say_which_ports_face_each_other)
 {
     struct town_config config = shape_config(&shapes[3]);
@@ -112,7 +113,7 @@ START_TEST(link_local_addresses_are_enough)
 }
 END_TEST
 
-/* A rank in the middle comes late; the others wait for it, and each other. */
+/* One rank starts late; the others wait for it. */
 START_TEST(a_slow_starter_is_waited_for)
 {
     struct town_config config = shape_config(&shapes[1]);
@@ -138,7 +139,7 @@ START_TEST(a_slow_starter_is_waited_for)
 }
 END_TEST
 
-/* A fast rank is a round ahead of the slowest, never more. */
+/* A fast rank is one round ahead of the slowest, never more. */
 START_TEST(a_round_ahead)
 {
     struct town_config config = shape_config(&shapes[2]);
@@ -162,7 +163,7 @@ START_TEST(a_round_ahead)
 }
 END_TEST
 
-/* The host between two ranks has none itself. */
+/* The host between two ranks has no rank. */
 START_TEST(relays_take_part_without_a_rank)
 {
     static const struct town_cable through[] = {{.a = 0, .b = 2}, {.a = 2, .b = 1}};
@@ -182,7 +183,8 @@ START_TEST(relays_take_part_without_a_rank)
 }
 END_TEST
 
-/* Two hosts with a cable and two processes each; one host with three and nothing plugged in. */
+/* Two hosts with a cable and two processes each; then one host with three processes and no live
+ * cable. */
 START_TEST(processes_of_one_host_find_each_other)
 {
     struct town_config two = {
@@ -211,7 +213,7 @@ START_TEST(processes_of_one_host_find_each_other)
 }
 END_TEST
 
-/* On the same cables and the same announcement port. */
+/* Both jobs use the same cables and announcement port. */
 START_TEST(jobs_of_different_keys_do_not_mix)
 {
     struct town_config config = {
@@ -225,7 +227,7 @@ START_TEST(jobs_of_different_keys_do_not_mix)
         town.members[i].config.job_key[31] = (uint8_t)(i % 2);
     }
     for (uint32_t i = 0; i < 6; i++) {
-        if (i != 3) { /* job 1 lacks its middle */
+        if (i != 3) { /* job 1 lacks its middle member */
             town_member_open(&town, i);
             town_gather(&town, i, 1, 9);
         }
@@ -264,7 +266,7 @@ START_TEST(a_mesh_file_replaces_announcements)
         boot->control.port = 7001;
         boot->neighbours = neighbours[i];
     }
-    /* The first way to rank 1 leads nowhere. */
+    /* The first address of rank 1 does not exist. */
     at[0][0] = (struct io_endpoint){.ip = io_ip_v4(10, 1, 0, 99), .port = 7001};
     at[0][1] = (struct io_endpoint){.ip = io_ip_v4(10, 1, 0, 2), .port = 7001};
     at[1][0] = (struct io_endpoint){.ip = io_ip_v4(10, 1, 1, 2), .port = 7001};

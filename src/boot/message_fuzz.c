@@ -1,4 +1,4 @@
-/* The rendezvous' decoders on any bytes; the first byte says which. */
+/* Fuzzes the decoders of the rendezvous; the first byte selects one. */
 #include <stdlib.h>
 #include <string.h>
 

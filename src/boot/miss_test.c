@@ -1,4 +1,4 @@
-/* The rendezvous after a job: whoever still can comes and tells, nobody else is waited for. */
+/* Tests of the rendezvous after a job: members that are missing do not hold up the others. */
 #include <check.h>
 #include <string.h>
 
@@ -9,14 +9,14 @@
 
 #define RANKS JOB_RANKS
 
-/* Whoever does not come is done without. */
+/* Opens a job whose members may miss. */
 static void miss_open(struct job *job)
 {
     job_open(job, 80, NULL);
     job->config.may_miss = true;
 }
 
-/* n_bytes times 16 * round + r + 1. */
+/* Gathers n_bytes times 16 * round + r + 1. */
 static void gather(struct job *job, uint32_t r, uint8_t round, size_t n_bytes,
                    bool to_first)
 {
@@ -63,14 +63,14 @@ START_TEST(who_does_not_come_is_absent_and_the_rest_go_on)
     ck_assert(!boot_is_absent(job.boots[0], 1));
     gather(&job, 0, 2, 9, true);
     gather(&job, 1, 2, 9, true);
-    ck_assert(bed_run(&job.bed, BED_S, job_is_settled)); /* without another wait */
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled)); /* without another timeout */
     check_at(&job, 0, 2, 9, 2);
     ck_assert_int_eq(job.status[1], WEFT_OK);
     job_close(&job);
 }
 END_TEST
 
-/* 0: its stream ends; 1: it gives up; 2: it is late. */
+/* Loop 0: its stream ends; 1: it gives up; 2: it is late. */
 START_TEST(who_goes_between_rounds_is_absent_from_then_on)
 {
     struct job job;
@@ -120,7 +120,7 @@ START_TEST(who_is_known_to_be_dead_is_not_waited_for)
 }
 END_TEST
 
-/* Rank 1 is over first, and comes while the job's own rendezvous is still held. */
+/* Rank 1 finishes first, and connects while the job's own rendezvous is still held. */
 START_TEST(coming_too_early_is_no_failure)
 {
     struct job job;

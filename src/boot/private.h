@@ -8,62 +8,67 @@
 #include "conn/prove.h"
 
 #define BOOT_TX_BYTES (2 * CODEC_FRAME_MAX)
-/* Beside one for every member: all of them may come at once. */
+/* In addition to one per member, because all members can connect at once. */
 #define BOOT_STRANGERS_MAX 32
 #define BOOT_AUTHENTICATE_NS 5000000000
 #define BOOT_BACKOFF_NS 20000000
 #define BOOT_BACKOFF_MAX_NS 1000000000
 #define BOOT_BACKOFF_CROWD_NS 80000000
 #define BOOT_ENDED_NS 1000000000
-/* may_miss: rank 0's previous rendezvous is over by then, as a rule; and nobody listens where it
- * was for as long as this only if rank 0 is no more. */
+/* With may_miss: delay before the first dial, by which rank 0 has usually closed its previous
+ * rendezvous; and how long connections must be refused before rank 0 counts as gone. */
 #define BOOT_AGAIN_NS 50000000
 #define BOOT_GONE_NS 3000000000
 
-/* A stream to another rank, authenticated. */
+/* An authenticated stream to another rank. */
 struct boot_stream {
     struct frame_link link;
     uint8_t rx[CODEC_FRAME_MAX];
     uint8_t tx[BOOT_TX_BYTES];
 };
 
-/* A rank, as rank 0 sees it. */
+/* State of one rank on rank 0. */
 struct boot_rank {
-    struct boot_stream *stream; /* Owned; NULL: not there */
-    bool joined;                /* was there at least once */
-    bool left;                  /* with BYE */
-    bool has_ended;    /* without BYE, but with the result: after the last round */
-    bool is_absent;    /* may_miss: and stays so */
-    uint32_t received; /* bytes of its blob of the present round */
-    bool contributed;  /* all of them */
-    uint32_t sent;     /* bytes of the result it was sent */
+    struct boot_stream *stream; /* Owned; NULL if not connected */
+    bool joined;                /* has joined, even if it has left since */
+    bool left;                  /* sent BYE */
+    bool has_ended;    /* its stream ended without BYE after it was sent the result */
+    bool is_absent;    /* may_miss: absent, permanently */
+    uint32_t received; /* bytes received of its blob of the present round */
+    bool contributed;  /* its blob is complete */
+    uint32_t sent;     /* bytes of the result sent to it */
     bool result_sent;
 };
 
-/* Where clients come in: strangers under limits, until they prove that they know the key. */
+/* A listener and its unauthenticated clients, limited in number and time. */
 struct boot_door {
     struct io_listener *listener;
     struct client_identity identity;
     struct client *strangers; /* Owned [n_strangers] */
     uint32_t n_strangers;
-    uint32_t n_used;     /* places used so far; the others are not initialised */
-    weft_ns resume_ns;   /* nobody is let in before: accept failed; 0: it did not */
-    weft_ns next_log_ns; /* refusals are not logged before ... */
-    uint64_t n_unlogged; /* ... but counted */
+    uint32_t n_used;   /* slots used so far; the others are not initialised */
+    weft_ns resume_ns; /* no accept before this, because accept failed; 0 if it did not */
+    weft_ns next_log_ns; /* no refusal is logged before this */
+    uint64_t n_unlogged; /* refusals not logged since the last one */
 };
 
 struct boot_server {
     struct boot_door door;
     struct boot_rank *ranks; /* Owned [n_members]; [0] is this rank */
-    uint32_t n_joined;       /* rank 0 included */
-    weft_ns joined_ns;       /* when all were there */
-    bool round_known;        /* a rank told the blob size of the next round */
-    uint32_t each;           /* of the next round */
-    uint8_t *blobs;          /* Owned: gathering */
-    bool handing_out;        /* the present round is complete; its result goes out */
+    uint32_t n_joined;       /* including rank 0 */
+    weft_ns joined_ns;       /* time of the last join */
+    bool round_known;        /* the blob size of the next round is known */
+    uint32_t each;           /* blob size of the next round */
+    uint8_t *blobs;   /* Owned [n_members * each]: blobs received for the next result */
+    bool handing_out; /* the present round is complete and its result is being sent */
 };
 
-enum boot_dial { BOOT_DIAL_IDLE, BOOT_DIAL_TCP, BOOT_DIAL_CHALLENGE, BOOT_DIAL_JOINED };
+enum boot_dial {
+    BOOT_DIAL_IDLE,      /* waiting for resume_ns */
+    BOOT_DIAL_TCP,       /* waiting for the TCP connection */
+    BOOT_DIAL_CHALLENGE, /* HELLO sent; waiting for CHALLENGE */
+    BOOT_DIAL_JOINED     /* JOIN sent; blobs and results are exchanged */
+};
 
 struct boot_client {
     enum boot_dial state;
@@ -72,19 +77,22 @@ struct boot_client {
     uint8_t hello[PROVE_HELLO_BYTES];
     uint64_t id;
     uint32_t attempt;
-    uint32_t n_timeouts; /* attempts in a row that opened no stream in time */
+    /* Consecutive attempts that timed out before TCP was connected. */
+    uint32_t n_timeouts;
     weft_ns resume_ns, step_ns, backoff_ns;
-    weft_ns
-        short_ns; /* since when this end has no descriptor or memory for it; 0: it has */
-    weft_ns refused_ns;  /* since when nobody listens there; 0: not so */
-    weft_ns hopeless_ns; /* since when no call from this host can reach it; 0: not so */
-    weft_ns dialled_ns;  /* when the present attempt began */
-    weft_ns ignored_ns;  /* since when its machine does not answer; 0: not so */
-    weft_ns
-        lost_ns; /* when the stream ended that rank 0 may not have known; 0: none did */
+    /* Since when this end lacks a descriptor or memory for it; 0 if it does not. */
+    weft_ns short_ns;
+    weft_ns refused_ns; /* since when connections are refused; 0 if they are not */
+    /* Since when no connection from this host can reach it; 0 if one can. */
+    weft_ns hopeless_ns;
+    weft_ns dialled_ns; /* start of the present attempt */
+    weft_ns ignored_ns; /* since when its machine does not answer; 0 if it does */
+    /* Time at which a stream ended before rank 0 may have identified this rank; 0 if none did. */
+    weft_ns lost_ns;
     int last_errno;
     bool server_left;
-    uint32_t sent, received; /* bytes of this round's blob and result */
+    /* Bytes of this round's blob sent, and of its result received. */
+    uint32_t sent, received;
     bool blob_sent;
 };
 
@@ -94,40 +102,40 @@ struct boot {
     struct boot_config config;
     uint32_t n_members;
     weft_ns opened_ns;
-    weft_ns started_ns; /* of the present gather */
-    uint32_t round;     /* of the present or last gather, from 1; 0: none */
+    weft_ns started_ns; /* start of the present gather */
+    uint32_t round;     /* number of the present or last gather, from 1; 0 if none */
     bool is_active;
-    bool to_first; /* the present or last gather's result is for rank 0 only */
+    /* True if the result of the present or last gather is for rank 0 only. */
+    bool to_first;
     uint8_t *mine; /* Owned [each] */
     uint32_t each;
     uint8_t *result;  /* Owned [n_members * each] */
-    bool *has_ended;  /* Owned [n_members], or NULL: none; as boot_ended was told */
-    weft_ns ended_ns; /* when those that have not come by then are given up */
+    bool *has_ended;  /* Owned [n_members], set by boot_ended; NULL if none ended */
+    weft_ns ended_ns; /* deadline for ended members to join; WEFT_NEVER if none */
     struct weft_error error;
-    struct boot_server *server; /* Owned; rank 0 */
-    struct boot_client *client; /* Owned; the others */
+    struct boot_server *server; /* Owned; on rank 0 of a rendezvous */
+    struct boot_client *client; /* Owned; on the other ranks of a rendezvous */
     struct mesh *mesh;          /* Owned; without a rendezvous (mesh.h) */
 };
 
-/* The blobs that go to those who are not rank 0: bytes of each. */
+/* Returns the size of each blob in the result for ranks other than 0. */
 static inline uint32_t boot_told_each(const struct boot *boot)
 {
     return boot->to_first ? 0 : boot->each;
 }
 
-/* Fails with value "rank" and keeps the error. */
+/* Sets boot->error, with value "rank", and returns `status`, or the status of an earlier error. */
 weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
                       const char *message) WEFT_MUST_CHECK;
-/* A stream broke because of this end's own want, of memory say: that is the cause, and told with
- * the error. */
+/* Adds to boot->error the errno of `why` if its cause lies at this host, such as lack of memory. */
 void boot_own_errno(struct boot *boot, const struct weft_error *why);
 
 weft_status boot_server_open(struct boot *boot, struct weft_error *error) WEFT_MUST_CHECK;
 weft_status boot_server_progress(struct boot *boot) WEFT_MUST_CHECK;
 void boot_server_gather(struct boot *boot);
-/* Tells every rank that is there, but `rank` itself. */
+/* Reports to every connected rank except `rank` that `rank` is at fault. */
 void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason);
-/* may_miss: it is not waited for any more. */
+/* may_miss: marks `rank` absent and closes its stream. */
 void boot_server_drop(struct boot *boot, uint32_t rank);
 void boot_server_close(struct boot *boot);
 weft_ns boot_server_deadline(const struct boot *boot);
@@ -136,16 +144,16 @@ weft_ns boot_server_deadline(const struct boot *boot);
 weft_status boot_door_open(struct boot *boot, struct boot_door *door,
                            const struct io_endpoint *at, struct io_endpoint *out_at,
                            struct weft_error *error) WEFT_MUST_CHECK;
-/* Lets in who waits. */
+/* Accepts waiting clients. */
 void boot_door_welcome(struct boot *boot, struct boot_door *door);
-/* The next client, from slot `*at` on, that proved the key and said its first sealed word;
- * NULL if there is none (yet). The caller hands it over or refuses it. */
+/* Returns the next client, from slot `*at` on, that has authenticated and sent its first sealed
+ * message, `out`; NULL if there is none yet. The caller hands the client over or refuses it. */
 struct client *boot_door_next(struct boot *boot, struct boot_door *door, uint32_t *at,
                               struct frame *out);
-/* Logged at most once a second. */
+/* Refuses a client. Logs at most one refusal per second. */
 void boot_door_refuse(struct boot *boot, struct boot_door *door, struct client *client,
                       const struct weft_error *error);
-/* Moves the client's link to `out`, and frees the slot. */
+/* Moves the client's link to `out` and frees the slot. */
 void boot_door_hand_over(struct client *client, struct boot_stream *out);
 weft_ns boot_door_deadline(const struct boot_door *door);
 void boot_door_close(struct boot *boot, struct boot_door *door);

@@ -1,4 +1,4 @@
-/* The decoders of announcements and records on any bytes; the first byte says which. */
+/* Fuzzes the decoders of announcements and records; the first byte selects one. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Announcements, greetings, link state and pieces: bytes as docs/wire.md says, and nothing else. */
+/* Tests that announcements, greetings, records and pieces have the bytes of docs/wire.md, and that
+ * others are rejected. */
 #include "boot/record.h"
 
 #include <check.h>
@@ -118,7 +119,7 @@ START_TEST(bad_announcements_are_refused)
         ck_assert_str_eq(weft_error_value(&error, "field")->text, bad[i].field);
     }
     record_encode_announcement(&in, key, bytes);
-    memset(bytes + 44, 0, 8); /* the nonce */
+    memset(bytes + 44, 0, 8); /* nonce */
     ck_assert_int_eq(record_decode_announcement(bytes, 88, &out, NULL),
                      WEFT_ERR_PROTOCOL);
     for (size_t n = 0; n <= 89; n++) {

@@ -1,5 +1,5 @@
-/* Rank 0: admits ranks, gathers their blobs, sends the result to all, and says who is at fault
- * when it cannot. */
+/* The boot of rank 0: admits ranks, gathers their blobs, sends the result to all, and reports which
+ * rank is at fault when it cannot. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ weft_status boot_server_open(struct boot *boot, struct weft_error *error)
     return boot_door_open(boot, &server->door, &boot->config.rendezvous, &real, error);
 }
 
-/* The client's first word must be JOIN. */
+/* Handles the client's first message, which must be JOIN. */
 static weft_status take_join(struct boot *boot, struct client *client,
                              const struct frame *frame, struct weft_error *error)
 {
@@ -69,7 +69,7 @@ static void welcome(struct boot *boot)
     }
 }
 
-/* ---- telling ---- */
+/* ---- reporting failures ---- */
 
 static bool is_there(const struct boot *boot, uint32_t rank)
 {
@@ -85,7 +85,7 @@ static void tell(struct boot *boot, uint32_t to, uint32_t at_fault, const char *
     weft_format(give_up.reason, sizeof(give_up.reason), "%s", reason);
     if (frame_send(link, CODEC_GIVE_UP, body, message_encode_give_up(&give_up, body)) &&
         frame_flush(link, NULL) < 0) {
-        return; /* it is gone: it cannot be told */
+        return; /* the rank is gone */
     }
 }
 
@@ -109,7 +109,7 @@ void boot_server_drop(struct boot *boot, uint32_t r)
         rank->stream = NULL;
     }
     if (!rank->joined) {
-        rank->joined = true; /* who comes now is too late */
+        rank->joined = true; /* joining later is refused */
         server->n_joined++;
     }
     if (!rank->contributed && server->round_known) {
@@ -122,7 +122,8 @@ void boot_server_drop(struct boot *boot, uint32_t r)
     io_task_wake(&boot->task);
 }
 
-/* `rank` is at fault: everybody learns it. */
+/* Reports to all ranks that `rank` is at fault, and fails. With may_miss it only marks another rank
+ * absent. */
 static weft_status blame(struct boot *boot, weft_status status, uint32_t rank,
                          const char *what)
 {
@@ -134,7 +135,8 @@ static weft_status blame(struct boot *boot, weft_status status, uint32_t rank,
     return boot_fail(boot, status, rank, what);
 }
 
-/* A call on the stream to `rank` failed at this host, and everybody learns that. */
+/* Fails because a call on the stream to `rank` failed for a reason at this host, and reports that
+ * to all ranks. With may_miss it only marks `rank` absent. */
 static weft_status cut_off(struct boot *boot, uint32_t rank, const struct weft_error *why)
 {
     weft_status status;
@@ -150,7 +152,7 @@ static weft_status cut_off(struct boot *boot, uint32_t rank, const struct weft_e
     return status;
 }
 
-/* Its kernel closed the stream: it did not say why, or that it would. */
+/* Handles the end of a stream without BYE or GIVE_UP. */
 static weft_status blame_dead(struct boot *boot, uint32_t rank,
                               const struct weft_error *why)
 {
@@ -168,7 +170,7 @@ static weft_status blame_dead(struct boot *boot, uint32_t rank,
 
 /* ---- gathering ---- */
 
-/* The next round has blobs of `each` bytes: the first to say so decides. */
+/* Sets the blob size of the next round, unless a rank has set it already. */
 static void know_round(struct boot *boot, uint32_t each)
 {
     struct boot_server *server = boot->server;
@@ -181,7 +183,8 @@ static void know_round(struct boot *boot, uint32_t each)
     }
 }
 
-/* The round that ranks contribute to: this rank's present one, or the one it will start. */
+/* Returns the round that ranks contribute to: this rank's present one, or the one that it will
+ * start next. */
 static uint32_t open_round(const struct boot *boot)
 {
     return boot->is_active && !boot->server->handing_out ? boot->round : boot->round + 1;
@@ -242,7 +245,7 @@ static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame
     status = message_decode_give_up(frame->body, frame->n_bytes, boot->n_members,
                                     &give_up, &boot->error);
     if (status == WEFT_OK && boot->config.may_miss) {
-        return WEFT_ERR_CLOSED; /* and nobody has to know */
+        return WEFT_ERR_CLOSED; /* the others need no report */
     }
     if (status == WEFT_OK) {
         weft_error_text(&boot->error, "reason", give_up.reason);
@@ -288,7 +291,7 @@ static weft_status hear(struct boot *boot, uint32_t r)
         return WEFT_OK;
     }
     if (status == WEFT_ERR_CLOSED && boot->server->handing_out && rank->result_sent) {
-        /* BYE may have found no room in its socket. It is missed once there is another round. */
+        /* It may have had no room to send BYE. It is only missed if there is another round. */
         rank->has_ended = true;
         return WEFT_OK;
     }
@@ -296,7 +299,7 @@ static weft_status hear(struct boot *boot, uint32_t r)
                                      : blame(boot, status, r, "broke the protocol");
 }
 
-/* Hands the result to rank `r` as far as its stream takes it. */
+/* Sends the result to rank `r` until its stream is full. */
 static weft_status send_result(struct boot *boot, uint32_t r)
 {
     struct boot_rank *rank = &boot->server->ranks[r];
@@ -362,7 +365,7 @@ static weft_ns limit(const struct boot *boot)
            boot->config.step_ns;
 }
 
-/* may_miss: the round goes on without those for whom it waits. */
+/* may_miss: marks the ranks absent that the round waits for. */
 static weft_status drop_late(struct boot *boot, bool all_joined)
 {
     for (uint32_t r = 1; r < boot->n_members; r++) {
@@ -402,7 +405,8 @@ static weft_status check_limit(struct boot *boot)
     return status;
 }
 
-/* All have contributed. From here on ranks may contribute to the next round. */
+/* Completes the round, because all have contributed. From now on ranks can contribute to the next
+ * round. */
 static void complete(struct boot *boot)
 {
     struct boot_server *server = boot->server;
@@ -418,7 +422,7 @@ static void complete(struct boot *boot)
     }
 }
 
-/* WEFT_OK once every stream has taken the result. */
+/* Sends the result to all. Returns WEFT_OK once every stream has taken it. */
 static weft_status hand_out(struct boot *boot)
 {
     weft_status all = WEFT_OK;

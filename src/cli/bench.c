@@ -1,4 +1,4 @@
-/* weft bench: the simulator's speed, as documents that can be compared. */
+/* weft bench: measures the simulator's speed and prints results that can be compared. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* Runs jobs of which one member holds the job's secret and breaks the protocol. The member changes
+/* Runs jobs in which one member has the job's secret but breaks the protocol. The member changes
  * one message: a field, its length, its type, its order or its number. The linker's --wrap puts the
- * change where messages are handed to the layer that seals them, so that every seal is right. Each
+ * change where messages are passed to the layer that seals them, so that every seal is valid. Each
  * other member must end within its limits: done with the right data, or failed with a typed error.
  *
- *   dishonest_test CASES [SEED [FIRST [KIND [CHANGE]]]]    prints a table of what came of the cases
+ *   dishonest_test CASES [SEED [FIRST [KIND [CHANGE]]]]    prints a table of the outcomes
  *
  * Case i of a seed depends on (seed, i) only: `dishonest_test 1 SEED i` repeats it. VERBOSE in the
  * environment prints every case, EVENTS the events of its job. KIND and CHANGE select some of the
@@ -37,7 +37,7 @@
 #define SECOND INT64_C(1000000000)
 #define CASES 608 /* in `make test` */
 #define CASES_OF_A_PROCESS 100
-/* More than a hundred times what a case of any setting takes. */
+/* More than a hundred times what a case in any setting needs. */
 #define DISPATCHES_MAX 20000000u
 
 /* ---- worlds ---- */
@@ -57,7 +57,7 @@ struct setting {
     const char *name, *text;
     uint32_t n_members;
     bool
-        is_direct; /* every pair shares a cable or a host, so that no relay touches data */
+        is_direct; /* each pair shares a cable or a host, so that no relay handles data */
 };
 
 static const struct setting settings[] = {
@@ -95,7 +95,7 @@ static const struct setting settings[] = {
 #define N_SETTINGS ((uint32_t)(sizeof(settings) / sizeof(settings[0])))
 #define MEMBERS_MAX 3u
 
-/* Kinds of messages: types of frames by their numbers, then those that are no frames. */
+/* Kinds of messages: numbers of frame types, then messages that are not frames. */
 enum {
     KIND_CTS = 40, /* clear-to-send: entries and immediate */
     KIND_DATA,     /* data WRITEs: their immediate, place and length, not their bytes */
@@ -121,12 +121,12 @@ enum change {
     CHANGE_DROP,
     CHANGE_REPEAT,
     CHANGE_FLOOD,  /* 200 times */
-    CHANGE_SWAP,   /* with the next */
+    CHANGE_SWAP,   /* exchanged with the next */
     CHANGE_REPLAY, /* the body of the first of its kind replaces its own */
     CHANGE_RETYPE, /* another type, the same body */
     CHANGE_INSERT, /* another message before it */
     CHANGE_FORGE,  /* an ABORT before it, with a wrong seal */
-    CHANGE_MUTE,   /* this, and all that follow */
+    CHANGE_MUTE,   /* this message and all that follow */
     N_CHANGES
 };
 static const char *const change_names[N_CHANGES] = {
@@ -135,9 +135,9 @@ static const char *const change_names[N_CHANGES] = {
 
 struct mutation {
     uint32_t setting, member;
-    uint32_t kind, nth; /* of the messages of that kind that the member sends */
+    uint32_t kind, nth; /* index among the messages of that kind that the member sends */
     enum change change;
-    uint32_t offset, width, value; /* SET; value: which */
+    uint32_t offset, width, value; /* for SET; value: index in value_of() */
     uint64_t random;
 };
 
@@ -152,19 +152,19 @@ struct past {
 static struct liar {
     struct mutation plan;
     bool is_on, has_acted;
-    bool
-        is_same; /* nothing was changed, or a message that nothing followed was held back */
+    /* Nothing was changed, or the message was held back and none followed it. */
+    bool is_same;
     uint32_t member;
     char host[8]; /* its name */
     uint32_t counts[N_KINDS];
-    uint32_t lengths[N_KINDS]; /* of the longest */
+    uint32_t lengths[N_KINDS]; /* length of the longest message */
     struct past first[N_KINDS], held;
     enum codec_type held_type;
     struct frame_link *held_link;
     bool is_mute;
-    bool was_noticed;  /* a connection failed of WEFT_ERR_PROTOCOL or WEFT_ERR_AUTH */
-    bool is_immediate; /* of data, and it was changed */
-    bool was_released; /* the message held back followed a later one of the handshake */
+    bool was_noticed;  /* a connection failed with WEFT_ERR_PROTOCOL or WEFT_ERR_AUTH */
+    bool is_immediate; /* the immediate of a data WRITE was changed */
+    bool was_released; /* the message was sent after a later one of the handshake */
     char what[160];    /* what was changed */
 } liar;
 
@@ -323,7 +323,7 @@ static bool change_frame(struct frame_link *link, enum codec_type type,
         liar.is_same = other == type;
         return send_raw(link, other, copy, n_bytes);
     case CHANGE_INSERT:
-        if (plan->value % 3 == 0) { /* whole, as it was sent once */
+        if (plan->value % 3 == 0) { /* complete, as it was sent before */
             send_raw(link, other, liar.first[other].body, liar.first[other].n_bytes);
         } else {
             send_raw(link, other, copy, plan->value % 3 == 1 ? 0 : n_bytes);
@@ -528,7 +528,8 @@ static void change_post(struct xfer *xfer, uint32_t q, uint32_t kind,
     case CHANGE_FORGE:
     case CHANGE_REPLAY:
         liar.is_mute = liar.plan.change == CHANGE_MUTE;
-        wr->opcode = IBV_WR_RDMA_WRITE; /* of no bytes, because a completion is due */
+        /* Without data, because a completion is expected. */
+        wr->opcode = IBV_WR_RDMA_WRITE;
         wr->num_sge = 0;
         break;
     case CHANGE_REPEAT:
@@ -541,8 +542,7 @@ static void change_post(struct xfer *xfer, uint32_t q, uint32_t kind,
     case CHANGE_FLOOD:
         if (kind == KIND_CTS && wr->num_sge > 0) {
             grant_ahead(xfer, wr);
-            liar.is_mute =
-                true; /* otherwise its next honest one is rejected in any case */
+            liar.is_mute = true; /* otherwise the next valid one is rejected as well */
         } else {
             repeat_post(xfer, q, wr, 40);
         }
@@ -625,7 +625,7 @@ void __wrap_record_encode_announcement(const struct record_announcement *announc
 void __real_steps_progress(struct steps *steps);
 void __wrap_steps_progress(struct steps *steps);
 
-/* Changes a word of those that this end of the ring may write. */
+/* Changes a word that this end of the ring may write. */
 static void change_steps(struct steps *steps)
 {
     struct steps_control *control = steps->config.control;
@@ -671,9 +671,10 @@ void __wrap_steps_progress(struct steps *steps)
 
 /* Outcomes of a case, from good to bad; the worst one counts. */
 enum outcome {
-    OUTCOME_UNUSED,  /* the message was not sent this time */
-    OUTCOME_NONE,    /* all done, all right */
-    OUTCOME_HEALED,  /* all done, all right; a connection failed and was replaced */
+    OUTCOME_UNUSED, /* the message was not sent in this run */
+    OUTCOME_NONE,   /* all members done with the right data */
+    /* All members done with the right data; a connection failed and was replaced. */
+    OUTCOME_HEALED,
     OUTCOME_TYPED,   /* the others failed with typed errors, and one names the member */
     OUTCOME_GARBAGE, /* wrong data came from the dishonest member itself */
     OUTCOME_UNNAMED, /* the others failed with typed errors, none of which names the member */
@@ -694,8 +695,7 @@ static const char *const outcome_names[N_OUTCOMES] = {
 
 struct verdict {
     enum outcome outcome;
-    uint32_t named,
-        failed; /* members that failed, and of them those that name the member */
+    uint32_t named, failed; /* named: failed members that name the dishonest one */
     char story[4000];
 };
 static struct verdict verdict;
@@ -778,7 +778,7 @@ static void judge_data(const struct host *host, uint32_t dishonest)
     }
 }
 
-/* Returns true if the error says which rank it came from, or that it waits for it. */
+/* Returns true if the error names the rank as its origin or as the one waited for. */
 static bool names_rank(const struct host *host, uint32_t rank, const char *text)
 {
     static const char *const numbers[] = {"rank", "told_by", "relay"};
@@ -884,7 +884,7 @@ static bool is_within(const char *line, size_t n_bytes, const char *word)
     return memmem(line, n_bytes, word, strlen(word)) != NULL;
 }
 
-/* Looks for failed connections in the event log, because a flow replaces them where it has another
+/* Searches the event log for failed connections, because a flow replaces them if it has another
  * route. */
 static void take_line(void *context, const char *line, size_t n_bytes)
 {
@@ -970,7 +970,7 @@ static struct mutation draw(uint64_t seed, uint32_t index)
     plan.nth = (uint32_t)weft_rng_below(&rng, counts[plan.kind]);
     plan.change = changes[weft_rng_below(&rng, WEFT_LENGTH(changes))];
     if (plan.kind <= CODEC_AUTH) {
-        plan.change = CHANGE_SET; /* proofs are made over these as they were queued */
+        plan.change = CHANGE_SET; /* proofs are computed over these as they were queued */
     }
     plan.offset = (uint32_t)weft_rng_below(
         &rng, honest[plan.setting][plan.member].lengths[plan.kind] + 8);
@@ -987,8 +987,8 @@ static void describe(const struct mutation *plan, uint32_t index, char *out, siz
                 kind_name(plan->kind), plan->nth);
 }
 
-/* Returns true if the receiver must notice the change: messages of the handshake in another order,
- * number or size, and immediates of data, in which no bit is free. */
+/* Returns true if the receiver must detect the change: messages of the handshake in another order,
+ * number or size, and immediates of data, in which no bit is unused. */
 static bool is_forbidden(const struct mutation *plan)
 {
     bool in_handshake = is_handshake(plan->kind);
@@ -1008,7 +1008,8 @@ static bool is_forbidden(const struct mutation *plan)
     case CHANGE_SWAP:
         return in_handshake && liar.was_released;
     case CHANGE_FORGE:
-        /* Streams of the mesh are connected again, and nothing follows the end of a connection. */
+        /* Other streams of the mesh are reconnected, and nothing follows the end of a
+         * connection. */
         return in_handshake || plan->kind == CODEC_JOIN || plan->kind == CODEC_BLOB;
     case CHANGE_DROP:
     case CHANGE_REPLAY:
@@ -1037,7 +1038,7 @@ static void run_case(const struct mutation *plan)
     }
 }
 
-/* ---- the draw ---- */
+/* ---- the cases ---- */
 
 /* Counts that survive a crash of the process that runs the cases. */
 struct board {
@@ -1064,7 +1065,7 @@ static void note(const struct mutation *plan, uint32_t index, enum outcome outco
     }
 }
 
-static const char *wanted_kind, *wanted_change; /* NULL: all */
+static const char *wanted_kind, *wanted_change; /* NULL for all */
 
 static bool is_wanted(const struct mutation *plan)
 {
@@ -1148,7 +1149,7 @@ static uint32_t print_table(void)
     return n_bugs;
 }
 
-/* Prints the table; returns the number of bad cases. */
+/* Prints the table. Returns the number of bad cases. */
 static uint32_t run_cases(uint32_t n, uint64_t seed, uint32_t first)
 {
     uint32_t n_bugs;

@@ -1,5 +1,5 @@
-/* `weft doctor [FILE...]`: what is wrong with this machine, with the hosts of a scenario, or with
- * machines that wrote what they saw into files, before anything runs. */
+/* `weft doctor [FILE...]`: checks, before a run, this machine, the hosts of a scenario, or machines
+ * that saved their results to files. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <jansson.h>
@@ -19,16 +19,17 @@ extern char **environ;
 
 enum { SETTINGS_MAX = 256 };
 
-/* NCCL's settings, in the order in which they win. */
+/* NCCL's settings in order of precedence. */
 struct settings {
     struct diag_setting items[SETTINGS_MAX];
     uint32_t n;
-    char *texts[SETTINGS_MAX]; /* Owned: NAME\0VALUE */
+    char *texts[SETTINGS_MAX]; /* Owned; "NAME\0VALUE" */
 };
 
 /* ---- settings ---- */
 
-/* `line` is NAME=VALUE; others than NCCL's are left out, as are comments. */
+/* Adds `line` if it is NAME=VALUE with a name of NCCL's. Ignores all other lines, including
+ * comments. */
 static void add_setting(struct settings *settings, const char *line, const char *source)
 {
     const char *equals = strchr(line, '=');
@@ -44,8 +45,8 @@ static void add_setting(struct settings *settings, const char *line, const char 
         .name = text, .value = text + (equals - line) + 1, .source = source};
 }
 
-/* As NCCL's param.cc reads nccl.conf: a setting a line, but for lines that begin with #. All behind
- * the = is the value, with blanks and what was meant as a remark. */
+/* Reads nccl.conf as NCCL's param.cc does: one setting per line, except for lines that begin with
+ * #. The value is everything after the =, including blanks and trailing remarks. */
 static void add_file(struct settings *settings, const char *path, const char *source)
 {
     struct weft_text text = {0};
@@ -59,7 +60,7 @@ static void add_file(struct settings *settings, const char *path, const char *so
     weft_text_fini(&text);
 }
 
-/* NCCL looks for the user's file where the password database says, whatever HOME is. */
+/* NCCL takes the user's home directory from the password database and ignores HOME. */
 static void read_settings(struct settings *settings)
 {
     const char *named = getenv("NCCL_CONF_FILE");
@@ -117,7 +118,7 @@ static enum diag_known find_plugin(void)
     return object != NULL ? DIAG_YES : DIAG_NO;
 }
 
-/* Devices are discovered at once; nothing has to go on for that. */
+/* Opens the devices, which are discovered without waiting, and records the host's facts. */
 static void look_at_host(struct io_env *env, struct diag_host *out)
 {
     struct weft_error error = {0};
@@ -198,7 +199,8 @@ static void examine_host(struct world *world, const struct world_host *spec,
     free(settings);
 }
 
-/* Without a fault or a job; what is known of both ends of a cable is compared, too. */
+/* Checks the hosts of a scenario without its faults and jobs. Includes what only both ends of a
+ * cable together can show. */
 static int examine_scenario(struct cli_options *options, const char *path,
                             struct examination *all)
 {
@@ -233,7 +235,7 @@ static int examine_scenario(struct cli_options *options, const char *path,
     return CLI_OK;
 }
 
-/* ---- machines that were looked at before ---- */
+/* ---- saved results of machines ---- */
 
 static bool is_known(const struct examination *all, const char *name)
 {
@@ -262,7 +264,7 @@ bool doctor_add_hosts(struct examination *all, const json_t *document, bool only
         if (only_new && is_known(all, input.hosts[i].name)) {
             diag_host_fini(&input.hosts[i]);
         } else {
-            hosts[all->input.n_hosts++] = input.hosts[i]; /* what is in it moves */
+            hosts[all->input.n_hosts++] = input.hosts[i]; /* takes over the contents */
         }
     }
     input.n_hosts = 0;
@@ -270,7 +272,8 @@ bool doctor_add_hosts(struct examination *all, const json_t *document, bool only
     return true;
 }
 
-/* `--json` of each of them. What they had to say of their settings, they said there. */
+/* Checks the documents that machines saved with `--json`. Their findings about settings are in
+ * those documents. */
 static int examine_files(struct cli_options *options, struct examination *all)
 {
     all->more.cma_total_kib = all->more.cma_free_kib = IO_UNKNOWN;
@@ -305,7 +308,7 @@ static bool is_recorded(const char *path)
     return n > 5 && strcmp(path + n - 5, ".json") == 0;
 }
 
-/* This machine, and with --join all of them. */
+/* Checks this machine and, with --join, all machines. */
 static int examine_here(struct cli_options *options, struct examination *all,
                         bool *out_tells)
 {
@@ -371,6 +374,6 @@ int cli_doctor(struct cli_options *options)
     diag_findings_fini(&all->findings);
     diag_input_fini(&all->input);
     free(all);
-    /* Cables that do not fit would only be found once more. */
+    /* After a failed check --qualify is skipped, because it would fail on the same cables. */
     return code == CLI_OK && options->qualify ? cli_node(options) : code;
 }

@@ -1,4 +1,4 @@
-/* `weft doctor`: what its parts share. */
+/* Shared by the files of `weft doctor`. */
 #ifndef WEFT_CLI_DOCTOR_H
 #define WEFT_CLI_DOCTOR_H
 
@@ -11,33 +11,36 @@
 enum { DOCTOR_KNOWN_MAX = 64 };
 
 struct examination {
-    struct diag_input input; /* the hosts that were looked at */
+    struct diag_input input; /* the examined hosts */
     struct diag_findings findings;
-    json_t *told; /* Owned: findings of other machines, as they told them; or NULL */
+    json_t *told; /* Owned; findings that other machines reported; NULL without --join */
     struct diag_preflight more;
     const char *known[DOCTOR_KNOWN_MAX];
 };
 
-/* Adds the hosts of a document of `weft doctor --json`; if `only_new`, those whose names are not
- * there yet. False: it is none, and `error` says why. */
+/* Adds the hosts of a document of `weft doctor --json`; with `only_new`, only those whose names are
+ * not known yet. Returns false and fills `error` if the document is malformed. */
 bool doctor_add_hosts(struct examination *all, const json_t *document, bool only_new,
                       struct weft_error *error);
 
 /* ---- doctor_tell.c ---- */
 
-/* Cables of which both ends are known, as `weft diagnose` compares them. */
+/* Compares the two ends of each cable of which both are known, as `weft diagnose` does. */
 void doctor_compare_ends(struct examination *all);
-/* All that is known, as `--json` has it; the caller's. */
+/* Returns all results as the document of `--json`. The caller frees it. */
 json_t *doctor_document(const struct examination *all);
-/* `document` of `all` as `--json` asks, or for people. False after a message. */
+/* Prints `document` of `all` as JSON if requested, otherwise as text. Returns false after a
+ * message. */
 bool doctor_tell(const struct cli_options *options, const struct examination *all,
                  const json_t *document);
-/* CLI_FAILED if a finding of `document` is an error. */
+/* Returns CLI_FAILED if `document` has a finding with severity error, otherwise CLI_OK. */
 int doctor_verdict(const json_t *document);
 
 /* ---- doctor_join.c ---- */
 
-/* `all` has what was found here: from then on what all members found. An exit code. */
+/* Exchanges results with all members. Replaces the local results in `all` by those of all members;
+ * sets *out_tells on rank 0, which prints them. Returns an exit status, after a message unless it
+ * is CLI_OK. */
 int doctor_join(struct cli_options *options, struct examination *all, bool *out_tells);
 
 #endif

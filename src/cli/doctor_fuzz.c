@@ -1,4 +1,4 @@
-/* `weft doctor` on any document of another machine: what it has to say of two ends. */
+/* Runs `weft doctor` on any document as if another machine had sent it. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The report goes to standard output, libFuzzer's own to standard error. */
+/* Discards the report on standard output; libFuzzer's own output is on standard error. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc;
@@ -20,7 +20,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-/* Examines the hosts of `document`, as `weft doctor --join` does with another machine's. */
+/* Checks the hosts of `document` as `weft doctor --join` checks those of another machine. */
 static void examine(const json_t *document)
 {
     struct examination *all = weft_calloc(1, sizeof(*all));

@@ -1,6 +1,6 @@
-/* `weft doctor --join`: every machine looks at itself, all tell each other what they found, and
- * what only two ends of a cable together can know is found out. As members of a job without a
- * scenario: flags or a launcher say who they are. */
+/* `weft doctor --join`: each machine checks itself, all exchange the results, and what only both
+ * ends of a cable together can show is checked. The processes are members of a job without a
+ * scenario; flags or a launcher determine their ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 #include "cli/member.h"
 #include "run/site.h"
 
-/* What every member says, [n_ranks]; an exit code, after a message unless CLI_OK. */
+/* Gathers the reports of all members [n_ranks]. Returns an exit status, after a message unless it
+ * is CLI_OK. */
 static int gather(const struct cli_options *options, const struct cli_member *member,
                   const struct weft_text *mine, struct weft_text *all)
 {
@@ -27,7 +28,7 @@ static int gather(const struct cli_options *options, const struct cli_member *me
     struct weft_error error = {0};
     struct world *world = NULL;
     char text[512];
-    /* Nothing goes over the cables, so this needs no device. */
+    /* Uses backend soft, which needs no device, because nothing is sent over the cables. */
     weft_status status = backend_site_world(true, &log, &world, &error);
 
     if (status == WEFT_OK) {
@@ -44,7 +45,7 @@ static int gather(const struct cli_options *options, const struct cli_member *me
                                             : CLI_FAILED;
 }
 
-/* In the order of ranks; of several members of one machine the first's. */
+/* Adds the reports in rank order. If a machine has several members, uses the first one's. */
 static int take(struct examination *all, const struct weft_text *texts, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* What `weft doctor` found, told. */
+/* Prints the report of `weft doctor`, as text or JSON. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static void list_ports(const struct examination *all, struct weft_text *out)
 typedef void add_cable(void *to, const char *from, const char *from_port,
                        const char *node, const char *node_port);
 
-/* Calls `add` for every two ports of different hosts that face each other. */
+/* Calls `add` for each two ports of different hosts that face each other. */
 static void each_facing(const struct diag_input *input, add_cable *add, void *to)
 {
     for (uint32_t i = 0; i < input->n_hosts; i++) {
@@ -71,8 +71,8 @@ static void each_facing(const struct diag_input *input, add_cable *add, void *to
     }
 }
 
-/* Calls `add` for every cable: those of the file if there is one, otherwise those that the
- * addresses make. */
+/* Calls `add` for each cable: those of the scenario or, without one, those that the addresses
+ * imply. */
 static void each_cable(const struct diag_input *input, add_cable *add, void *to)
 {
     for (uint32_t i = 0; i < input->n_cables; i++) {

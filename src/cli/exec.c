@@ -1,4 +1,4 @@
-/* weft exec: any programs in the hosts of a scenario, over the kernel's soft-RoCE in a guest. */
+/* weft exec: runs programs in the hosts of a scenario, over the kernel's soft-RoCE in a guest. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int report(const struct weft_error *error)
     return error->status == WEFT_ERR_CLOSED ? CLI_INTERRUPTED : CLI_ENVIRONMENT;
 }
 
-/* In the guest. */
+/* Runs the programs. Called in the guest. */
 static int run(const struct cli_options *options, const struct world_spec *spec,
                const struct program_plan *plan)
 {
@@ -69,7 +69,8 @@ static int run(const struct cli_options *options, const struct world_spec *spec,
     return code;
 }
 
-/* Here to see whether it can be done, so that mistakes are known at once; then in the guest. */
+/* Checks the commands and the mesh, so that errors are reported before the guest starts, then runs
+ * them in the guest, where all this is repeated. */
 static int exec_in(struct cli_options *options, const struct scenario *scenario,
                    struct scenario_world *world)
 {

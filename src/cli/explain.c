@@ -1,5 +1,5 @@
-/* weft explain CODE or SYMPTOM and weft diagnose OBS.json: what findings mean, and which they are.
- */
+/* weft explain CODE or SYMPTOM explains findings and symptoms; weft diagnose OBS.json prints the
+ * findings of recorded observations. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ static void add_lines(struct weft_text *out, const char *label, const char *text
     paragraph_end(&paragraph);
 }
 
-/* Causes in their order, with the question that tells each from the next. */
+/* Appends the causes in order of frequency, each with the question that distinguishes it from the
+ * next. */
 static void explain_symptom(const struct diag_symptom *symptom,
                             const struct report_style *style, struct weft_text *out)
 {
@@ -86,7 +87,7 @@ static void explain_symptom(const struct diag_symptom *symptom,
     }
 }
 
-/* False if `words` name no symptom. */
+/* Returns false if `words` name no symptom. */
 static bool explain_symptoms(const char *words, const struct report_style *style)
 {
     const struct diag_symptom *found[2];

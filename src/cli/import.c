@@ -1,4 +1,4 @@
-/* weft import netplan FILE...: a scenario of the configuration that hosts have. */
+/* weft import netplan FILE...: generates a scenario from the network configuration of hosts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ static bool read_whole(const char *path, struct weft_text *out)
     return sys_errno == 0;
 }
 
-/* Returns false after a message. `HOST=` is no part of a path that has a slash before it. */
+/* Splits HOST=FILE and reads the file. A "=" after a slash belongs to the path. Returns false after
+ * a message. */
 static bool read_operand(const char *text, struct operand *operand,
                          struct import_file *out)
 {

@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 
-/* The child's end: it goes when its parent goes, and leaves the parent's output alone. */
+/* Runs `body` in the child, which is killed when its parent exits. Redirects stdout to `fd`. */
 static _Noreturn void be_child(int fd, void (*body)(void *context), void *context)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -144,7 +144,7 @@ void isolate_stop(struct isolate *isolate, struct weft_text *out)
     } while (ended < 0 && errno == EINTR);
     weft_check(ended == isolate->pid);
     if (out == NULL || !isolate->has_ended) {
-        /* Nobody asks, or it was ended here. */
+        /* Not wanted, or killed here. */
     } else if (WIFSIGNALED(status)) {
         weft_text_add(out, "signal %d (%s)", WTERMSIG(status),
                       strsignal(WTERMSIG(status)));

@@ -8,16 +8,17 @@
 
 #include "cli/cli.h"
 
-/* One file as it would be written now. */
+/* One output file as it would be written now. */
 struct kept {
-    const char *path; /* NULL: none */
+    const char *path; /* NULL if there is none */
     const struct weft_text *done, *rest;
 };
 
-/* A handler has no argument of ours, so that this cannot be passed to it. */
+/* Static, because no argument can be passed to a signal handler. */
 static struct {
     struct kept outputs[N_KEPT_OUTPUTS];
-    pid_t owner; /* a child that a backend forked has the handler, but owns no output */
+    /* A child that a backend forked inherits the handler, but owns no output. */
+    pid_t owner;
 } all;
 
 static void write_text(int fd, const struct weft_text *text)

@@ -1,6 +1,6 @@
-/* Writes the results of `weft run` that are known so far when a signal or a lack of memory ends the
- * process. The files are rendered before each run, so that the end only has to write bytes, which
- * a signal handler may do (signal-safety(7)). */
+/* Writes the results of `weft run` so far when a signal or lack of memory ends the process. The
+ * files are rendered before each run, so that only bytes remain to be written, which a signal
+ * handler may do (signal-safety(7)). */
 #ifndef WEFT_CLI_KEPT_H
 #define WEFT_CLI_KEPT_H
 
@@ -8,18 +8,16 @@
 
 enum kept_output { KEPT_JSON, KEPT_JUNIT, KEPT_NDJSON, N_KEPT_OUTPUTS };
 
-/* From here on SIGINT and SIGTERM write what is kept and end the process with
- * CLI_INTERRUPTED. */
+/* Installs handlers of SIGINT and SIGTERM that write what is kept and exit with CLI_INTERRUPTED. */
 void kept_begin(void);
-/* The bytes to write to `path` ("-": stdout) are all that was added to `done` and then `rest`.
- * Neither `path` nor the texts are copied: they must stay as they are until the next
- * kept_release(). */
+/* Sets what is written to `path` ("-": stdout): the contents of `done`, then of `rest`. Neither
+ * `path` nor the texts are copied; they may change only between kept_hold() and kept_release(). */
 void kept_set(enum kept_output output, const char *path, const struct weft_text *done,
               const struct weft_text *rest);
-/* Holds signals back while texts change, and lets them through again. */
+/* Block the signals while texts change, and unblock them. */
 void kept_hold(void);
 void kept_release(void);
-/* Nothing is kept any more: everything has been written in the usual way. */
+/* Discards what is kept, after all outputs were written normally. */
 void kept_end(void);
 /* Writes what is kept. Safe in a signal handler. */
 void kept_write(void);

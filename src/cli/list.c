@@ -1,4 +1,4 @@
-/* weft list: the scenarios of a folder, a line each. */
+/* weft list: lists the scenarios of a folder, one per line. */
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -33,7 +33,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Every *.yaml below `folder`; links to folders are followed LIST_DEPTH_MAX deep. */
+/* Finds every *.yaml below `folder`, at most LIST_DEPTH_MAX levels deep. Follows links. */
 static bool find_scenarios(const char *folder, int depth, struct paths *out)
 {
     DIR *dir = opendir(folder);
@@ -65,7 +65,7 @@ static bool find_scenarios(const char *folder, int depth, struct paths *out)
     return true;
 }
 
-/* The names of the backends that can express `scenario`. */
+/* Returns the names of the backends that support `scenario`. */
 static json_t *backends_of(const struct scenario *scenario)
 {
     json_t *names = json_array();
@@ -90,7 +90,7 @@ static json_t *backends_of(const struct scenario *scenario)
     return names;
 }
 
-/* Adds one scenario to the table and to the document. */
+/* Adds a scenario to the table and to the document. */
 static void add_scenario(const char *path, const struct scenario *scenario,
                          struct columns *columns, json_t *list)
 {

@@ -5,7 +5,8 @@
 #include "cli/cli.h"
 #include "cli/kept.h"
 
-/* Replaces the library's, which aborts: the machine lacks something, and nothing was judged. */
+/* Replaces the library's handler, which aborts. Exits with CLI_ENVIRONMENT, because the machine
+ * lacks memory and nothing was judged. */
 _Noreturn void weft_out_of_memory(size_t n_bytes)
 {
     fprintf(stderr,

@@ -11,7 +11,7 @@
 
 /* ---- numbers ---- */
 
-/* All of `text`, at most `max`. */
+/* Parses all of `text` as a number up to `max`. */
 static bool parse_number(const char *text, unsigned long max, uint32_t *out)
 {
     char *end = NULL;
@@ -29,10 +29,10 @@ static bool wrong(const char *name, const char *problem, const char *value)
     return false;
 }
 
-/* ---- whoever started it ---- */
+/* ---- launchers ---- */
 
-/* The environments of those who start many processes, in the order in which they are believed: a
- * torchrun inside an allocation of Slurm is a torchrun. */
+/* Environment variables of launchers, in order of precedence: a torchrun inside a Slurm allocation
+ * counts as torchrun. */
 struct starter {
     const char *name;
     const char *rank, *n_ranks, *local_rank;
@@ -79,7 +79,8 @@ static bool find_starter(struct cli_member *out)
 
 /* ---- the rendezvous ---- */
 
-/* Of a name that is rank 0's own, others may know another address: there it listens on all. */
+/* Sets the address of rank 0. Rank 0 listens on all addresses if `host` is a name, because the
+ * others may resolve it to another address. */
 static bool take_host(const char *what, const char *host, bool is_first,
                       struct cli_member *out)
 {
@@ -98,7 +99,7 @@ static bool take_host(const char *what, const char *host, bool is_first,
     return true;
 }
 
-/* "10.0.0.1:29500", "titanic:29500" or "[fe80::1]:29500". */
+/* Parses "10.0.0.1:29500", "titanic:29500" or "[fe80::1]:29500". */
 static bool take_rendezvous(const char *text, bool is_first, struct cli_member *out)
 {
     const char *colon = strrchr(text, ':');
@@ -120,7 +121,8 @@ static bool take_rendezvous(const char *text, bool is_first, struct cli_member *
     return take_host("--rendezvous", host, is_first, out);
 }
 
-/* torchrun's agent may serve its own store on that port: then the next is ours. */
+/* Takes the rendezvous from MASTER_ADDR and MASTER_PORT. If torchrun's agent serves its store on
+ * that port, uses the next one. */
 static bool take_master(bool is_first, struct cli_member *out)
 {
     const char *address = getenv("MASTER_ADDR");
@@ -144,10 +146,11 @@ static bool take_master(bool is_first, struct cli_member *out)
 
 /* ---- PMIx ---- */
 
-/* mpirun, srun --mpi=pmix: who this is, and unless something else says so, where rank 0 is. */
+/* Takes the rank from PMIx (mpirun, srun --mpi=pmix) and, unless set elsewhere, the address of rank
+ * 0. */
 static bool take_pmix(const struct cli_options *options, struct cli_member *out)
 {
-    /* Nodes on loopback addresses know where they are. */
+    /* Processes on loopback addresses of backend soft know the address of rank 0. */
     bool asks = options->rendezvous == NULL && getenv("MASTER_ADDR") == NULL &&
                 getenv("WEFT_SOFT_BLOCK") == NULL;
     struct weft_error error = {0};
@@ -172,7 +175,8 @@ static bool take_pmix(const struct cli_options *options, struct cli_member *out)
 
 static bool take_backend(const char *backend, struct cli_member *out)
 {
-    /* What `weft run` was told reaches the processes it starts: their NICs are rxe's. */
+    /* A process that `weft run --backend rxe` started has that setting, but its NICs are opened
+     * through verbs. */
     static const char *const real[] = {"sim", "verbs", "rxe"};
 
     out->is_soft = strcmp(backend, "soft") == 0;
@@ -184,7 +188,7 @@ static bool take_backend(const char *backend, struct cli_member *out)
     return out->is_soft || wrong("--backend", "expected verbs or soft, got", backend);
 }
 
-/* --rank and --nranks, of a member that no launcher started. */
+/* Takes the rank of a member without a launcher from --rank and --nranks. */
 static bool take_numbers(const struct cli_options *options, struct cli_member *out)
 {
     if (options->nranks == NULL || options->rank == NULL) {
@@ -207,7 +211,8 @@ static bool take_numbers(const struct cli_options *options, struct cli_member *o
     return true;
 }
 
-/* Which rank: flags, or whoever started it. With a scenario the host's name tells as well. */
+/* Takes the rank from flags or the launcher, unless the host's name in the scenario determines
+ * it. */
 static bool take_rank(const struct cli_options *options, struct cli_member *out)
 {
     if (out->is_relay || (options->scenario != NULL && options->name != NULL)) {
@@ -244,7 +249,7 @@ bool cli_member_find(const struct cli_options *options, bool is_relay,
         return false;
     }
     if (out->has_rendezvous) {
-        return true; /* as the launcher told */
+        return true; /* set by the launcher */
     }
     return options->rendezvous != NULL
                ? take_rendezvous(options->rendezvous, out->rank == 0 && out->has_rank,

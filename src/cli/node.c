@@ -1,4 +1,4 @@
-/* weft node, relayd, guest, cleanup: runs whose hosts are processes of their own. */
+/* weft node, relayd, guest, cleanup: runs whose hosts are separate processes. */
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
@@ -33,7 +33,8 @@ static int exit_code(weft_status status)
     return status == WEFT_ERR_TIMEOUT ? CLI_TIMEOUT : CLI_FAILED;
 }
 
-/* The record in one write, so that nobody reads half of it from a process that lives. */
+/* Writes the record in one write, so that a reader never sees half a record of a running
+ * process. */
 static bool write_record(const char *path, json_t *record)
 {
     char *text = json_dumps(record, JSON_COMPACT);
@@ -43,7 +44,8 @@ static bool write_record(const char *path, json_t *record)
     return ok;
 }
 
-/* A line at a time: a host may be killed, and what it told until then is worth reading. */
+/* Opens the event log with line buffering, so that it is complete up to the moment at which the
+ * host is killed. */
 static bool open_events(const char *path, FILE **out)
 {
     *out = path == NULL ? NULL : strcmp(path, "-") == 0 ? stdout : fopen(path, "wb");
@@ -74,7 +76,7 @@ static bool close_events(const char *path, FILE *events)
     return true;
 }
 
-/* What rank 0 knows of all members, as `weft run` shows it. */
+/* Prints the common result as `weft run` does. Called in the process that judged. */
 static bool show_outcome(struct cli_options *options, const json_t *document,
                          const json_t *observations, bool is_good)
 {
@@ -171,13 +173,13 @@ static int run_one(struct cli_options *options, const struct scenario *scenario,
     return code;
 }
 
-/* A scenario of standard input, up to its end or a line "...": what comes after that is for others,
- * so nothing is read ahead. */
+/* Reads a scenario from standard input until its end or a line "...". Reads no further, because
+ * what follows is for other readers. */
 static struct scenario *read_scenario(struct cli_options *options)
 {
     struct weft_text text = {NULL, 0, 0};
     struct scenario *scenario;
-    size_t line = 0; /* where the last one begins */
+    size_t line = 0; /* start of the current line */
     char byte;
 
     while (read(STDIN_FILENO, &byte, 1) == 1) {
@@ -202,7 +204,8 @@ static struct scenario *load_scenario(struct cli_options *options)
                                                : cli_load(options, options->scenario);
 }
 
-/* A scenario of what all ranks have, and how it looks; NULL with an exit code. */
+/* Generates a scenario from the facts of all ranks and draws it. Returns NULL and sets *out_code on
+ * error. */
 static struct scenario *find_site(struct cli_options *options,
                                   const struct cli_member *member, int *out_code)
 {
@@ -245,7 +248,8 @@ static int run_process(struct cli_options *options, bool is_relay)
     if (!cli_member_find(options, is_relay, &member)) {
         return CLI_USAGE;
     }
-    signal(SIGPIPE, SIG_IGN); /* a peer that went is an error, not the end */
+    /* Ignored, so that writing to a closed connection fails instead of ending the process. */
+    signal(SIGPIPE, SIG_IGN);
     scenario = options->scenario != NULL ? load_scenario(options)
                                          : find_site(options, &member, &code);
     if (scenario == NULL) {
@@ -270,7 +274,7 @@ int cli_node(struct cli_options *options)
     return run_process(options, false);
 }
 
-/* ---- relayd without a scenario: for NCCL's plugin ---- */
+/* ---- relayd without a scenario, for NCCL's plugin ---- */
 
 static volatile sig_atomic_t is_signalled;
 

@@ -1,4 +1,4 @@
-/* weft paths: what NCCL makes of a host's topology. */
+/* weft paths: prints the paths that NCCL computes for a host's topology. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +13,12 @@
 
 enum { RANKS_MAX = 65536 };
 
-/* Hosts of ranks whose GPU is in the document, and of all others. */
+/* Host hashes of ranks whose GPU is in the document and of all others. */
 #define HASH_HERE 1u
 #define HASH_ELSEWHERE 2u
 #define SHM_HERE 0x2au
 
-/* A setting that is not the environment's. */
+/* A setting that overrides the environment. */
 struct override {
     const char *name, *value;
 };
@@ -40,7 +40,7 @@ static int refuse(const char *flag, const char *wanted, const char *got)
     return CLI_USAGE;
 }
 
-/* A number from 0 to `max`, after which `*text` stands. */
+/* Parses a number from 0 to `max` and advances `*text` past it. */
 static bool read_number(const char **text, int base, uint64_t max, uint64_t *out)
 {
     char *end = NULL;
@@ -54,7 +54,7 @@ static bool read_number(const char **text, int base, uint64_t max, uint64_t *out
     return true;
 }
 
-/* "r=0x..,r=0x..": sets a member of those peers. */
+/* Parses "r=0x..,r=0x.." and sets the 64-bit member at `offset` of those peers. */
 static bool read_peers(struct paths_session *session, const char *text, size_t offset)
 {
     while (*text != '\0') {
@@ -90,7 +90,7 @@ static bool read_no_gdr(struct paths_session *session, const char *text)
     return true;
 }
 
-/* "a,b": GPUs by number; more pairs after a semicolon. */
+/* Parses "a,b;c,d": pairs of GPU numbers. */
 static bool read_p2p_off(struct paths_session *session, const char *text)
 {
     struct topo_machine *machine = &session->machine;
@@ -111,7 +111,8 @@ static bool read_p2p_off(struct paths_session *session, const char *text)
     return true;
 }
 
-/* Ranks whose GPU is not in the document are on other machines like this one. */
+/* Fills in the peers. Ranks whose GPU is not in the document are on other machines of the same
+ * kind. */
 static void make_peers(struct paths_session *session)
 {
     const struct topo_system *system = session->system;
@@ -141,7 +142,7 @@ static int set_up(struct paths_session *session)
 
     if (session->system->n[TOPO_GPU] == 0) {
         if (session->document->is_machine) {
-            return CLI_OK; /* no ranks, no communicator; there are still paths */
+            return CLI_OK; /* no ranks and thus no communicator, but still paths */
         }
         fprintf(stderr, "weft: %s: no GPU has a rank\n", session->document->name);
         return CLI_USAGE;
@@ -273,7 +274,7 @@ struct topo_node *paths_find(const struct topo_system *system, const char *name,
     return NULL;
 }
 
-/* ---- what is printed ---- */
+/* ---- output ---- */
 
 struct dumping {
     struct paths_session *session;
@@ -325,7 +326,7 @@ static void dump_summary(const char *name, const struct topo_graph *graph,
     weft_text_add(out, "\n");
 }
 
-/* `is_log`: as NCCL logs them, and no more. */
+/* Appends the graphs; with `is_log` only as NCCL logs them. */
 static weft_status dump_graphs(struct dumping *dumping, bool is_log,
                                struct weft_error *error)
 {
@@ -391,8 +392,8 @@ static void tell_gdr(void *context, const struct topo_event *event)
     }
 }
 
-/* In the order of NCCL's log: what the paths say of GPUDirect, the system, and then what the
- * network transport asks of every pair. */
+/* Prints in the order of NCCL's log: GPUDirect decisions of the path computation, the system, then
+ * the network transport's queries for each pair. */
 static int info(struct dumping *dumping)
 {
     struct paths_session *session = dumping->session;
@@ -444,7 +445,7 @@ int cli_paths(struct cli_options *options)
     int n_files = options->local ? 0 : options->n_operands - n_names;
     int code;
 
-    /* A file, and without one a machine; --root beside a file completes it. */
+    /* A file, or a machine if there is none. --root with a file completes that file. */
     n_files = n_files == 1 || (n_names == 1 && options->root == NULL && !options->local)
                   ? 1
                   : 0;

@@ -1,4 +1,4 @@
-/* weft paths: what is asked about: a file, this machine, a recorded one. */
+/* weft paths: reads the topology document of a file, this machine or a recorded machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,7 @@ void paths_stub_text(const struct topo_stub *stub, char *out, size_t out_bytes)
                 stub->has_cpu ? ", CPUs as Intel's Skylake" : "");
 }
 
-/* Completes the file from the machine of --root, or by default, and says so. */
+/* Completes a stub from the machine of --root, or with defaults, and reports that. */
 static int complete(const struct cli_options *options, struct paths_document *document)
 {
     struct paths_document machine = {.name = NULL};

@@ -1,5 +1,5 @@
-/* weft paths --explain: how a path came about, and which settings would change it. The latter is
- * not guessed: the paths are computed anew with each. */
+/* weft paths --explain: prints why a path is as it is, and which settings would change it. For the
+ * latter recomputes the paths with each setting. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "cli/paths.h"
 #include "topo/dump.h"
 
-/* What is worth trying. */
+/* Settings and values to try. */
 static const struct {
     const char *name, *values[8];
 } tries[] = {
@@ -31,7 +31,7 @@ struct explaining {
     struct weft_text out;
 };
 
-/* One computation that is looked at. */
+/* A computation and the session that it runs in. */
 struct watching {
     struct explaining *explaining;
     struct paths_session *session;
@@ -49,7 +49,7 @@ static void add_path(const struct topo_path *path, struct weft_text *out)
     topo_dump_hops(path, out);
 }
 
-/* Why a path is of its type: the step that is the farthest. */
+/* Returns why a path has its type, which its longest step determines. */
 static const char *reason(enum topo_path_type type)
 {
     static const char *const reasons[TOPO_N_PATH_TYPES] = {
@@ -69,7 +69,7 @@ static const char *reason(enum topo_path_type type)
     return reasons[type];
 }
 
-/* The narrowest hop, if it is not all of the path. */
+/* Appends the narrowest hop of a path with several hops. */
 static void add_narrowest(const struct topo_node *from, const struct topo_path *path,
                           struct weft_text *out)
 {
@@ -112,7 +112,7 @@ static bool is_pair(const struct topo_event *event, const struct topo_node *from
            (event->from == to && event->to == from && event->kind == TOPO_NO_GDR);
 }
 
-/* Which check changed the path, and to what. */
+/* Appends the check that changed the path, with the new path. */
 static void tell(void *context, const struct topo_event *event)
 {
     static const char *const stages[] = {[TOPO_NO_P2P] = "no P2P",
@@ -127,7 +127,7 @@ static void tell(void *context, const struct topo_event *event)
     const struct topo_node *to = paths_find(system, watching->explaining->to, TOPO_NET);
 
     if (from == NULL || to == NULL) {
-        return; /* trimmed */
+        return; /* removed by the trim */
     }
     if (event->kind == TOPO_PATHS_FOUND) {
         add_stage(watching, "found", from, to);
@@ -142,7 +142,7 @@ static void tell(void *context, const struct topo_event *event)
     }
 }
 
-/* What a computation comes to, as text to compare. */
+/* Appends the result of a computation as text, for comparison. */
 static void add_outcome(struct paths_session *session, struct explaining *explaining,
                         struct weft_text *out)
 {
@@ -167,7 +167,7 @@ static void add_outcome(struct paths_session *session, struct explaining *explai
     }
 }
 
-/* Computes with one setting changed; `*out` is empty if NCCL gives up. */
+/* Appends the result with one setting changed; nothing if the document cannot be opened with it. */
 static void outcome_with(struct explaining *explaining, const char *name,
                          const char *value, struct weft_text *out)
 {
@@ -216,7 +216,7 @@ static void add_alternatives(struct explaining *explaining, const char *is)
     weft_text_add(out, "%s", has_any ? "" : "no setting would change it\n");
 }
 
-/* Where GPUDirect is not even asked for. */
+/* Appends which end lacks GPUDirect support, in which case NCCL does not check further. */
 static void add_support(const struct topo_node *from, const struct topo_node *to,
                         struct weft_text *out)
 {

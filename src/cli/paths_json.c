@@ -14,7 +14,7 @@ static json_t *name_of(const struct topo_node *node)
     return json_string(topo_node_name(node, name));
 }
 
-/* The float that NCCL computes, as it prints it. */
+/* Converts a float as NCCL prints it. */
 static json_t *bw_of(float bw)
 {
     char text[32];

@@ -1,4 +1,4 @@
-/* `weft plugin`: where NCCL would find the plugin from here, and its settings. */
+/* `weft plugin`: prints where NCCL would find the plugin in this environment, and its settings. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -10,7 +10,7 @@
 
 #define OBJECT "libnccl-net-mesh.so"
 
-/* As NCCL opens it. True if it is there. */
+/* Loads the plugin as NCCL does. Returns true if it is found. */
 static bool find_object(struct weft_text *text)
 {
     void *object = dlopen(OBJECT, RTLD_NOW | RTLD_LOCAL);
@@ -28,7 +28,7 @@ static bool find_object(struct weft_text *text)
     return true;
 }
 
-/* Whether NCCL_NET_PLUGIN asks for it. */
+/* Returns true if NCCL_NET_PLUGIN selects the plugin. */
 static bool is_chosen(struct weft_text *text)
 {
     const char *value = getenv("NCCL_NET_PLUGIN");

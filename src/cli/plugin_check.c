@@ -9,7 +9,7 @@
 #include "plugin/check.h"
 
 #define NUMBER_MAX 1000000
-#define UVERBS_MAX 256 /* devices of one machine that are looked for */
+#define UVERBS_MAX 256 /* maximum number of devices searched for */
 
 static int list_clauses(const struct cli_options *options)
 {
@@ -63,7 +63,7 @@ static void tell(const char *path, const struct plugin_check_result *result,
                   result->detail, clause->text, clause->source);
 }
 
-/* `is_undecided`: there was no device, so that the plugin's fault is not known. */
+/* `is_undecided`: the plugin could not be judged, because there was no device. */
 static json_t *to_json(const char *path, const struct plugin_check_result *result,
                        bool is_undecided)
 {
@@ -105,7 +105,7 @@ static bool print_all(const struct cli_options *options, json_t *results,
     return ok;
 }
 
-/* False after a message. NULL: it stays. */
+/* Parses a number. Leaves `*out` unchanged if `text` is NULL. Returns false after a message. */
 static bool take_number(const char *text, const char *flag, long least, uint32_t *out)
 {
     char *end = NULL;
@@ -122,7 +122,8 @@ static bool take_number(const char *text, const char *flag, long least, uint32_t
     return true;
 }
 
-/* "11", or "8,12" for ranks by turns. False: it is neither. */
+/* Parses "11", or "8,12" for ranks that alternate between versions. Returns false if it is
+ * neither. */
 static bool take_versions(const char *text, uint32_t *out_versions,
                           struct plugin_check_options *check)
 {
@@ -145,7 +146,7 @@ static bool take_versions(const char *text, uint32_t *out_versions,
     return true;
 }
 
-/* False after a message. */
+/* Returns false after a message. */
 static bool check_usage(const struct cli_options *options, uint32_t *out_versions,
                         struct plugin_check_options *check)
 {
@@ -181,7 +182,7 @@ static bool check_usage(const struct cli_options *options, uint32_t *out_version
     return true;
 }
 
-/* Returns true if a process on this machine can open an RDMA device: each has a file there. */
+/* Returns true if this process can open an RDMA device. Each has a file uverbsN. */
 static bool machine_has_device(void)
 {
     char path[64];
@@ -195,8 +196,8 @@ static bool machine_has_device(void)
     return false;
 }
 
-/* Returns true, with a message, if the plugin could only fail, because it was to drive NICs and
- * there is none. */
+/* Returns true, with a message, if the plugin could only fail, because it needs a NIC and there is
+ * none. */
 static bool lacks_device(const struct cli_options *options, const char *path,
                          const struct plugin_check_result *result)
 {

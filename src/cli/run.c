@@ -1,4 +1,4 @@
-/* weft run: scenarios in, documents, stories and captures out. */
+/* weft run: runs scenarios and writes documents, event logs and captures. */
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
@@ -25,22 +25,23 @@
 #include "run/programs.h"
 #include "run/run.h"
 
-/* What one `weft run` keeps over its files. */
+/* State of one `weft run` for all of its files. */
 struct session {
     struct cli_options *options;
     const struct world_ops *backend;
-    bool has_stdout; /* stdout is for people: neither a document nor events go there */
-    FILE *events;    /* or NULL */
-    FILE *pcap;      /* or NULL */
-    json_t *runs;    /* documents so far */
-    json_t *cases;   /* the same for JUnit, with `seconds` */
+    /* Stdout is free for text: neither a document nor events nor a capture go there. */
+    bool has_stdout;
+    FILE *events;  /* or NULL */
+    FILE *pcap;    /* or NULL */
+    json_t *runs;  /* documents so far */
+    json_t *cases; /* the same with `seconds`, for JUnit */
     json_t *observations;
-    struct weft_text story; /* kept for --trace and --html */
-    /* Output files as they would be written now, for an end before the last run */
+    struct weft_text story; /* event log, kept for --trace and --html */
+    /* Output files as they would be written now, if the process ends before the last run. */
     struct weft_text done[N_KEPT_OUTPUTS], rest[N_KEPT_OUTPUTS];
 };
 
-/* Kept in memory, for what is made of it at the end. */
+/* Returns true if the event log is kept in memory, because an output at the end needs it. */
 static bool wants_story(const struct cli_options *options)
 {
     return options->trace != NULL || options->html != NULL;
@@ -72,7 +73,7 @@ static void print_head(const struct session *session, const struct scenario *sce
     weft_text_fini(&text);
 }
 
-/* A file without a run has no tables, and stderr has its reason. */
+/* Prints the result of a file. Without a run there are no tables; stderr has the reason. */
 static void print_outcome(const struct session *session, json_t *document, bool is_good)
 {
     struct weft_text text = {NULL, 0, 0};
@@ -112,7 +113,7 @@ int cli_verdict(enum run_result result)
     }
 }
 
-/* Runs with the capture's file open, when there is one. */
+/* Runs the scenario, with a capture if one is requested. */
 static enum run_result run_captured(struct session *session,
                                     const struct scenario *scenario,
                                     const struct run_options *run, json_t **out_document,
@@ -142,7 +143,7 @@ static enum run_result run_captured(struct session *session,
     return result;
 }
 
-/* ---- results, also of what was not run ---- */
+/* ---- results, including files that were not run ---- */
 
 static double wall_seconds(void)
 {
@@ -152,7 +153,7 @@ static double wall_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* The document of a file of which there is no run: every member, and why. */
+/* Returns the document of a file that was not run: all members, and the reason. */
 static json_t *document_without_run(const struct session *session, const char *path,
                                     const char *replay, const char *error)
 {
@@ -175,7 +176,7 @@ static json_t *document_without_run(const struct session *session, const char *p
     return document;
 }
 
-/* As people and parsers get it: a document of one file alone is not in a list. */
+/* Appends a document of the --json output. With a single file it is not in a list. */
 static void add_run_json(const struct session *session, const json_t *document,
                          bool is_first, struct weft_text *out)
 {
@@ -194,7 +195,8 @@ static void add_run_line(const json_t *document, struct weft_text *out)
     free(text);
 }
 
-/* Prints and keeps the result of a file: takes the reference. `error`: what ended it, or NULL. */
+/* Prints and keeps the result of a file. Takes the reference. `error`: why the run ended, or
+ * NULL. */
 static void take_result(struct session *session, json_t *document, const char *path,
                         const char *error, double seconds, bool is_good)
 {
@@ -219,8 +221,8 @@ static void take_result(struct session *session, json_t *document, const char *p
     kept_release();
 }
 
-/* Renders what an end of the process now makes of the files from `first` on, which have no result
- * yet: `why`. */
+/* Renders what is written if the process ends now: the files from `first` on have no result, the
+ * first of them because of `why`. */
 static void keep_rest(struct session *session, int first, const char *why)
 {
     const struct cli_options *options = session->options;
@@ -254,7 +256,7 @@ static void keep_rest(struct session *session, int first, const char *why)
     }
     weft_text_add(&rest[KEPT_JSON], is_list ? "]}\n" : "\n");
     report_junit_tail(&rest[KEPT_JUNIT]);
-    /* In the end stdout gets the document in the usual way, which cannot be begun again. */
+    /* At the end the document is written to stdout normally, and must not begin there twice. */
     if (first == options->n_operands && json != NULL && strcmp(json, "-") == 0) {
         json = NULL;
     }
@@ -265,7 +267,7 @@ static void keep_rest(struct session *session, int first, const char *why)
     kept_release();
 }
 
-/* The result of a file without a run. */
+/* Keeps the result of a file that was not run. */
 static void take_no_result(struct session *session, const char *path, const char *error)
 {
     struct weft_text replay = {NULL, 0, 0};
@@ -354,7 +356,7 @@ static int run_file(struct session *session, const char *path)
     return code;
 }
 
-/* One run: the document; several: {"schema_version":1,"runs":[...]}. */
+/* Writes the document of a single run, or {"schema_version":1,"runs":[...]} for several. */
 static bool write_documents(const struct session *session, json_t *list, const char *path,
                             const char *member)
 {
@@ -457,7 +459,7 @@ static bool find_backend(struct session *session)
     return session->backend != NULL;
 }
 
-/* Runs every file and writes what came of them. */
+/* Runs all files and writes all results. */
 static int run_all(struct session *session)
 {
     const struct cli_options *options = session->options;
@@ -496,11 +498,12 @@ static void session_fini(struct session *session)
     }
 }
 
-/* What must be known before a guest starts. */
+/* Facts about the files that are needed before a guest starts. */
 struct outline {
-    uint64_t seed; /* of the first file; 0 if it cannot be loaded, as its run will say */
+    /* Seed of the first file; 0 if it cannot be loaded, which its run reports. */
+    uint64_t seed;
     bool has_programs;
-    int code; /* of a mistake in what programs are told */
+    int code; /* exit status for errors in the commands of programs */
 };
 
 static void look_at(const struct cli_options *options, const char *path, bool is_first,
@@ -527,8 +530,8 @@ static void look_at(const struct cli_options *options, const char *path, bool is
     weft_text_fini(&why);
 }
 
-/* Returns true if all of this ran elsewhere, or cannot run as it was asked for; *code is its exit
- * code. */
+/* Returns true if everything ran in a guest, or cannot run as requested. *code is the exit
+ * status. */
 static bool runs_elsewhere(struct session *session, int *code)
 {
     struct cli_options *options = session->options;
@@ -545,10 +548,10 @@ static bool runs_elsewhere(struct session *session, int *code)
         return true;
     }
     if (options->clock == NULL && strcmp(backend->clocks, "virtual real") == 0) {
-        options->clock =
-            backend_default_clock(backend); /* a replay must not depend on the kernel */
+        /* Stored in the replay command, which must not depend on the kernel. */
+        options->clock = backend_default_clock(backend);
     }
-    /* A guest does not look: a run must not depend on how its seed was given. */
+    /* Not in a guest, so that a run does not depend on how its seed was given. */
     if (strstr(backend->clocks, "real") != NULL && !backend_is_in_guest()) {
         for (int i = 0; i < options->n_operands; i++) {
             look_at(options, options->operands[i], i == 0, &outline);

@@ -6,7 +6,7 @@
 
 #define DIGITS ((size_t)2 * CLI_SECRET_BYTES)
 
-/* 64 digits and nothing else but white space behind them. */
+/* Parses 64 hexadecimal digits, followed by white space only. */
 static bool parse(const char *text, uint8_t out[CLI_SECRET_BYTES])
 {
     static const char digits[] = "0123456789abcdef0123456789ABCDEF";

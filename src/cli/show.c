@@ -1,5 +1,4 @@
-/* weft show: the mesh before anything runs: who faces whom, in which order, at what
- * bound. */
+/* weft show: prints the mesh without running anything: pairs, routes, rank order, bounds. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,12 +36,11 @@ static void view_fini(struct view *view)
     free(view->hosts);
 }
 
-/* Up to this many ranks an order is searched for; a packed ring over cables alone will do
- * otherwise. */
+/* Maximum number of ranks for which an order is searched. With more, only a packed ring over cables
+ * alone is considered. */
 #define ORDER_RANKS_MAX 256
 
-/* The order of ranks, and a better one if the mesh has it. `packed` [n_ranks] is a ring over
- * cables alone, or NULL. */
+/* Shows the best known order of ranks. `packed` [n_ranks] is a ring over cables alone, or NULL. */
 static json_t *show_ring(const struct view *view, const uint32_t *packed,
                          struct weft_text *out)
 {
@@ -105,7 +103,7 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
 {
     static const char *const heads[] = {"job", "size", "at least", "busbw at most"};
     uint32_t n = view->scenario->n_ranks;
-    /* Of programs nothing is known. */
+    /* Programs have no bounds. */
     uint32_t n_jobs = scenario_has_programs(view->scenario) ? 0 : view->scenario->n_jobs;
     json_t *bounds = json_array();
     struct columns columns;
@@ -147,14 +145,16 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
     return bounds;
 }
 
-/* What comes with NCCL merges the ports of a card; a plugin is asked for each. */
+/* Returns true for policies of NCCL's net_ib, which merges the ports of a card. A plugin is queried
+ * for each port. */
 static bool merges_nics(const struct cli_options *options,
                         const struct scenario *scenario)
 {
     enum scenario_policy policy = scenario->policy;
 
     if (options->policy != NULL) {
-        scenario_policy_parse(options->policy, &policy); /* cli.c checked it */
+        /* Cannot fail, because cli.c checked it. */
+        scenario_policy_parse(options->policy, &policy);
     }
     return policy == SCENARIO_POLICY_NCCL_2_25 ||
            policy == SCENARIO_POLICY_NCCL_2_30_SUBNET_AWARE ||

@@ -1,11 +1,11 @@
-/* weft show: what NCCL would ask of each NIC, beside what the mesh allows. */
+/* weft show: prints the NICs that NCCL would select, compared with the mesh. */
 #include <stdlib.h>
 
 #include "cli/show_view.h"
 #include "report/columns.h"
 #include "run/asks.h"
 
-/* "NIC 2 (c0.1)" */
+/* Appends a NIC, such as "NIC 2 (c0.1)". */
 static void add_nic(const struct view *view, uint32_t rank, const struct run_nic *nic,
                     struct weft_text *out)
 {
@@ -24,8 +24,9 @@ static const char *end_name(const struct view *view, const struct world_end *end
                           : view->scenario->hosts[end->node].name;
 }
 
-/* Queue pair q of a connection goes by port q mod n of each end. True if every one of them has
- * a cable from end to end; else `out` says of the first that has not where it leads. */
+/* Checks the cables of a connection, whose queue pair q uses port q mod n of each end. Returns true
+ * if every queue pair has a cable from end to end. Otherwise appends to `out` where the cables of
+ * the others lead. */
 static bool judge(const struct view *view, const struct run_ask *ask,
                   struct weft_text *out)
 {

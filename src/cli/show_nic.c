@@ -1,4 +1,4 @@
-/* weft show --nic: what happened inside one NIC while the scenario ran, verb by verb. */
+/* weft show --nic: prints what each verb did inside one NIC during a run of the scenario. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -20,12 +20,13 @@ struct nic_view {
     const struct cli_options *options;
     struct weft_text text;
     json_t *verbs;
-    char kinds[KINDS_MAX][80]; /* of verbs that were told in full */
+    char kinds[KINDS_MAX][80]; /* kinds of verbs already shown in full */
     unsigned n_kinds;
-    char last[80]; /* kind of the line that is open, or "" */
+    char last[80]; /* kind of the unfinished line, or "" */
 };
 
-/* What verbs have in common that do the same to other objects: "modify_qp RESET to INIT". */
+/* Writes what verbs that do the same to different objects have in common, such as "modify_qp RESET
+ * to INIT". */
 static void kind_of(const struct world_nic_verb *verb, char *out, size_t out_bytes)
 {
     weft_format(out, out_bytes, "%s%s%s%s", verb->verb,
@@ -54,7 +55,7 @@ static void close_line(struct nic_view *view)
     }
 }
 
-/* Adds facts, wrapped below where they began; returns the column. */
+/* Appends facts, wrapped with the indentation of the first. Returns the column. */
 static size_t add_facts(struct weft_text *out, const char *facts)
 {
     size_t column = INDENT;
@@ -93,7 +94,8 @@ static void tell_steps(struct nic_view *view, const struct world_nic_verb *verb)
     }
 }
 
-/* A verb of a kind that was told in full is only named, on one line with its like. */
+/* Prints a verb. One of a kind already shown in full is only named, on one line with others of its
+ * kind. */
 static void tell_text(struct nic_view *view, const struct world_nic_verb *verb)
 {
     const struct report_style *style = &view->options->style;
@@ -121,7 +123,7 @@ static void tell_text(struct nic_view *view, const struct world_nic_verb *verb)
     }
 }
 
-/* "cqn=6 bank=2" as an object: decimal numbers as such, the rest as text. */
+/* Converts "cqn=6 bank=2" to an object with decimal numbers as integers and all else as text. */
 static json_t *facts_of(const char *facts)
 {
     json_t *object = json_object();
@@ -178,7 +180,7 @@ static void take(void *context, const struct world_nic_verb *verb)
                   verb->error, "steps", steps_of(verb)));
 }
 
-/* HOST:PORT into indices; false after a message. */
+/* Converts HOST:PORT to indices. Returns false after a message. */
 static bool find_port(const struct scenario *scenario, const char *where, uint32_t *host,
                       uint32_t *port)
 {

@@ -1,4 +1,4 @@
-/* weft show: the rings and trees that fill the mesh. */
+/* weft show: prints the rings and trees that fill the mesh. */
 #include <stdlib.h>
 
 #include "cli/show_view.h"
@@ -35,7 +35,7 @@ static json_t *show_ring_of(const struct view *view, const struct mesh_packed_ri
                      "neighbours_without_cable", (int)ring->n_missing);
 }
 
-/* "0(1 2(3))": the ranks below a rank, in order. Small trees only. */
+/* Appends the subtree of a rank, such as "0(1 2(3))". For small trees only. */
 static void print_below(const struct mesh_packed_tree *tree, uint32_t n, uint32_t rank,
                         struct weft_text *out)
 {

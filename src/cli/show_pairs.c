@@ -1,4 +1,4 @@
-/* weft show: who reaches whom: rails, routes, distances. */
+/* weft show: prints the rails, routes and distances between ranks. */
 #include <stdlib.h>
 
 #include "cli/show_view.h"
@@ -45,7 +45,7 @@ static void add_rail(const struct view *view, const struct mesh_edge *out_edge,
                                     "rate_bps", (json_int_t)rate));
 }
 
-/* The cables that both hosts share, and the switches. */
+/* Lists the cables between two hosts, and those that connect them through one switch. */
 static json_t *list_rails(const struct view *view, uint32_t a, uint32_t b,
                           struct weft_text *out)
 {
@@ -68,7 +68,7 @@ static json_t *list_rails(const struct view *view, uint32_t a, uint32_t b,
     return rails;
 }
 
-/* "via b 50 %, via d 50 %" for routes over other hosts. */
+/* Lists routes over other hosts, such as "via b 50 %; via d 50 %". */
 static json_t *list_routes(const struct view *view, const struct mesh_pair *pair,
                            struct weft_text *out)
 {
@@ -93,7 +93,7 @@ static json_t *list_routes(const struct view *view, const struct mesh_pair *pair
     return routes;
 }
 
-/* All ordered pairs of ranks on different hosts, in order. */
+/* Computes the routes of all ordered pairs of ranks on different hosts. */
 static void find_routes(const struct view *view, struct mesh_routes *out)
 {
     uint32_t n = view->scenario->n_ranks;
@@ -111,7 +111,7 @@ static void find_routes(const struct view *view, struct mesh_routes *out)
     free(pairs);
 }
 
-/* `pair`: the routes, or NULL on one host. */
+/* `pair` contains the routes, or is NULL for ranks on one host. */
 static json_t *show_pair(const struct view *view, uint32_t from, uint32_t to,
                          const struct mesh_pair *pair, struct columns *columns)
 {
@@ -171,7 +171,8 @@ json_t *show_pairs(const struct view *view, struct weft_text *out)
     return pairs;
 }
 
-/* How many pairs of ranks are so many hops apart; of many ranks, from the first only. */
+/* Counts the pairs of ranks by distance in hops; with more than SHOW_HOPS_MAX ranks only from the
+ * first. */
 json_t *show_hops(const struct view *view, struct weft_text *out)
 {
     uint32_t n = view->scenario->n_ranks;

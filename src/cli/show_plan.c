@@ -1,4 +1,4 @@
-/* weft show --plan: what every job will do, and what else it could have done. */
+/* weft show --plan: prints the plan of each job and the alternatives. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -14,12 +14,12 @@
 struct shown {
     const struct scenario *scenario;
     struct coll_mesh mesh;
-    uint32_t job, rank; /* UINT32_MAX: all */
+    uint32_t job, rank; /* UINT32_MAX for all */
     struct weft_text text;
     json_t *plans, *channels; /* Owned */
 };
 
-/* False after a message. */
+/* Returns false after a message. */
 static bool read_index(const char *flag, const char *value, uint32_t limit, uint32_t *out)
 {
     char *end = NULL;
@@ -62,7 +62,7 @@ static json_t *show_orders(struct shown *shown, const char *what, const uint32_t
     return all;
 }
 
-/* What NCCL's search finds inside each host of several ranks. */
+/* Prints the channels that NCCL's search finds inside each host with several ranks. */
 static void show_channels(struct shown *shown, const struct scenario_world *world,
                           const struct run_insides *insides)
 {
@@ -115,7 +115,7 @@ static bool mesh_init(struct shown *shown)
     return is_made;
 }
 
-/* The modelled times of all algorithms of the kind, the chosen one marked. */
+/* Prints the modelled times of all algorithms of the kind and marks the chosen one. */
 static void show_choice(struct shown *shown, const struct coll_job *job,
                         const struct coll_choice *choice)
 {
@@ -148,7 +148,7 @@ static void show_choice(struct shown *shown, const struct coll_job *job,
     columns_fini(&columns);
 }
 
-/* False after a message. */
+/* Returns false after a message. */
 static bool show_rank(struct shown *shown, uint32_t job_index, const struct coll_job *job,
                       const struct coll_choice *choice, uint32_t rank)
 {

@@ -1,4 +1,5 @@
-/* weft show --policy P: what that program would choose for every pair of ranks, rule by rule. */
+/* weft show --policy P: prints what a policy would choose for each pair of ranks, with its
+ * rules. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@
 #include "run/asks.h"
 #include "run/choices.h"
 
-/* Up to so many ranks people see the rules of every pair; else of the first. */
+/* Maximum number of ranks for which the rules of every pair are printed; with more, those of the
+ * first pair. */
 #define REASONS_RANKS_MAX 4
 
 struct page {
@@ -20,7 +22,7 @@ struct page {
     struct weft_text *out;
 };
 
-/* Up to CONN_RAILS_MAX, as either end numbers them. */
+/* Returns the number of rails that both ends have. */
 static uint32_t n_rails(const struct run_choice *choice)
 {
     return choice->connector.n_rails < choice->acceptor.n_rails
@@ -34,7 +36,7 @@ static const struct rdma_port_facts *port_of(const struct page *page, uint32_t r
     return &page->choices->facts[rank][port];
 }
 
-/* The scenario's port of that name; false: it is of another kind, as a bond. */
+/* Finds the scenario's port of that name. Returns false for any other name, such as a bond's. */
 static bool find_port(const struct page *page, uint32_t rank, const char *name,
                       uint32_t *out)
 {
@@ -49,7 +51,7 @@ static bool find_port(const struct page *page, uint32_t rank, const char *name,
     return false;
 }
 
-/* "wired", or where the cable goes instead. Returns whether a cable joins the two. */
+/* Writes "wired", or where the cable leads instead. Returns true if a cable connects the ports. */
 static bool judge(const struct page *page, const struct run_choice *choice,
                   const char *local, const char *remote, char *out, size_t out_bytes)
 {
@@ -160,7 +162,8 @@ static const struct run_choice_end *end_at(const struct page *page, uint32_t i)
     return i % 2 == 0 ? &choice->connector : &choice->acceptor;
 }
 
-/* Was it said of an end before the `i`th, or of the same before its `k`th reason? */
+/* Returns true if the `i`th end's `k`th reason was printed before, for an earlier end or this
+ * one. */
 static bool is_told(const struct page *page, uint32_t i, uint32_t k)
 {
     const struct rdma_reason *reason = &end_at(page, i)->reasons[k];
@@ -177,7 +180,7 @@ static bool is_told(const struct page *page, uint32_t i, uint32_t k)
     return false;
 }
 
-/* Each rule once, for as many ends as it holds. */
+/* Prints each rule once. */
 static void print_reasons(const struct page *page, uint32_t n_ends)
 {
     weft_text_add(page->out, "  why\n");
@@ -247,7 +250,7 @@ json_t *show_policy(const struct view *view, const char *policy, struct weft_tex
         return json_null();
     }
     if (!rdma_policy_parse(policy, &options.policy)) {
-        return json_null(); /* cli.c checked it */
+        return json_null(); /* cannot happen, because cli.c checked it */
     }
     weft_text_add(out, "\nwhat %s would choose\n", policy);
     if (run_choices_make(view->scenario, &options, &choices, &error) == WEFT_OK) {

@@ -1,4 +1,4 @@
-/* What `weft show` shows, gathered once for people and for JSON. Private to cli/show*.c. */
+/* The scenario that `weft show` prints, as text and as JSON. Private to cli/show*.c. */
 #ifndef WEFT_CLI_SHOW_VIEW_H
 #define WEFT_CLI_SHOW_VIEW_H
 
@@ -9,12 +9,13 @@
 #include "run/insides.h"
 #include "scenario/scenario.h"
 
-/* More ranks than these are summed up: for people, and in JSON too. */
+/* SHOW_RANKS_MAX: maximum number of ranks whose pairs, rings and trees the text shows one by one.
+ * SHOW_PAIRS_MAX: maximum number of ranks for pairs in JSON and for the ring in text. */
 #define SHOW_RANKS_MAX 16
 #define SHOW_PAIRS_MAX 64
-/* Up to so many ranks people see what NCCL asks for pairs, and not only for rings. */
+/* Maximum number of ranks for which text shows NCCL's choices for pairs in addition to rings. */
 #define SHOW_NCCL_PAIRS_MAX 4
-/* Up to so many ranks all distances are looked at. */
+/* Maximum number of ranks for which the distances from every rank are computed. */
 #define SHOW_HOPS_MAX 1024
 
 struct view {
@@ -22,20 +23,22 @@ struct view {
     struct scenario_world *world; /* Owned */
     struct mesh_graph graph;      /* Owned */
     struct run_insides insides;   /* Owned */
-    uint32_t *hosts;              /* Owned [n_ranks]: the host of each rank */
+    uint32_t *hosts;              /* Owned [n_ranks]; host of each rank */
 };
 
 const char *show_host_of(const struct view *view, uint32_t rank);
-/* Each appends text for people and gives a new reference for the document. */
+/* Append text and return a new reference for the document. */
 json_t *show_pairs(const struct view *view, struct weft_text *out);
 json_t *show_hops(const struct view *view, struct weft_text *out);
 json_t *show_cables(const struct view *view);
-/* Which NIC NCCL would ask for which connection; null with many ranks, or on one host. */
+/* Shows the NICs that NCCL would select for each connection. Returns null with more than
+ * SHOW_RANKS_MAX ranks. */
 json_t *show_nccl(const struct view *view, bool merges_nics, struct weft_text *out);
-/* What the policy would choose for every pair of ranks, and why; null with many ranks. */
+/* Shows the policy's choice for each pair of ranks and the reasons. Returns null with more than
+ * SHOW_RANKS_MAX ranks. */
 json_t *show_policy(const struct view *view, const char *policy, struct weft_text *out);
-/* Adds "rings" and "trees" to the document; rank orders go into `out_best`, [n_ranks], if
- * there is a ring over cables alone (else false). */
+/* Adds "rings" and "trees" to the document. If a ring over cables alone exists, writes its ranks in
+ * order to `out_best` [n_ranks] and returns true. */
 bool show_packings(const struct view *view, json_t *document, struct weft_text *out,
                    uint32_t *out_best);
 

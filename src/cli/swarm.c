@@ -1,5 +1,5 @@
-/* weft swarm: every seed of a range, each as `weft run` would run it; rows in the order of
- * files and seeds, whatever number of processes runs them. */
+/* weft swarm: runs each seed of a range as `weft run` would. Prints rows in the order of files and
+ * seeds, independent of the number of processes. */
 #include "cli/swarm.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "cli/progress.h"
 #include "report/json_read.h"
 
-/* A run in a guest takes seconds. */
+/* SHRINK_GUESTS_MAX is lower than SHRINK_RUNS_MAX, because a run in a guest takes seconds. */
 enum {
     JOBS_MAX = 256,
     SHRINK_RUNS_MAX = 2000,
@@ -30,14 +30,15 @@ struct swarm {
     struct swarm_file *files; /* Owned [n_files] */
     size_t n_files;
     uint64_t first_seed, n_seeds;
-    uint64_t shard, n_shards; /* seeds first_seed + shard + k * n_shards */
-    uint64_t n_seeds_here;    /* of this shard */
-    uint64_t n_items;         /* files times seeds */
+    /* This shard has the seeds first_seed + shard + k * n_shards. */
+    uint64_t shard, n_shards;
+    uint64_t n_seeds_here; /* number of seeds of this shard */
+    uint64_t n_items;      /* files times seeds of this shard */
     uint32_t n_jobs;
     int patience_ms;
 };
 
-/* One process, which runs items `next`, `next` + n_jobs and so on. */
+/* A process that runs the items `next`, `next` + n_jobs and so on. */
 struct worker {
     const struct swarm *swarm;
     struct isolate isolate;
@@ -87,7 +88,7 @@ const struct swarm_file *swarm_file_get(const struct cli_options *options,
     drawn->scenario =
         cli_load_bytes(options, drawn->path, drawn->text.bytes, drawn->text.n);
     if (drawn->scenario == NULL) {
-        abort(); /* the space draws valid files only */
+        abort(); /* a space draws valid files only */
     }
     return drawn;
 }
@@ -104,13 +105,13 @@ void swarm_file_put(const struct swarm_file *file)
     }
 }
 
-/* In the worker's process. */
+/* Runs a worker's items in its process. */
 static void work(void *context)
 {
     const struct worker *worker = context;
     const struct swarm *swarm = worker->swarm;
 
-    /* Worlds come and go: their memory stays with the process. */
+    /* Keeps freed memory in the process, because worlds are created and destroyed repeatedly. */
     mallopt(M_MMAP_THRESHOLD, MEMORY_KEPT_BYTES);
     mallopt(M_TRIM_THRESHOLD, MEMORY_KEPT_BYTES);
     for (uint64_t item = worker->next; item < swarm->n_items; item += swarm->n_jobs) {
@@ -135,7 +136,8 @@ static void work(void *context)
 
 /* ---- arguments ---- */
 
-/* A swarm has seeds that repeat, so all but sim need a guest that keeps virtual time. */
+/* Selects the backend. A seed of a swarm must be repeatable, so all backends but sim need a guest
+ * with virtual time. */
 static int choose_backend(struct cli_options *options)
 {
     const struct backend *backend = backend_named(options->backend);
@@ -153,7 +155,7 @@ static int choose_backend(struct cli_options *options)
             options->backend);
         return CLI_USAGE;
     }
-    options->clock = "virtual"; /* for replays */
+    options->clock = "virtual"; /* for replay commands */
     weft_error_clear(&error);
     if (backend_can_be_virtual(&error) != WEFT_OK) {
         weft_error_format(&error, text, sizeof(text));
@@ -274,7 +276,8 @@ static int load_files(struct swarm *swarm)
 
 /* ---- rows ---- */
 
-/* The row of `item`, from the worker whose turn it is; a worker that fell is replaced. */
+/* Returns the row of `item` from the worker that runs it. Replaces a worker that crashed or
+ * hung. */
 static json_t *next_row(const struct swarm *swarm, struct worker *worker, uint64_t item)
 {
     struct weft_text line = {NULL, 0, 0};
@@ -314,7 +317,7 @@ static json_t *next_row(const struct swarm *swarm, struct worker *worker, uint64
     return row;
 }
 
-/* The first failure of a file, made small and saved beside where the swarm was started. */
+/* Shrinks the first failure of a file and saves it in the current directory. */
 static void shrink(const struct swarm *swarm, const struct swarm_file *file,
                    const json_t *row, uint64_t seed)
 {
@@ -370,7 +373,7 @@ static void take_row(const struct swarm *swarm, uint64_t item, const json_t *row
     swarm_file_put(file);
 }
 
-/* The files that would run, each a YAML document of its own. */
+/* Prints the files that would run, as a stream of YAML documents. */
 static void print_all(const struct swarm *swarm)
 {
     for (uint64_t item = 0; item < swarm->n_items; item++) {

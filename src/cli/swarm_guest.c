@@ -1,5 +1,5 @@
-/* A run of a swarm on the kernel's soft-RoCE, or on backend soft, as `weft run` runs it in a guest
- * of its own, in virtual time: each seed repeats. */
+/* Runs a scenario of a swarm on soft-RoCE or backend soft as `weft run` does. Each run has a guest
+ * of its own in virtual time, so that a seed is repeatable. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 enum { WORDS_MAX = 16 };
 
-/* Writes what is not in a file of its own to a scratch file; "" if it cannot be written. */
+/* Writes `text` to a scratch file. Sets `path` to "" if that fails. */
 static void write_scratch(const struct weft_text *text, char *path, size_t path_bytes)
 {
     const char *folder = getenv("TMPDIR");
@@ -31,7 +31,7 @@ static void write_scratch(const struct weft_text *text, char *path, size_t path_
     }
 }
 
-/* The last line that the program wrote to its stderr. */
+/* Appends the last line that the program wrote to stderr. */
 static void add_last_words(int fd, struct weft_text *how)
 {
     char text[2048];

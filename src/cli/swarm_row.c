@@ -33,7 +33,8 @@ static void put_head(json_t *row, const struct cli_options *options, const char 
     weft_text_fini(&text);
 }
 
-/* The document's symptom without its text, which has numbers that differ from run to run. */
+/* Returns the document's symptom without its text, which contains numbers that differ between
+ * runs. */
 static json_t *symptom_of(const json_t *symptom)
 {
     return json_is_object(symptom)
@@ -43,7 +44,7 @@ static json_t *symptom_of(const json_t *symptom)
                : json_null();
 }
 
-/* The expectations that were not met, and the codes of what was found. */
+/* Adds the result, the unmet expectations and the codes of the findings. */
 static void put_outcome(json_t *row, const json_t *document)
 {
     json_t *failed = json_array();
@@ -61,7 +62,7 @@ static void put_outcome(json_t *row, const json_t *document)
     }
     json_array_foreach(json_object_get(document, "findings"), i, item)
     {
-        /* What a run lived through is what a swarm of faults is made of. */
+        /* Findings that a run survived are normal in a swarm with faults. */
         if (!report_is_survived(item)) {
             json_array_append(findings, json_object_get(item, "code"));
         }
@@ -143,8 +144,8 @@ json_t *swarm_row_of_crash(const struct cli_options *options, const char *path,
     return row;
 }
 
-/* What the run met first, what was found, and whether the hosts could reach each other: two
- * runs that differ in one of these failed of different causes. */
+/* Appends the symptom, the findings and whether the hosts could reach each other. Runs that differ
+ * in any of these failed from different causes. */
 static void sign_cause(const json_t *row, struct weft_text *out)
 {
     const json_t *symptom = json_object_get(row, "symptom");
@@ -162,7 +163,7 @@ static void sign_cause(const json_t *row, struct weft_text *out)
     {
         weft_text_add(out, "; %s", json_string_value(code));
     }
-    if (json_is_boolean(connected)) { /* of programs nobody knows */
+    if (json_is_boolean(connected)) { /* null for programs */
         weft_text_add(out, json_is_true(connected) ? "; connected" : "; cut");
     }
 }
@@ -181,7 +182,7 @@ void swarm_signature(const json_t *row, struct weft_text *out)
     weft_text_add(out, "%s", result);
     json_array_foreach(json_object_get(row, "failed"), i, item)
     {
-        /* What came instead differs from run to run, but not how a process died. */
+        /* `got` differs between runs, except for how a process ended. */
         weft_text_add(out, "; %s", json_read_text(item, is_told ? "expect" : "got", ""));
     }
     if (is_told) {

@@ -6,7 +6,7 @@
 #include "cli/swarm.h"
 #include "scenario/reduce.h"
 
-/* One smaller scenario on trial. */
+/* A smaller scenario to try. */
 struct trial {
     const struct cli_options *options;
     const char *path;
@@ -15,7 +15,7 @@ struct trial {
     int patience_ms;
 };
 
-/* In a process of its own: prints a row, or nothing if the scenario is not valid. */
+/* Prints the row of the trial, or nothing if its scenario is invalid. Called in a child process. */
 static void try_it(void *context)
 {
     const struct trial *trial = context;
@@ -43,7 +43,7 @@ static void try_it(void *context)
     scenario_free(scenario);
 }
 
-/* True if `trial` fails as `wanted` says. */
+/* Returns true if `trial` fails as `wanted` describes. */
 static bool fails_alike(struct trial *trial, const char *wanted,
                         const struct swarm_file *file, int patience_ms)
 {
@@ -89,7 +89,7 @@ unsigned swarm_shrink(const struct cli_options *options, const struct swarm_file
     uint32_t index = 0;
 
     swarm_signature(row, &wanted);
-    /* The settings have been read once, so they fit. */
+    /* Cannot fail, because the settings were applied once before. */
     if (!scenario_flatten(file->text.bytes, file->text.n, options->sets, options->n_sets,
                           seed, &best)) {
         weft_text_add_bytes(&best, file->text.bytes, file->text.n);

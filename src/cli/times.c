@@ -1,4 +1,4 @@
-/* weft explain --times: the timers of recovery (rdma/timers.h), for who asks how long it takes. */
+/* weft explain --times: prints the timers of recovery (rdma/timers.h). */
 
 #include "base/check.h"
 #include "base/text.h"
@@ -7,10 +7,9 @@
 #include "rdma/timers.h"
 
 struct time_row {
-    const char *heading; /* of the rows from this one on, or NULL */
+    const char *heading; /* printed before this row, or NULL */
     const char *what;
-    weft_ns nic,
-        software; /* where no end is software; where one is soft-RoCE or `soft` */
+    weft_ns nic, software; /* nic: no end is software; software: one end is */
 };
 
 static const struct time_row rows[] = {

@@ -1,4 +1,4 @@
-/* weft validate: everything that can be known of a file without running it. */
+/* weft validate: checks everything about a file that can be checked without running it. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool is_topology(const char *path)
     return n > 4 && strcmp(path + n - 4, ".xml") == 0;
 }
 
-/* False after a message. */
+/* Returns false after a message. */
 static bool validate_topology(const struct cli_options *options, const char *path)
 {
     struct weft_text text = {NULL, 0, 0};
@@ -59,7 +59,7 @@ static bool validate_topology(const struct cli_options *options, const char *pat
     return is_good;
 }
 
-/* The file, with what programs in it need; NULL after a message. */
+/* Loads a file and checks the commands of its programs. Returns NULL after a message. */
 static struct scenario *load(const struct cli_options *options, const char *path)
 {
     struct scenario *scenario = cli_load(options, path);

@@ -4,12 +4,13 @@
 
 #include "base/check.h"
 
-/* Memory that steps write: the output (in place: the one buffer) and SCRATCH behind it. */
+/* A range of the memory that steps write: the output (in place: the one buffer), and SCRATCH
+ * behind it. */
 struct span {
     uint64_t begin, end;
 };
 
-/* Who last wrote a stretch and who read it since. */
+/* The last writer of a piece of memory, and its readers since. */
 struct access {
     uint32_t writer;
     uint32_t *readers; /* Owned [n_readers] */
@@ -22,13 +23,14 @@ struct races {
     struct coll_extent extent;
     uint64_t *cuts; /* Owned [n_cuts], rising */
     size_t n_cuts;
-    struct access *accesses; /* Owned [n_cuts]: of [cuts[i], cuts[i + 1]) */
-    uint32_t *seen;          /* Owned [n_steps]: stamp of the last search */
+    struct access *accesses; /* Owned [n_cuts]: accesses to [cuts[i], cuts[i + 1]) */
+    /* Owned [n_steps]: stamp of the last search that visited the step */
+    uint32_t *seen;
     uint32_t stamp;
     uint32_t *stack; /* Owned [n_steps + 1] */
 };
 
-/* Where a range lies; false: in an input that nobody writes. */
+/* Locates a range. Returns false if it is empty or in an input that no step writes. */
 static bool span_of(const struct races *races, enum coll_buffer buffer, uint64_t at,
                     uint64_t count, struct span *out)
 {
@@ -103,7 +105,7 @@ static void cut(struct races *races)
     }
 }
 
-/* Whether `late` starts after `early` ended, by the waits alone. */
+/* Returns true if the waits alone ensure that `late` starts after `early` has ended. */
 static bool happens_before(struct races *races, uint32_t early, uint32_t late)
 {
     uint32_t n = 0;

@@ -19,7 +19,7 @@ struct check_strip *proof_strip(const struct proof *proof, struct rank_proof *ra
 }
 
 struct wanted {
-    uint64_t begin, count, source; /* of the output */
+    uint64_t begin, count, source; /* in elements; `begin` is in the output */
     uint32_t set;
 };
 
@@ -105,7 +105,7 @@ weft_status proof_result(struct proof *proof, struct rank_proof *rank)
         break;
     case COLL_REDUCE:
         if (me != job->root) {
-            /* Left alone: in place it is the input still. */
+            /* The output is not written; in place it still holds the input. */
             for (uint32_t i = 0; i < rank->plan->n_steps; i++) {
                 const struct coll_step *step = &rank->plan->steps[i];
 

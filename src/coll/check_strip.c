@@ -91,7 +91,7 @@ void check_strip_close(struct check_strip *strip)
     free(strip->pieces);
 }
 
-/* The piece that holds `at`; n when it is the end. */
+/* Returns the index of the piece that holds `at`, or n if `at` is the end. */
 static size_t find(const struct check_strip *strip, uint64_t at)
 {
     size_t low = 0, high = strip->n;

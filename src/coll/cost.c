@@ -1,24 +1,25 @@
-/* Times from the mesh alone. T = what the busiest lane or GPU needs for the bytes, plus the
- * hops that the first or last slice makes alone: docs/collectives.md. */
+/* Predicted times, from the mesh alone: the time that the busiest lane or GPU needs for the
+ * bytes, plus the hops that the first or last slice makes alone (docs/collectives.md). */
 #include "base/check.h"
 #include "coll/plan_private.h"
 #include "xfer/wire.h"
 
-/* What software and NICs add to every message beyond the wire: chosen, of the order that
+/* Time that software and NICs add to every message beyond the wire. Chosen: of the order that
  * verbs on current NICs take from post to completion. */
 #define MESSAGE_PS INT64_C(1000000)
-/* How long a message keeps its lane from the next: chosen, 3 million messages a second. */
+/* Time by which a message delays the next on its lane. Chosen: 3 million messages/s. */
 #define GAP_PS INT64_C(300000)
-/* How long it keeps its sender from posting one to the next peer: chosen, 10 million. */
+/* Time by which a message delays its sender's post to the next peer. Chosen: 10 million
+ * messages/s. */
 #define POST_PS INT64_C(100000)
-/* Reductions compete with the NIC for memory: chosen, 200 GB/s. */
+/* Reductions compete with the NIC for memory. Chosen: 200 GB/s. */
 #define REDUCE_PS_PER_BYTE 5
-/* Messages under way between two ranks. */
+/* Messages in flight between two ranks. */
 #define WINDOW 8
-/* Relays forward pieces. */
+/* Relays forward pieces of this size. */
 #define RELAY_BYTES (128u * 1024)
-/* What a pattern that needs relays loses: chosen, an eighth. Data crosses a relay's memory
- * twice, and its sender waits for a notice. */
+/* Fraction that a pattern with relays loses. Chosen: an eighth, because data crosses a relay's
+ * memory twice and its sender waits for a notice. */
 #define RELAY_LOSS 8
 #define PS_PER_S INT64_C(1000000000000)
 
@@ -26,17 +27,18 @@ _Static_assert(COLL_RELAYS_MAX == FLOW_VIA_MAX, "relays of one lane");
 
 __extension__ typedef unsigned __int128 wide;
 
-/* What one algorithm asks of the mesh. */
+/* What one algorithm requires of the mesh. */
 struct demand {
     const struct coll_shape *shape;
-    uint64_t bytes;      /* of which `shape` says who carries what */
-    uint32_t n_hops;     /* one after another */
-    uint64_t flow_bytes; /* of one flow: no message is longer */
+    /* the data; `shape` has the shares of it that lanes and ranks carry */
+    uint64_t bytes;
+    uint32_t n_hops;     /* hops that follow each other */
+    uint64_t flow_bytes; /* data of one flow; no message is longer */
     uint64_t reduced;    /* bytes that a rank reduces */
     bool is_ring;        /* hops of one flow overlap those of all others */
-    bool is_one_lane;    /* all hops are on the busiest lane: its time is counted */
-    bool is_mixed;       /* messages of peers come in another order than reductions */
-    uint32_t n_peers;    /* that a rank sends to, all at once */
+    bool is_one_lane;    /* all hops use the busiest lane, whose time is counted */
+    bool is_mixed;       /* messages arrive in another order than they are reduced in */
+    uint32_t n_peers;    /* peers that a rank sends to at once */
 };
 
 static uint64_t share_of(uint64_t bytes, uint64_t numerator, uint64_t denominator)
@@ -59,7 +61,7 @@ static weft_ps wire_ps(const struct coll_mesh *mesh, uint64_t bytes, uint64_t sl
     return clip((wide)on_wire * 8 * PS_PER_S / (rate_bps == 0 ? 1 : rate_bps));
 }
 
-/* The same of whatever is busiest. */
+/* Returns the time of the busiest lane or link. */
 static weft_ps load_ps(const struct coll_mesh *mesh, const struct coll_load *load,
                        uint64_t bytes, uint64_t slice)
 {
@@ -77,7 +79,8 @@ static const struct coll_copies *copies_of(const struct coll_shape *shape, uint6
     return slice < TRANSPORT_DIRECT_BYTES ? &shape->stepped : &shape->direct;
 }
 
-/* Within a host: into the steps, a bell, and out of them; or a bell and one copy. */
+/* Returns the time of a hop within a host: a copy into the steps, a wake-up and a copy out of
+ * them; or a wake-up and one copy. */
 static weft_ps inside_ps(const struct coll_shape *shape, uint64_t slice)
 {
     uint64_t rate_bps = copies_of(shape, slice)->rate_bps;
@@ -108,8 +111,8 @@ static weft_ps in_slices(uint64_t bytes, uint64_t slice)
     return (weft_ps)(slice == 0 ? 0 : (bytes + slice - 1) / slice);
 }
 
-/* Between a pair's messages. Within a host the launch of the copy out of the steps; that of a
- * direct copy is hidden behind the one before. */
+/* Returns the gap between two messages of a pair. Within a host it is the launch of the copy
+ * out of the steps; the launch of a direct copy is hidden behind the copy before. */
 static weft_ps gap_ps(const struct coll_shape *shape, uint64_t slice)
 {
     if (!shape->load.is_inside) {
@@ -118,8 +121,9 @@ static weft_ps gap_ps(const struct coll_shape *shape, uint64_t slice)
     return slice < TRANSPORT_DIRECT_BYTES ? POST_PS : 0;
 }
 
-/* Of what the links and a GPU do with `n` messages from each of several peers: the first to be
- * reduced may be the last of its peers' that the links carry. 0: one hides the other. */
+/* Returns the time that links and a GPU take for `n` messages from each of several peers: the
+ * first message to be reduced can be the last of its peer's that the links carry. If n is 0,
+ * the lesser time is hidden. */
 static weft_ps in_stages(weft_ps links, weft_ps gpu, weft_ps n)
 {
     return later(links, gpu) + (n > 0 ? (links < gpu ? links : gpu) / n : 0);
@@ -137,18 +141,19 @@ static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand
     }
     slice = slice < demand->flow_bytes ? slice : demand->flow_bytes;
     of_pair = in_slices(share_of(demand->bytes, shape->pair, 65536), slice);
-    /* Many pairs pass a link within a host, each at its own pace. */
+    /* Many pairs share a link within a host, each at its own pace. */
     messages = shape->load.is_inside ? of_pair : in_slices(on_lane, slice);
     hop = hop_ps(mesh, shape, slice);
     reduced = demand->reduced > 0 ? REDUCE_PS_PER_BYTE * (weft_ps)slice : 0;
     busy = load_ps(mesh, &shape->load, on_lane, slice);
     busy += messages * gap_ps(shape, slice);
     busy += shape->n_relays > 0 ? busy / RELAY_LOSS : 0;
-    /* A window's first clear-to-send must be back before its last message has left. */
+    /* The clear-to-send for the first message of a window must return before the last one has
+     * left. */
     busy = later(busy, (of_pair - (of_pair > 0)) *
                            (hop + shape->delay_ps + shape->bell_ps + 2 * MESSAGE_PS) /
                            WINDOW);
-    /* Copies within a GPU's memory take turns with its reductions, and so do their launches. */
+    /* Copies within a GPU's memory alternate with its reductions, and so do their launches. */
     on_gpu =
         demand->reduced + share_of(demand->bytes, copies_of(shape, slice)->within, 65536);
     launches = shape->load.is_inside ? in_slices(on_gpu, slice) * POST_PS : 0;
@@ -159,7 +164,8 @@ static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand
     if (demand->is_ring) {
         busy = later(busy, demand->n_hops * hop) + hop;
     } else {
-        /* The lane's time holds a slice's own: of every hop, if none is cut. */
+        /* The lane's time includes a slice's own: that of every hop if data is not cut into
+         * slices. */
         uint32_t n_whole = slice == demand->flow_bytes ? demand->n_hops : 1;
         uint32_t n_counted = demand->is_one_lane ? n_whole : 0;
 
@@ -169,7 +175,7 @@ static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand
     return busy + (weft_ps)demand->n_peers * POST_PS;
 }
 
-/* ---- what each algorithm asks ---- */
+/* ---- requirements of each algorithm ---- */
 
 static void along_ring(struct demand *demand, const struct coll_mesh *mesh, uint64_t size,
                        uint32_t n_phases, bool all)
@@ -289,7 +295,7 @@ static void ask_rooted(struct demand *demand, const struct coll_mesh *mesh,
     } else if (algorithm == COLL_TREE || algorithm == COLL_TREES) {
         along_shape(demand, &shapes[all], size, 1,
                     all && packing->n_trees > 0 ? size / packing->n_trees : size);
-        demand->n_hops *= rooted == NULL ? 2 : 1; /* hung from elsewhere */
+        demand->n_hops *= rooted == NULL ? 2 : 1; /* rooted at another rank */
     } else if (algorithm == COLL_DIRECT) {
         along_shape(demand, &mesh->pairs, size, 1, size);
         demand->n_peers = mesh->n_ranks - 1;
@@ -362,7 +368,7 @@ weft_ps coll_cost_ps(const struct coll_job *job, const struct coll_mesh *mesh,
     return time_of(mesh, &demand, slice_bytes);
 }
 
-/* The best slice for one algorithm; the longest wins ties. */
+/* Finds the best slice for one algorithm; on ties the longest. */
 static void try_slices(const struct coll_job *job, const struct coll_mesh *mesh,
                        enum coll_algorithm algorithm, struct coll_choice *best)
 {
@@ -391,7 +397,7 @@ uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
                : demand.shape->n_cables - 1;
 }
 
-/* The best of all algorithms that need `relays_max` relays at most. */
+/* Finds the best of all algorithms that need at most `relays_max` relays. */
 static void try_all(const struct coll_job *job, const struct coll_mesh *mesh,
                     uint32_t relays_max, struct coll_choice *best)
 {

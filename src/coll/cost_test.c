@@ -1,5 +1,5 @@
-/* What the cost model says of meshes: which algorithm from which size on, and how near to
- * the physical bound. */
+/* The cost model's choices on meshes: which algorithm from which size on, and how near to the
+ * physical bound. */
 #include <check.h>
 #include <stdio.h>
 
@@ -26,7 +26,7 @@ static enum coll_algorithm chosen(const struct coll_mesh *mesh, enum coll_kind k
     return choice.algorithm;
 }
 
-/* Bytes from which rings are chosen on a triangle. */
+/* Returns the size in bytes from which rings are chosen on a triangle. */
 static uint64_t crossover(weft_ps delay_ps)
 {
     uint64_t low = 8, high = UINT64_C(1) << 30;
@@ -48,7 +48,7 @@ static uint64_t crossover(weft_ps delay_ps)
     return high;
 }
 
-/* The mesh alone moves the crossover: longer cables favour what takes fewer hops. */
+/* Only the mesh changes the crossover: longer cables favour algorithms with fewer hops. */
 START_TEST(twice_the_delay_moves_the_crossover)
 {
     uint64_t near = crossover(US), far = crossover(2 * US), farthest = crossover(50 * US);
@@ -64,10 +64,10 @@ START_TEST(twice_the_delay_moves_the_crossover)
 }
 END_TEST
 
-/* 3 ranks at 100 Gb/s, MTU 4096: a packet of 4096 bytes and its RETH take 4194 byte times,
- * 335 520 ps. Direct exchange of 4096 bytes: that on the wire with a gap of 0.3 us, then the
- * last message's way: 1 us of cable, 1 us of software, its reduction of 20 480 ps; and 0.1 us
- * to post to each of two peers. */
+/* 3 ranks at 100 Gbit/s, MTU 4096: a packet of 4096 bytes with its RETH takes 4194 byte times,
+ * 335 520 ps. Direct exchange of 4096 bytes takes that on the wire and a gap of 0.3 us, then
+ * the last message's 1 us of cable, 1 us of software and reduction of 20 480 ps; and 0.1 us to
+ * post to each of two peers. */
 START_TEST(costs_by_hand)
 {
     struct coll_job job = job_of(COLL_ALL_REDUCE, 4096);
@@ -88,8 +88,9 @@ START_TEST(costs_by_hand)
 }
 END_TEST
 
-/* A connection passes 13 relays at most: on a ring of 30 the farthest is 15 cables away. What is
- * not named then goes along cables; what has no other algorithm is taken all the same. */
+/* A connection passes at most 13 relays, and on a ring of 30 the farthest rank is 15 cables
+ * away. AUTO then chooses an algorithm along cables; a kind without one is planned
+ * nevertheless. */
 START_TEST(what_needs_too_many_relays_is_not_chosen)
 {
     static const struct {
@@ -123,11 +124,11 @@ START_TEST(what_needs_too_many_relays_is_not_chosen)
 }
 END_TEST
 
-/* Hosts without a rank pass data on as well: what counts are cables, and the fewest. */
+/* Hosts without a rank relay too, so the least number of cables counts. */
 START_TEST(hosts_without_ranks_count_as_relays)
 {
     static const struct {
-        uint32_t n_hosts; /* of a ring */
+        uint32_t n_hosts; /* hosts on a ring */
         struct coll_cable chord;
         uint32_t n_ranks, hosts[4];
         uint32_t to_all, reduced; /* relays */
@@ -176,8 +177,7 @@ static void add(struct coll_cable *cables, uint32_t *n, uint32_t a, uint32_t b)
     cables[(*n)++] = (struct coll_cable){a, b};
 }
 
-/* The meshes of the task: what is chosen at 8 B and 256 MiB, and the predicted share of the
- * bound, in hundredths. */
+/* Expected choices at 8 B and 256 MiB, and the least predicted percentage of the bound. */
 static const struct {
     const char *name;
     uint32_t n;

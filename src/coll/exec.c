@@ -39,7 +39,7 @@ static struct exec_queue *add_queue(struct coll_exec *exec, enum exec_queue_kind
     return queue;
 }
 
-/* No NIC reaches the GPU's memory, or none is to: WEFT_GPU_DIRECT=0. */
+/* Returns true if the NICs cannot reach the GPU's memory, or WEFT_GPU_DIRECT=0 forbids it. */
 static bool is_to_be_staged(struct io_env *env)
 {
     const char *direct = env->ops->setting(env, "WEFT_GPU_DIRECT");
@@ -117,7 +117,7 @@ weft_status coll_exec_buffers(struct coll_exec *exec, const struct coll_buffers 
 
 /* ---- running ---- */
 
-/* NULL: there is no connection. */
+/* Returns the queue of a step, or NULL if there is no connection. */
 static struct exec_queue *queue_of(struct coll_exec *exec, const struct coll_step *step)
 {
     bool is_send = step->kind == COLL_SEND;
@@ -217,7 +217,7 @@ static void queue_up(struct coll_exec *exec)
     }
 }
 
-/* In place, one buffer holds both input and output. */
+/* In place, input and output are parts of one buffer. */
 static void find_places(struct coll_exec *exec)
 {
     struct coll_extent extent = coll_extent_of(&exec->job, exec->rank, exec->n_ranks);
@@ -302,7 +302,7 @@ static weft_status run(struct coll_exec *exec, struct weft_error *error)
     return exec->iteration == exec->n_iterations ? WEFT_OK : WEFT_AGAIN;
 }
 
-/* Memory is found and the NICs have it: the run begins. */
+/* Gets memory allocated and registered, so that the run can begin. */
 static weft_status get_ready(struct coll_exec *exec, struct weft_error *error)
 {
     weft_status status = WEFT_OK;

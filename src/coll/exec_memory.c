@@ -1,5 +1,5 @@
-/* Memory of the executor, and its holds on memory: what a plan's queues use and no more.
- * Both stay until something larger is needed. */
+/* Memory of the executor and its registrations: only what a plan's queues use. Both are kept
+ * until something larger is needed. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -24,8 +24,8 @@ void exec_memory_let_go(struct coll_exec *exec)
     }
 }
 
-/* Our memory is about to be freed: nobody keeps a registration of it, or has it open. AGAIN:
- * somebody still has. */
+/* Makes the staging memory safe to free: it is deregistered, and peers close it. Returns
+ * WEFT_AGAIN while a peer still has it open. */
 static weft_status forget_staging(struct exec_queue *queue)
 {
     let_go(queue, EXEC_HOLD_STAGING);
@@ -52,7 +52,7 @@ static weft_status forget_scratch(struct coll_exec *exec)
     return result;
 }
 
-/* Whoever has memory open closes it before its end of the connection is closed. */
+/* Peers close memory that they have open before their end of the connection is closed. */
 void exec_memory_stop(struct coll_exec *exec)
 {
     exec_memory_let_go(exec);
@@ -87,7 +87,7 @@ static weft_status allocate(struct coll_exec *exec, enum io_memory where, size_t
                                             "%s of %zu bytes", what, n_bytes);
 }
 
-/* Nothing is under way: what is too small can go. */
+/* Replaces staging that is too small. No step may be active. */
 static weft_status find_staging(struct coll_exec *exec, struct exec_queue *queue,
                                 struct weft_error *error)
 {
@@ -127,7 +127,8 @@ static weft_status find_scratch(struct coll_exec *exec, struct weft_error *error
     return status;
 }
 
-/* The GPU's memory, by the ways there are; it is a NIC's affair whether it takes it. */
+/* Registers the GPU's memory: as a dma-buf if possible, otherwise by address, which not every
+ * NIC accepts. */
 static weft_status register_gpu(struct coll_exec *exec, struct exec_queue *queue,
                                 void *memory, size_t n_bytes, struct xfer_memory *out,
                                 struct weft_error *error)
@@ -185,8 +186,8 @@ static weft_status hold(struct coll_exec *exec, struct exec_queue *queue,
     return transport_register(queue->link, memory, n_bytes, &queue->holds[which], error);
 }
 
-/* What a NIC says to memory that it cannot reach; for want of anything else staging would not
- * help. */
+/* EFAULT, EINVAL and EOPNOTSUPP are the errors of a NIC that cannot reach the memory. Staging
+ * does not help with others. */
 bool exec_memory_may_stage(const struct coll_exec *exec, const struct weft_error *error)
 {
     return !exec->is_staged && !exec->env->gpu->is_host_memory &&

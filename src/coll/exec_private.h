@@ -1,26 +1,26 @@
-/* The inside of the executor. */
+/* Internals of the executor. */
 #ifndef WEFT_COLL_EXEC_PRIVATE_H
 #define WEFT_COLL_EXEC_PRIVATE_H
 
 #include "coll/coll.h"
 #include "coll/plan_private.h"
 
-/* Messages in flight per queue: enough to hide the delay of a clear-to-send, the
- * reduction and an acknowledgement behind the wire. */
+/* Messages in flight per queue: enough to hide the delay of a clear-to-send, the reduction and
+ * an acknowledgement behind the transfer. */
 #define EXEC_WINDOW 8
 
 enum exec_slot_state {
     EXEC_SLOT_FREE,
-    EXEC_SLOT_COPYING, /* staged, to be sent: the GPU copies it to the host */
-    EXEC_SLOT_COPIED,  /* ... has; it is sent after those before it */
-    EXEC_SLOT_MOVING,  /* the transfer is under way */
-    EXEC_SLOT_FLUSH,   /* arrived; to be made visible to the GPU */
-    EXEC_SLOT_FLUSHING,
-    EXEC_SLOT_ARRIVED, /* visible; a reduction, or a copy, may still have to wait */
-    EXEC_SLOT_REDUCING /* the GPU works on it (or copies) */
+    EXEC_SLOT_COPYING,  /* staged send: the GPU copies the data to host memory */
+    EXEC_SLOT_COPIED,   /* staged send: copied; waits until those before it are posted */
+    EXEC_SLOT_MOVING,   /* the transfer has been posted */
+    EXEC_SLOT_FLUSH,    /* received; not visible to the GPU yet */
+    EXEC_SLOT_FLUSHING, /* waits for the READ that makes it visible */
+    EXEC_SLOT_ARRIVED,  /* visible; a reduction or copy can still wait for other steps */
+    EXEC_SLOT_REDUCING  /* the GPU reduces or copies */
 };
 
-/* One step under way. */
+/* One started step. */
 struct exec_slot {
     enum exec_slot_state state;
     uint32_t step, iteration;
@@ -37,7 +37,6 @@ enum exec_hold {
     EXEC_HOLD_STAGING
 };
 #define EXEC_N_HOLDS (EXEC_HOLD_STAGING + 1)
-/* Of plan buffers. */
 _Static_assert((int)EXEC_HOLD_INPUT == (int)COLL_INPUT &&
                    (int)EXEC_HOLD_OUTPUT == (int)COLL_OUTPUT &&
                    (int)EXEC_HOLD_SCRATCH == (int)COLL_SCRATCH,
@@ -45,40 +44,43 @@ _Static_assert((int)EXEC_HOLD_INPUT == (int)COLL_INPUT &&
 
 #define EXEC_UNSEEN UINT64_MAX
 
-/* The steps to or from one peer, or those on this rank, in list order, iteration after
- * iteration. There is one for every peer that a plan ever used, and it stays. */
-/* Of a slot's staging, in bytes: a later plan's elements may be larger. */
+/* Granularity in bytes of a slot's staging buffer, a multiple of every element size, so that a
+ * later plan with larger elements can reuse it. */
 #define EXEC_ALIGN 128u
 
+/* A plan's steps that send to one peer, receive from it, or run on this rank, in list order.
+ * The executor keeps a queue for each peer that any plan has used. */
 struct exec_queue {
     enum exec_queue_kind kind;
-    struct transport_connector *link; /* Not owned; NULL: EXEC_LOCAL */
-    /* There is nothing to do for it while these stay, unless the GPU works for it. */
-    uint64_t seen_looks;   /* of the connector, when it was looked at last ... */
-    uint64_t seen_changes; /* ... and of the executor, or EXEC_UNSEEN */
+    struct transport_connector *link; /* Not owned; NULL for EXEC_LOCAL */
+    /* The queue cannot progress while both of these counters are unchanged and the GPU does
+     * not work for it. */
+    uint64_t seen_looks;   /* of the connector, at the last look */
+    uint64_t seen_changes; /* of the executor, at the last look, or EXEC_UNSEEN */
     uint32_t n_on_gpu;     /* slots REDUCING or COPYING */
     uint32_t *steps;       /* Owned [cap] */
     uint32_t n_steps, cap;
-    uint32_t at, iteration; /* the next to start */
-    /* a ring: step number n_started % EXEC_WINDOW next */
+    uint32_t at, iteration; /* next step to start */
+    /* A ring: the next step uses slot n_started % EXEC_WINDOW. */
     struct exec_slot slots[EXEC_WINDOW];
     uint64_t n_started, n_ended;
-    uint64_t n_posted; /* staged sends that the connector has */
-    /* A NIC moves it that does not reach the GPU's memory: messages go through pieces of host
-     * memory, one a slot, so that copies, wire and reductions of several overlap. */
+    uint64_t n_posted; /* staged sends passed to the connector */
+    /* The NIC does not reach the GPU's memory. Messages pass through host memory, one piece
+     * per slot, so that the copies, transfers and reductions of several overlap. */
     bool is_staged;
-    uint8_t *staging; /* Owned by the GPU; of the host if is_staged, else the GPU's, for
-                       * EXEC_RECEIVES with reductions; slot i's is at i * slice_bytes */
+    /* Staging, allocated by the GPU: host memory if is_staged, otherwise device memory of
+     * receive queues with reductions. The piece of slot i is at i * slice_bytes. */
+    uint8_t *staging;
     size_t slice_bytes;
-    uint64_t n_largest; /* elements of this plan's largest step that uses staging */
+    uint64_t n_largest; /* largest step of this plan that uses staging, in elements */
     unsigned uses;      /* bit h: this plan's steps use hold h */
-    struct xfer_memory holds[EXEC_N_HOLDS]; /* n 0: not registered */
+    struct xfer_memory holds[EXEC_N_HOLDS]; /* n is 0 if not registered */
 };
 
 enum exec_state {
     EXEC_IDLE,
-    EXEC_PREPARING,   /* memory of the run is to be found and handed to the NICs */
-    EXEC_REGISTERING, /* until they have it */
+    EXEC_PREPARING,   /* allocating memory of the run and starting its registration */
+    EXEC_REGISTERING, /* waits until the NICs have registered it */
     EXEC_RUNNING,
     EXEC_ENDED,
     EXEC_FAILED
@@ -90,55 +92,59 @@ struct coll_exec {
     struct io_task *task;       /* Not owned. */
     struct exec_queue **queues; /* Owned [n_queues], in order of first use, local first */
     uint32_t n_queues, cap_queues;
-    struct exec_queue **active; /* Owned [n_queues]: those with steps of this plan */
+    struct exec_queue **active; /* Owned [n_queues]: queues with steps of this plan */
     uint32_t n_active;
-    struct exec_queue **of_peer[2]; /* Owned, as links; by kind; NULL: not yet */
-    struct coll_links links;        /* arrays Not owned. */
+    /* Owned, indexed like links, by kind; NULL if never used */
+    struct exec_queue **of_peer[2];
+    struct coll_links links; /* arrays Not owned. */
     uint32_t n_ranks, rank;
     uint8_t *scratch; /* Owned by the GPU */
     size_t scratch_bytes;
     struct coll_buffers buffers;
     bool is_stopped;
-    bool is_staged; /* the NICs do not reach the GPU's memory, or were not to */
+    bool is_staged; /* the NICs cannot reach the GPU's memory, or must not */
 
     const struct coll_plan *plan; /* Not owned. */
     struct coll_job job;
     size_t element_bytes;
     uint8_t *places[COLL_N_BUFFERS]; /* element 0 of each buffer */
     uint32_t n_iterations, iteration;
-    uint64_t n_changes;   /* steps and iterations that ended, and runs that began: ever */
-    uint32_t n_left;      /* steps that this iteration's output waits for */
-    uint32_t n_awaited;   /* such steps of a whole iteration */
+    uint64_t n_changes;   /* steps and iterations that ended and runs that began, ever */
+    uint32_t n_left;      /* steps that this iteration's output still waits for */
+    uint32_t n_awaited;   /* number of such steps in one iteration */
     uint32_t unreachable; /* a peer of the plan without a connection, or COLL_NO_STEP */
-    uint32_t *n_done;     /* Owned [n_done_cap]: iterations in which a step is done */
+    uint32_t *n_done;     /* Owned [n_done_cap]: iterations in which the step is done */
     uint32_t n_done_cap;
     weft_ns *finished_ns; /* Owned [n_finished_cap] */
     uint32_t n_finished_cap;
 };
 
-/* exec_memory.c: memory of the coming run. All waits are AGAIN from exec_memory_ready. */
+/* exec_memory.c: memory of the next run. exec_memory_prepare allocates it and starts
+ * registrations; exec_memory_ready completes them. Both return WEFT_AGAIN while they wait. */
 weft_status exec_memory_prepare(struct coll_exec *exec,
                                 struct weft_error *error) WEFT_MUST_CHECK;
 weft_status exec_memory_ready(struct coll_exec *exec,
                               struct weft_error *error) WEFT_MUST_CHECK;
-/* Whether NICs that refused memory like this may still take that of the host. */
+/* Returns true if registration failed because NICs cannot reach this memory, and host memory
+ * has not been tried. */
 bool exec_memory_may_stage(const struct coll_exec *exec, const struct weft_error *error);
-/* From now on messages go through the host. */
+/* Makes messages pass through host memory from now on. */
 void exec_memory_stage(struct coll_exec *exec);
-/* Gives up the hold on the caller's buffers. */
+/* Releases the registrations of the caller's buffers. */
 void exec_memory_let_go(struct coll_exec *exec);
-/* Gives up all holds; the memory stays. */
+/* Releases all registrations; the memory stays allocated. */
 void exec_memory_stop(struct coll_exec *exec);
 void exec_memory_free(struct coll_exec *exec);
 
-/* exec_steps.c: starts and ends what can be; sets *moved if anything did. */
+/* exec_steps.c: progresses what it can and starts steps; sets *moved if anything changed. */
 weft_status exec_queue_progress(struct coll_exec *exec, struct exec_queue *queue,
                                 bool *moved, struct weft_error *error) WEFT_MUST_CHECK;
-/* Whether the iteration's output waits for this step. Sends from an input that nobody
- * writes may end in the next iteration. */
+/* Returns true if the iteration's output waits for this step. Sends from an input that no step
+ * writes can end in the next iteration. */
 bool exec_is_awaited(const struct coll_exec *exec, const struct coll_step *step);
+/* Returns true if all steps of all iterations have ended. */
 bool exec_is_drained(const struct coll_exec *exec, const struct exec_queue *queue);
-/* exec.c: finds what of this plan's memory the queue's steps use. */
+/* exec.c: finds which of the run's memory the queue's steps use. */
 void exec_find_uses(struct coll_exec *exec, struct exec_queue *queue);
 
 #endif

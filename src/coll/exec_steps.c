@@ -30,7 +30,7 @@ static bool lands_in_staging(const struct exec_queue *queue, const struct coll_s
            (step->kind == COLL_RECV && queue->is_staged);
 }
 
-/* Where the slot's message lands. */
+/* Returns the place where the slot's message arrives. */
 static uint8_t *landing_of(const struct coll_exec *exec, struct exec_queue *queue,
                            const struct exec_slot *slot)
 {
@@ -51,7 +51,8 @@ bool exec_is_drained(const struct coll_exec *exec, const struct exec_queue *queu
            (queue->n_steps == 0 || queue->iteration == exec->n_iterations);
 }
 
-/* Whether what the step waits for is done, in its iteration. */
+/* Returns true if the iteration has begun and the steps that this one waits for are done in
+ * it. */
 static bool is_free(const struct coll_exec *exec, const struct coll_step *step,
                     uint32_t iteration)
 {
@@ -80,7 +81,7 @@ static void end(struct coll_exec *exec, struct exec_slot *slot)
     slot->state = EXEC_SLOT_FREE;
 }
 
-/* What the connection says, or what it refused. */
+/* Reports the connection's own error, or that it refused a message. Returns `status`. */
 static weft_status fail_as(const struct exec_queue *queue, weft_status status,
                            struct weft_error *error)
 {
@@ -96,8 +97,8 @@ static weft_status fail_as(const struct exec_queue *queue, weft_status status,
 
 /* ---- starting ---- */
 
-/* What the GPU has to do for a step: one operand of a reduction, and what is copied of a staged
- * message, is in staging. */
+/* Returns the GPU's operation for a step. One operand of a reduction, and one side of the copy
+ * of a staged message, is in staging. */
 static struct io_gpu_op work_of(const struct coll_exec *exec, struct exec_queue *queue,
                                 const struct exec_slot *slot)
 {
@@ -151,7 +152,7 @@ static weft_status start_gpu(struct coll_exec *exec, struct exec_queue *queue,
     return WEFT_OK;
 }
 
-/* What covers the step's landing place. */
+/* Returns the registration that covers the place where the step's message arrives. */
 static const struct xfer_memory *memory_of(const struct exec_queue *queue,
                                            const struct coll_step *step)
 {
@@ -180,7 +181,7 @@ static weft_status start_transfer(struct coll_exec *exec, struct exec_queue *que
     return transport_irecv(queue->link, landing, n_bytes, memory, &slot->request);
 }
 
-/* WEFT_OK: the queue's next step is under way. AGAIN: it has to wait. */
+/* Starts the queue's next step. Returns WEFT_AGAIN if it must wait. */
 static weft_status start_next(struct coll_exec *exec, struct exec_queue *queue,
                               struct weft_error *error)
 {
@@ -196,7 +197,7 @@ static weft_status start_next(struct coll_exec *exec, struct exec_queue *queue,
     slot->step = queue->steps[queue->at];
     slot->iteration = queue->iteration;
     step = step_of(exec, slot);
-    /* A message that lands in staging may come before its iteration. */
+    /* A message that arrives in staging may do so before its iteration. */
     if (!lands_in_staging(queue, step) && !is_free(exec, step, slot->iteration)) {
         return WEFT_AGAIN;
     }
@@ -224,7 +225,7 @@ static weft_status start_next(struct coll_exec *exec, struct exec_queue *queue,
     return WEFT_OK;
 }
 
-/* ---- moving on ---- */
+/* ---- progress ---- */
 
 static weft_status take_arrival(struct coll_exec *exec, struct exec_queue *queue,
                                 struct exec_slot *slot, struct weft_error *error)
@@ -250,8 +251,8 @@ static weft_status take_arrival(struct coll_exec *exec, struct exec_queue *queue
     return WEFT_OK;
 }
 
-/* Makes what arrived visible to the GPU: by a fence where there is one, else by a READ behind
- * the data. */
+/* Makes a received message visible to the GPU: by a fence if there is one, otherwise by a READ
+ * behind the data. */
 static weft_status make_visible(struct coll_exec *exec, struct exec_queue *queue,
                                 struct exec_slot *slot, struct weft_error *error)
 {
@@ -286,7 +287,7 @@ static weft_status take_flush(struct exec_queue *queue, struct exec_slot *slot,
     return fail_as(queue, status, error);
 }
 
-/* WEFT_OK: the GPU is done with the slot. */
+/* Returns WEFT_OK once the GPU has ended the slot's operation. */
 static weft_status await_gpu(struct coll_exec *exec, struct exec_queue *queue,
                              struct exec_slot *slot, struct weft_error *error)
 {
@@ -303,7 +304,8 @@ static weft_status await_gpu(struct coll_exec *exec, struct exec_queue *queue,
     return WEFT_OK;
 }
 
-/* Staged messages go in the order of their steps, though their copies may end in any. */
+/* Posts a staged message. Messages are posted in the order of their steps, although their
+ * copies can end in any order. */
 static weft_status send_staged(struct coll_exec *exec, struct exec_queue *queue,
                                struct exec_slot *slot, struct weft_error *error)
 {
@@ -319,7 +321,7 @@ static weft_status send_staged(struct coll_exec *exec, struct exec_queue *queue,
     return status;
 }
 
-/* What is visible is reduced, copied to its place, or there already. */
+/* Reduces a visible message or copies it to its place, unless it is there already. */
 static weft_status use_arrival(struct coll_exec *exec, struct exec_queue *queue,
                                struct exec_slot *slot, struct weft_error *error)
 {
@@ -336,7 +338,7 @@ static weft_status use_arrival(struct coll_exec *exec, struct exec_queue *queue,
     return WEFT_OK;
 }
 
-/* WEFT_OK: the slot moved on. */
+/* Returns WEFT_OK if the slot changed its state. */
 static weft_status slot_progress(struct coll_exec *exec, struct exec_queue *queue,
                                  struct exec_slot *slot, struct weft_error *error)
 {
@@ -352,8 +354,8 @@ static weft_status slot_progress(struct coll_exec *exec, struct exec_queue *queu
     case EXEC_SLOT_COPIED:
         return send_staged(exec, queue, slot, error);
     case EXEC_SLOT_MOVING:
-        /* Messages travel on several queue pairs: with a loss on one, a step's next iteration
-         * may arrive before this one, and has to wait its turn. */
+        /* Messages use several queue pairs. After a loss on one, a step's next iteration can
+         * arrive before this one and must wait for it. */
         if (exec->n_done[slot->step] != slot->iteration) {
             return WEFT_AGAIN;
         }
@@ -376,8 +378,8 @@ static weft_status slot_progress(struct coll_exec *exec, struct exec_queue *queu
     return WEFT_AGAIN;
 }
 
-/* True if nothing that the queue waits for can have changed since the last look: most wakes of
- * a rank concern one connection of many. */
+/* Returns true if nothing that the queue waits for can have changed since the last look,
+ * because most wakes of a rank concern one connection of many. */
 static bool is_as_seen(const struct coll_exec *exec, struct exec_queue *queue)
 {
     uint64_t looks = queue->link == NULL ? 0 : transport_looks(queue->link);
@@ -418,7 +420,8 @@ weft_status exec_queue_progress(struct coll_exec *exec, struct exec_queue *queue
     } while (status == WEFT_OK);
     if (any) {
         *moved = true;
-        queue->seen_changes = EXEC_UNSEEN; /* one movement makes room for another */
+        /* look again, because a step that moved can make room for another */
+        queue->seen_changes = EXEC_UNSEEN;
     }
     return status == WEFT_AGAIN ? WEFT_OK : status;
 }

@@ -30,7 +30,7 @@ static bool has_in_place(enum coll_kind kind)
     return kind != COLL_ALL_TO_ALL && kind != COLL_SEND_RECV;
 }
 
-/* Every algorithm that the kind has, in place and out of place, once and repeated. */
+/* Runs every algorithm of the kind, in place and out of place, once and repeated. */
 static void do_all_algorithms(struct coll_job job, uint32_t iterations)
 {
     for (int a = 0; a < COLL_N_ALGORITHMS; a++) {
@@ -43,7 +43,7 @@ static void do_all_algorithms(struct coll_job job, uint32_t iterations)
         job.in_place = has_in_place(job.kind);
         if (job.in_place) {
             do_job(&job, 1);
-            do_job(&job, 2); /* ends */
+            do_job(&job, 2); /* must only end; its result is not verified */
         }
     }
 }
@@ -67,7 +67,7 @@ START_TEST(every_kind_size_and_algorithm_is_exact)
 }
 END_TEST
 
-/* Every type with every op, by each kind that reduces, on 3 ranks and on 4. */
+/* Every type with every op, for each kind that reduces, on 3 and on 4 ranks. */
 START_TEST(every_type_and_op_is_exact)
 {
     static const enum coll_kind kinds[] = {COLL_ALL_REDUCE, COLL_REDUCE_SCATTER,
@@ -94,7 +94,7 @@ START_TEST(every_type_and_op_is_exact)
 }
 END_TEST
 
-/* One executor does jobs of all kinds in turn: what it keeps grows and is found again. */
+/* One executor runs jobs of all kinds in turn and reuses the memory that it keeps. */
 START_TEST(one_job_after_another)
 {
     static const uint64_t counts[] = {10, 300000, 500, 1000000, 1};
@@ -117,7 +117,7 @@ START_TEST(one_job_after_another)
 }
 END_TEST
 
-/* Nobody leaves a barrier before the last has come. */
+/* No rank leaves a barrier before the last has entered it. */
 START_TEST(a_barrier_holds_all)
 {
     struct coll_job job = {.kind = COLL_BARRIER, .dtype = WEFT_FLOAT32};
@@ -145,8 +145,8 @@ START_TEST(a_barrier_holds_all)
 }
 END_TEST
 
-/* In place, the buffer is free for its user when what it holds has left: not before the cable has
- * carried it, and in each iteration anew. Out of place, the root has its output at once. */
+/* In place, an iteration ends only when its sends are done, so not before the cable has
+ * carried the data. Out of place, the root's output is complete at once. */
 START_TEST(an_iteration_in_place_lasts_until_its_sends_are_done)
 {
     static const enum coll_algorithm by[] = {COLL_DIRECT, COLL_CHAIN};
@@ -156,7 +156,7 @@ START_TEST(an_iteration_in_place_lasts_until_its_sends_are_done)
                            .op = WEFT_SUM,
                            .count = 262144,
                            .in_place = _i < 2};
-    const weft_ns wire_ns = 83886; /* 1 MiB at 100 Gb/s */
+    const weft_ns wire_ns = 83886; /* 1 MiB at 100 Gbit/s */
     struct weft_error error = {0};
     weft_ns since;
 
@@ -179,7 +179,7 @@ START_TEST(an_iteration_in_place_lasts_until_its_sends_are_done)
 }
 END_TEST
 
-/* Loss, duplicates and reordering cost time, not bytes. */
+/* Loss, duplicates and reordering cost time but change no byte. */
 START_TEST(a_bad_cable_changes_no_byte)
 {
     struct coll_job job = {

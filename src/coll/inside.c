@@ -1,4 +1,4 @@
-/* Lanes inside hosts. */
+/* Lanes within hosts. */
 #include "coll/inside.h"
 
 #include <stdlib.h>
@@ -6,12 +6,12 @@
 #include "base/check.h"
 #include "base/text.h"
 
-#define BITS_PER_BYTE_US 8000000u /* bit/s of a byte per microsecond */
-/* A GPU's copy within its own memory. */
+#define BITS_PER_BYTE_US 8000000u /* bit/s of one byte per microsecond */
+/* Rate of a GPU's copy within its own memory. */
 #define MEMORY_BPS UINT64_C(1600000000000)
-/* What a sleeping rank takes to wake: a packet of the loopback interface. */
+/* Time to wake a rank by a packet on the loopback interface. */
 #define BELL_PS INT64_C(5000000)
-/* A NIC that turns around what ranks of one host send each other. */
+/* Rate of a NIC that loops back what ranks of one host send each other. */
 #define LOOP_BPS UINT64_C(100000000000)
 
 void coll_inside_fini(struct coll_inside *inside)
@@ -35,13 +35,14 @@ struct furnishing {
     uint32_t first_resource; /* of the host's links */
 };
 
-/* Of bytes that pass both, one after the other. */
+/* Returns the rate of bytes that pass both, one after the other. */
 static uint64_t serial(uint64_t a_bps, uint64_t b_bps)
 {
     return (uint64_t)((wide)a_bps * b_bps / ((wide)a_bps + b_bps));
 }
 
-/* The links from a place to another; returns the width of the narrowest. */
+/* Makes the lane use the links from one node of `ways` to another. Returns the rate of the
+ * narrowest. */
 static uint64_t use_way(struct furnishing *furnishing, struct mesh_lane *lane,
                         uint32_t from, uint32_t to)
 {
@@ -64,8 +65,9 @@ static uint64_t use_way(struct furnishing *furnishing, struct mesh_lane *lane,
     return rate == UINT64_MAX ? MEMORY_BPS : rate;
 }
 
-/* p2p: a copy over the links, and, unless the message goes directly, one within the memory of
- * whoever has the steps. shm: one into memory near the receiver, and one out of it. */
+/* Returns the lane between two ranks. P2P: one copy over the links and, unless messages are
+ * direct, one within the memory of the rank that has the steps. SHM: one copy into memory near
+ * the receiver and one out of it. */
 static struct mesh_lane lane_of(struct furnishing *furnishing, uint32_t from, uint32_t to)
 {
     const struct coll_inside *inside = furnishing->inside;

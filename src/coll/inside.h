@@ -1,5 +1,6 @@
-/* The inside of a host of several ranks, as plans know it: which transport joins two of its
- * ranks, over which links their copies go, and the rings and trees that NCCL's search finds. */
+/* The inside of a host with several ranks, as plans see it: the transport between each two of
+ * its ranks, the links that their copies use, and the rings and trees that NCCL's search
+ * finds. */
 #ifndef WEFT_COLL_INSIDE_H
 #define WEFT_COLL_INSIDE_H
 
@@ -9,34 +10,37 @@
 
 struct coll_inside_hop {
     enum transport_kind kind;
-    bool reads;     /* p2p: the receiver reads, instead of the sender writing */
-    bool is_direct; /* p2p: messages of TRANSPORT_DIRECT_BYTES and more without steps */
+    bool reads; /* P2P: the receiver reads; otherwise the sender writes */
+    /* P2P: messages of at least TRANSPORT_DIRECT_BYTES are copied without steps */
+    bool is_direct;
 };
 
 struct coll_inside {
-    uint32_t n;                   /* ranks of the host */
+    uint32_t n;                   /* ranks on the host */
     uint32_t *ranks;              /* Owned [n]: by process */
-    struct coll_inside_hop *hops; /* Owned [n n]: from i to k at i * n + k */
-    /* Owned: what `ways` is of. */
+    struct coll_inside_hop *hops; /* Owned [n * n]: from i to k at i * n + k */
+    /* Owned: storage of `ways`. */
     uint64_t *bytes_per_us;
     uint32_t *first, *links;
-    struct world_ways ways; /* n_links 0: nobody knows */
-    /* Owned: the same links, for bounds; node i is the GPU of ranks[i], the others are switches. No
-     * edges: nobody knows. */
+    struct world_ways ways; /* links between the host's ranks; n_links is 0 if unknown */
+    /* Owned: the same links, for bounds. Node i is the GPU of ranks[i], the others are
+     * switches. Without edges if unknown. */
     struct mesh_graph graph;
-    /* Ranks of this host in the order of a channel, entering at the first, leaving at the last:
-     * Owned [n_rings][n]; trees hang from the first. */
+    /* Ranks of this host in the order of each channel, from the first, where data enters, to
+     * the last, where it leaves: Owned [n_rings][n] and [n_trees][n]. Trees hang from the
+     * first. */
     uint32_t *rings, *trees;
     uint32_t n_rings, n_trees;
 };
 void coll_inside_fini(struct coll_inside *inside);
 
-/* Puts lanes between all ranks of these hosts into the overlay, with links as resources. Call
- * after everything was packed: packings are of the network alone. */
+/* Adds lanes between all ranks of each of these hosts to the overlay, and their links as
+ * resources. Call after packing, because packings are made of the network alone. */
 void coll_inside_furnish(const struct coll_inside *insides, uint32_t n_insides,
                          struct mesh_overlay *overlay);
-/* Makes of every ring, or tree, of hosts one for each channel, through the ranks of each host in
- * the channel's order. `root`: the rank that trees hang from, or UINT32_MAX: as they did. */
+/* Replace every ring (tree) of hosts by one per channel, through the ranks of each host in the
+ * channel's order. Trees are rooted at `root`, or at the host that they were rooted at if it
+ * is UINT32_MAX. */
 void coll_inside_rings(const struct coll_inside *insides, uint32_t n_insides,
                        const struct mesh_overlay *overlay, struct mesh_packing *packing);
 void coll_inside_trees(const struct coll_inside *insides, uint32_t n_insides,

@@ -1,4 +1,4 @@
-/* Rings and trees of hosts become rings and trees of ranks, channel by channel. */
+/* Replaces rings and trees of hosts by rings and trees of ranks, channel by channel. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ struct weaving {
     const struct mesh_overlay *overlay;
     bool is_tree;
     uint32_t n_channels;
-    /* Owned [n_ranks]: ranks host by host, hosts by their first rank, in the order of the channel
-     * being woven; and where those of each rank's host begin and end */
+    /* Owned [n_ranks]. `order` lists ranks host by host, hosts by their first rank, each in
+     * the order of the current channel. `begin` and `end` delimit the host of each rank in it. */
     uint32_t *order, *begin, *end;
 };
 
@@ -22,7 +22,8 @@ static uint32_t n_orders(const struct weaving *weaving, const struct coll_inside
     return weaving->is_tree ? inside->n_trees : inside->n_rings;
 }
 
-/* As many channels as every host of several ranks has, and as fit. */
+/* Returns the number of channels: as many as each host of several ranks has and as fit into
+ * the packing. */
 static uint32_t count_channels(const struct weaving *weaving, uint32_t n_packed)
 {
     uint32_t n = MESH_PACKING_MAX / (n_packed == 0 ? 1 : n_packed);
@@ -86,8 +87,9 @@ static void turn(uint32_t *order, uint32_t n)
     }
 }
 
-/* Hosts whose order nobody found keep that of their ranks. Where rings come in opposite pairs,
- * every second goes through the hosts backwards too: links inside carry both ways at once. */
+/* Puts the hosts' ranks into the order of a channel. Hosts without a known order keep that of
+ * their ranks. Where rings come in opposite pairs, every second one also passes hosts
+ * backwards, because links within hosts carry both directions at once. */
 static void set_channel(struct weaving *weaving, uint32_t channel, bool is_backwards)
 {
     for (uint32_t i = 0; i < weaving->n_insides; i++) {
@@ -119,7 +121,7 @@ static uint32_t first_of(const struct weaving *weaving, uint32_t rank)
 
 /* ---- rings ---- */
 
-/* The host after that of `rank` on the ring of hosts, by any of its ranks. */
+/* Returns a rank of the host that follows the host of `rank` on the ring of hosts. */
 static uint32_t next_host(const struct weaving *weaving,
                           const struct mesh_packed_ring *ring, uint32_t rank)
 {
@@ -180,11 +182,11 @@ void coll_inside_rings(const struct coll_inside *insides, uint32_t n_insides,
 
 struct edges {
     uint32_t *parent; /* [n]: of the tree being made */
-    uint32_t *n_hung; /* [n]: hosts that hang from a rank's, by its first rank */
+    uint32_t *n_hung; /* [n]: hosts below a rank's host, by the first rank of it */
 };
 
-/* Which rank of the host of `above` one more host below hangs from: NCCL's balanced trees take
- * the first two by turns. */
+/* Returns the rank of the host of `above` from which one more host hangs. NCCL's balanced
+ * trees alternate between the first two. */
 static uint32_t hook_of(const struct weaving *weaving, struct edges *edges,
                         uint32_t above)
 {
@@ -194,7 +196,8 @@ static uint32_t hook_of(const struct weaving *weaving, struct edges *edges,
     return weaving->order[begin + (n > 1 ? turn % 2 : 0)];
 }
 
-/* As undirected edges: parent[] up the chains, and from the first of a chain to the host above. */
+/* Sets parent[] along the chain of each host, and from the first rank of a chain to the host
+ * above. Returns the root. */
 static uint32_t weave_tree(const struct weaving *weaving,
                            const struct mesh_packed_tree *from, struct edges *edges)
 {
@@ -209,7 +212,7 @@ static uint32_t weave_tree(const struct weaving *weaving,
             edges->parent[rank] = weaving->order[i - 1];
         }
     }
-    for (uint32_t r = 0; r < n; r++) { /* only heads hang from other hosts */
+    for (uint32_t r = 0; r < n; r++) { /* only first ranks have parents in other hosts */
         uint32_t above = from->parent[r];
 
         if (above == MESH_NO_PARENT) {
@@ -222,7 +225,7 @@ static uint32_t weave_tree(const struct weaving *weaving,
     return root;
 }
 
-/* Turns the edges on the way from `root` to the old one. */
+/* Reverses the edges on the path from `root` to the old root. */
 static void hang_from(uint32_t *parent, uint32_t root)
 {
     uint32_t below = MESH_NO_PARENT;

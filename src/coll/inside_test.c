@@ -1,5 +1,5 @@
-/* Hosts of several ranks: rings and trees go through them in the order of their channels, and what
- * plans make of it is proven on random meshes with random insides. */
+/* Hosts with several ranks: rings and trees pass through them in the order of their channels,
+ * and plans are proven on random meshes with random insides. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ static uint32_t *random_orders(struct weft_rng *rng, const struct coll_inside *i
     return orders;
 }
 
-/* Every GPU has a link out and one in; a way passes both. */
+/* Adds a link out of every GPU and one into it; a path passes both. */
 static void add_ways(struct coll_inside *inside)
 {
     uint32_t n = 2 * inside->n, at = 0;
@@ -66,7 +66,7 @@ static void add_ways(struct coll_inside *inside)
         (struct world_ways){inside->bytes_per_us, n, inside->first, inside->links};
 }
 
-/* Ranks dealt to hosts in any order. Returns how many. */
+/* Assigns ranks to hosts at random. Returns the number of ranks. */
 static uint32_t random_insides(struct weft_rng *rng, uint32_t n_hosts)
 {
     uint32_t n_ranks = 0;
@@ -180,7 +180,7 @@ START_TEST(plans_through_hosts_are_proven)
 }
 END_TEST
 
-/* Three hosts in a triangle, two ranks each, two channels of opposite order. */
+/* Makes three hosts in a triangle with two ranks each and two channels of opposite order. */
 static void triangle(struct coll_mesh *mesh)
 {
     static const uint32_t ring[4] = {0, 1, 1, 0};
@@ -206,8 +206,8 @@ static void triangle(struct coll_mesh *mesh)
     make_mesh(3, 6, mesh);
 }
 
-/* A channel enters every host at its first rank and leaves it at its last; of opposite rings one
- * goes through the hosts backwards. */
+/* A channel enters every host at its first rank and leaves it at its last. Of two opposite
+ * rings, one passes the hosts backwards. */
 START_TEST(rings_follow_the_channels)
 {
     static const uint32_t orders[4][6] = {
@@ -239,8 +239,8 @@ START_TEST(rings_follow_the_channels)
 }
 END_TEST
 
-/* What is inside costs: all_gather on slow links takes longer than on fast ones, and both longer
- * than where data within hosts is free. */
+/* Links inside hosts cost time: all_gather takes longer on slow links than on fast ones, and
+ * on both longer than if data within hosts is free. */
 START_TEST(links_inside_cost_time)
 {
     const struct coll_job job = {.kind = COLL_ALL_GATHER,
@@ -267,7 +267,7 @@ START_TEST(links_inside_cost_time)
             coll_inside_fini(&insides[h]);
         }
     }
-    /* 5 MiB of each half of the rings over 1 GB/s one way: not less than 2.6 ms */
+    /* Half of 5 MiB passes in each direction at 1 GB/s, which takes at least 2.6 ms. */
     ck_assert_int_gt(times[0], INT64_C(2600000000));
     ck_assert_int_lt(times[0], INT64_C(3500000000));
     ck_assert_int_gt(times[0], 3 * times[1]);
@@ -275,8 +275,8 @@ START_TEST(links_inside_cost_time)
 }
 END_TEST
 
-/* Of GPUs of one host that reach each other: what is long goes straight over the links (24 GB/s);
- * shorter messages take steps, a second copy at 200 GB/s. */
+/* Returns the cost on GPUs of one host with peer access. Long messages are copied directly
+ * over the links (24 GB/s); shorter ones take steps, with a second copy at 200 GB/s. */
 static weft_ps time_of_near(uint32_t n, enum coll_kind kind, uint64_t count,
                             uint64_t slice, bool is_direct)
 {
@@ -312,7 +312,7 @@ static weft_ps time_to_next(uint64_t n_bytes, bool is_direct)
 START_TEST(short_messages_pay_the_copy_out_of_the_steps)
 {
     const uint64_t at = TRANSPORT_DIRECT_BYTES;
-    weft_ps copied = (weft_ps)at * 5; /* ps a byte, within a GPU's memory */
+    weft_ps copied = (weft_ps)at * 5; /* 5 ps per byte within a GPU's memory */
     weft_ps direct = time_to_next(at, true), stepped = time_to_next(at, false);
 
     ck_assert_int_eq(stepped - direct, copied);
@@ -321,11 +321,11 @@ START_TEST(short_messages_pay_the_copy_out_of_the_steps)
 }
 END_TEST
 
-/* Three GPUs, a message to each: an all_reduce does what an all_to_all of as large messages does,
- * and both reductions, of which the last copy may be the first: 5 ps a byte and a launch each. Of
- * the last hop it counts the reduction, not the copy, which its links' time holds; and it posts to
- * a second peer. Of two messages to each, the copies of the second hide reductions of the first. Of
- * two GPUs there is but one order. */
+/* Three GPUs, one message to each: an all_reduce costs as much as an all_to_all of messages of
+ * the same size plus both reductions, because the last message copied can be the first to be
+ * reduced: 5 ps per byte and a launch each. Its last hop counts the reduction but not the
+ * copy, which is in the links' time; and it posts to a second peer. With two messages to each,
+ * copies of the second hide reductions of the first. With two GPUs there is only one order. */
 START_TEST(reductions_come_on_top_of_copies)
 {
     const weft_ps bytes = 3 << 16, on_link = bytes * 125 / 3;

@@ -1,10 +1,10 @@
-/* A mesh as plans know it: rings and trees packed into it, and what they cost. */
+/* Makes a mesh for plans: packs rings and trees into it and computes their loads. */
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "coll/shapes.h"
 
-/* What everything costs, once all is laid. */
+/* Computes the loads of all patterns once everything is packed. */
 static void find_shapes(struct coll_mesh *mesh)
 {
     if (mesh->n_ranks < 2) {
@@ -95,7 +95,7 @@ static void count_channels(struct coll_mesh *mesh)
     }
 }
 
-/* Through the hosts, along the channels found inside them. */
+/* Extends rings and trees through the hosts, along the channels found inside them. */
 static void weave(struct coll_mesh *mesh, const struct coll_inside *insides,
                   uint32_t n_insides)
 {

@@ -39,7 +39,7 @@ void coll_mesh_of_cables(uint32_t n_ranks, const struct coll_cable *cables,
     }
     coll_graph_of_cables(n_ranks, cables, n_cables, rate_bps, delay_ps, &graph);
     mesh_overlay_make(&graph, hosts, n_ranks, &overlay);
-    /* Trees for a few roots; the others do without trees of their own. */
+    /* Only a few roots get their own trees. */
     coll_mesh_make(&overlay, hosts, n_ranks < 3 ? n_ranks : 3, NULL, 0, out);
     mesh_graph_fini(&graph);
     free(hosts);

@@ -9,12 +9,12 @@
 
 #define BLOCK 1024
 
-/* What a memo remembers at most: 16 Mi elements, 32 MiB. */
+/* Maximum size of a memo: 16 Mi elements, 32 MiB. */
 #define MEMO_BLOCKS_MAX (16u * 1024)
 
 #define N_VALUES (2 * ORACLE_RESULT_MAX + 1)
 
-/* How every value looks as an element; indices are values plus ORACLE_RESULT_MAX. */
+/* Representation of every value as an element; the index is the value plus ORACLE_RESULT_MAX. */
 struct table {
     size_t width;
     union {
@@ -57,7 +57,7 @@ static void table_make(struct table *table, enum weft_dtype dtype, int32_t divis
         }                                                                                \
     } while (0)
 
-/* `out` is aligned for the element. */
+/* `out` must be aligned for the element. */
 static void store_block(const struct table *table, const uint16_t *indices, size_t n,
                         void *out)
 {
@@ -77,7 +77,7 @@ static void store_block(const struct table *table, const uint16_t *indices, size
     }
 }
 
-/* How many elements differ; *out_first is set by the first of all. */
+/* Returns the number of elements that differ. Sets *out_first if n_wrong is 0 and one differs. */
 static uint64_t count_wrong(const uint8_t *want, const uint8_t *got, size_t n,
                             size_t width, uint64_t first, uint64_t n_wrong,
                             uint64_t *out_first)
@@ -128,7 +128,7 @@ static void combine(enum weft_redop op, int32_t *into, const int32_t *more, size
     weft_check(op < WEFT_N_REDOPS);
 }
 
-/* Kinds that only move data say nothing with their op: their values are a sum's. */
+/* Kinds that only move data ignore op; their values are those of a sum. */
 static bool reduces(enum coll_kind kind)
 {
     return kind == COLL_ALL_REDUCE || kind == COLL_REDUCE_SCATTER || kind == COLL_REDUCE;
@@ -139,15 +139,15 @@ static enum weft_redop value_op(const struct coll_job *job)
     return reduces(job->kind) ? job->op : WEFT_SUM;
 }
 
-/* Where a stretch of output comes from: `first`.. of one rank's input, or of all ranks'
- * reduced. */
+/* The source of a range of output: elements from `first` on of one rank's input, or of the
+ * reduction of all inputs. */
 struct source {
     bool is_all;
     uint32_t rank;
     uint64_t first;
 };
 
-/* Makes the right values for `n` <= BLOCK elements, as indices of the table. */
+/* Computes the expected values of `n` <= BLOCK elements, as indices of the table. */
 static void expect_block(const struct coll_job *job, uint64_t seed, uint32_t n_ranks,
                          const struct source *source, uint64_t skip, size_t n,
                          uint16_t *indices)
@@ -174,7 +174,7 @@ static void expect_block(const struct coll_job *job, uint64_t seed, uint32_t n_r
     }
 }
 
-/* ---- what is remembered ---- */
+/* ---- the memo ---- */
 
 void oracle_memo_fini(struct oracle_memo *memo)
 {
@@ -183,8 +183,8 @@ void oracle_memo_fini(struct oracle_memo *memo)
     *memo = (struct oracle_memo){0};
 }
 
-/* Makes room for `n_blocks` blocks of the right answers of this job: what is known of them
- * stays. Their values do not depend on how many there are. */
+/* Makes room for `n_blocks` blocks of expected values of this job. Known blocks are kept if
+ * the job matches, because values do not depend on the number of blocks. */
 static void memo_open(struct oracle_memo *memo, const struct coll_job *job, uint64_t seed,
                       uint32_t n_ranks, uint64_t n_blocks)
 {
@@ -208,7 +208,7 @@ static void memo_open(struct oracle_memo *memo, const struct coll_job *job, uint
 }
 
 struct check {
-    struct oracle_memo *memo; /* NULL: nothing is remembered */
+    struct oracle_memo *memo; /* NULL if there is none */
     const struct coll_job *job;
     uint64_t seed;
     uint32_t n_ranks;
@@ -217,7 +217,7 @@ struct check {
     uint64_t n_wrong, first_wrong;
 };
 
-/* The right values of a block, remembered or into `made`. */
+/* Returns the expected values of a block, from the memo or computed into `made`. */
 static const uint16_t *answers(struct check *check, const struct source *source,
                                uint64_t skip, size_t n, uint16_t *made)
 {
@@ -287,7 +287,7 @@ void oracle_fill(const struct coll_job *job, uint64_t seed, uint32_t rank,
     }
 }
 
-/* One stretch of the output for every rank whose input or share it is. */
+/* Checks one range of the output for every rank that it comes from. */
 static void check_shares(struct check *check, uint32_t rank)
 {
     uint64_t share = check->job->count / check->n_ranks;

@@ -1,5 +1,5 @@
-/* The oracle against expectations written by hand, and its sensitivity: one wrong bit anywhere
- * is seen. */
+/* Tests the oracle against expectations written by hand, and that it detects one wrong bit
+ * anywhere. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +63,8 @@ START_TEST(numbers_as_elements)
 }
 END_TEST
 
-/* What is filled into every rank, as int32, stays in range, uses all of it, and differs between
- * seeds, ranks and places. */
+/* Inputs of every rank, as int32, stay in range, use all of it, and differ between seeds,
+ * ranks and positions. */
 START_TEST(inputs_are_all_different)
 {
     struct coll_job job = job_of(COLL_ALL_REDUCE, WEFT_INT32, WEFT_SUM, 4096);
@@ -95,7 +95,7 @@ END_TEST
 
 #define N 4099 /* more than one block, and not a multiple of eight */
 
-/* All kinds, in plain loops over whole inputs. */
+/* Computes all kinds in plain loops over whole inputs. */
 static int32_t value_by_hand(const struct coll_job *job, int32_t in[3][N], uint32_t rank,
                              uint64_t i)
 {
@@ -157,7 +157,7 @@ static void check_kind(const struct coll_job *job, uint32_t rank, uint64_t n_out
         out[i] = value_by_hand(job, in, rank, i);
     }
     ck_assert_uint_eq(oracle_check(job, 5, rank, 3, out, output_bytes, &first), 0);
-    /* One wrong bit is seen, wherever it is. */
+    /* One wrong bit is detected at any position. */
     for (uint64_t i = 0; i < n_out; i += n_out / 7 + 1) {
         out[i] ^= 1 << 20;
         ck_assert_uint_eq(oracle_check(job, 5, rank, 3, out, output_bytes, &first), 1);
@@ -209,7 +209,7 @@ START_TEST(outputs_that_nobody_wrote_are_never_wrong)
 }
 END_TEST
 
-/* Elements of every type, in a type of their own: the sum of two ranks of small integers. */
+/* Checks elements of every type in their own C type: the sum of two ranks of small integers. */
 #define CHECK_SUM(type, dtype)                                                           \
     do {                                                                                 \
         struct coll_job job = job_of(COLL_ALL_REDUCE, dtype, WEFT_SUM, 100);             \
@@ -239,8 +239,8 @@ START_TEST(sums_in_every_type)
 }
 END_TEST
 
-/* No result may depend on the order of association: every partial result is an integer that
- * eight bits of significand hold. */
+/* No result may depend on the order of reduction: every partial result is an integer that fits
+ * in eight bits of significand. */
 START_TEST(results_are_exact_in_the_least_type)
 {
     static const uint32_t ns[] = {1, 2, 3, 7, 8, 9, 64, 120};
@@ -257,7 +257,7 @@ START_TEST(results_are_exact_in_the_least_type)
         ck_assert_int_le((int32_t)(range.span - 1) * (int32_t)ns[k], 127);
     }
     ck_assert_uint_eq(oracle_range_of(WEFT_INT8, WEFT_SUM, 500).span, 3);
-    /* Products: 2^6 at most, whatever n. */
+    /* Products are at most 2^6, for any n. */
     for (uint32_t rank = 0; rank < 9; rank++) {
         int32_t values[64];
 
@@ -271,7 +271,7 @@ START_TEST(results_are_exact_in_the_least_type)
 }
 END_TEST
 
-/* The same value wherever a block begins, and by both ways to make it. */
+/* Values are the same wherever a block begins, and from both functions that make them. */
 START_TEST(values_do_not_depend_on_blocks)
 {
     struct oracle_range range = {-40, 81};
@@ -293,8 +293,8 @@ START_TEST(values_do_not_depend_on_blocks)
 }
 END_TEST
 
-/* What is remembered changes no verdict: of the same job again, of longer and shorter ones, of
- * other elements, operations, seeds and numbers of ranks; and more ranks than go into one sum. */
+/* A memo changes no verdict: for the same job again, longer and shorter ones, other types,
+ * operations, seeds and numbers of ranks, and more ranks than fit into one sum. */
 START_TEST(a_memo_tells_the_same)
 {
     static const struct {

@@ -51,7 +51,7 @@ struct oracle_range oracle_range_of(enum weft_dtype dtype, enum weft_redop op,
                : (struct oracle_range){.low = -top, .span = (uint32_t)(2 * top + 1)};
 }
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection that mixes well. */
+/* Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection that mixes well. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -59,7 +59,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* A stream of its own for every seed and rank. */
+/* Returns the key of the stream of a seed and rank. */
 static uint64_t stream_key(uint64_t seed, uint32_t rank)
 {
     return mix(mix(seed + UINT64_C(0x9e3779b97f4a7c15)) + (uint64_t)rank + 1);
@@ -72,13 +72,13 @@ static int32_t factor_of(uint32_t byte, uint32_t rank, bool has_sign)
     return has_sign && (byte & 2) != 0 ? -magnitude : magnitude;
 }
 
-/* Eight bytes of a group of eight elements. */
+/* Returns one byte for each of a group of eight elements. */
 static uint64_t group_hash(uint64_t key, uint64_t group)
 {
     return mix(key + group * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* Four 16-bit lanes in a word: lanes of 255 x 256 do not spill. */
+/* Four 16-bit lanes in a word: 255 x 256 does not overflow a lane. */
 #define LANES(x) ((uint64_t)(x)*UINT64_C(0x0001000100010001))
 
 void oracle_sums(uint64_t seed, uint32_t first_rank, uint32_t n_ranks,
@@ -133,9 +133,9 @@ void oracle_values(uint64_t seed, uint32_t rank, enum weft_dtype dtype,
     }
 }
 
-/* Rounds a positive number to a format of `n_significand` bits (the leading one counted)
- * whose least normal exponent is `exponent_min`, as significand * 2^exponent, without
- * looking at how the machine lays out its floats. */
+/* Rounds a positive number to a format of `n_significand` bits (including the leading one)
+ * whose least normal exponent is `exponent_min`, as significand * 2^exponent. Does not depend
+ * on the machine's representation of floats. */
 static uint32_t small_float(double value, int n_significand, int exponent_min, int bias)
 {
     int exponent = 0;
@@ -162,7 +162,7 @@ static uint32_t small_float(double value, int n_significand, int exponent_min, i
         exponent++;
     }
     if (whole < 1u << (n_significand - 1)) {
-        return whole; /* subnormal: its exponent field is 0 */
+        return whole; /* subnormal: the exponent field is 0 */
     }
     return (uint32_t)(exponent + bias) << (n_significand - 1) |
            (whole & ((1u << (n_significand - 1)) - 1));

@@ -117,7 +117,7 @@ struct coll_extent coll_extent_of(const struct coll_job *job, uint32_t rank,
     return extent;
 }
 
-/* What a single rank has to itself. */
+/* Drafts the plan of a single rank. */
 static void draft_alone(struct coll_draft *draft)
 {
     struct coll_step step = {.kind = COLL_COPY,

@@ -1,6 +1,6 @@
-/* The proof that plans are right, without moving data: every buffer is a strip of symbolic
- * values. Messages are rendezvous (no buffering) but for one staged reduction from each
- * peer, which is the strictest a fabric may be: what ends under it ends under any window. */
+/* Proves that plans are right without moving data: every buffer is a strip of symbolic values.
+ * Messages are rendezvous (no buffering) except for one staged reduction from each peer. No
+ * fabric can be stricter, so plans that end here end with any window. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -92,7 +92,7 @@ static void queue_up(struct proof *proof, uint32_t rank)
     }
 }
 
-/* What a rank knows of others, once it has done a step: of barriers. */
+/* Records the set of ranks known after a step of a barrier. */
 static void learn(struct proof *proof, struct rank_proof *rank, uint32_t index,
                   uint32_t more)
 {
@@ -134,7 +134,7 @@ static const char *merge(struct proof *proof, struct check_piece *own,
                : "it reduces an input twice";
 }
 
-/* Reduces what is staged. */
+/* Executes a staged reduction. */
 static weft_status reduce(struct proof *proof, struct rank_proof *rank,
                           struct staged *staged)
 {
@@ -147,7 +147,7 @@ static weft_status reduce(struct proof *proof, struct rank_proof *rank,
 
     check_strip_open(&result, step->count, CHECK_NOTHING);
     check_strip_copy(&result, 0, from, from_at, step->count);
-    /* Cut both alike. */
+    /* Cut both at the same elements. */
     for (size_t i = 0; i < staged->values.n; i++) {
         check_strip_cut(&result, staged->values.pieces[i].begin);
     }
@@ -183,7 +183,7 @@ static bool is_written(struct check_strip *strip, uint64_t at, uint64_t count)
     return true;
 }
 
-/* Carries one message into its place, or into staging. */
+/* Delivers one message to its place, or to staging. */
 static weft_status deliver(struct proof *proof, struct rank_proof *from,
                            uint32_t send_index, struct rank_proof *to,
                            uint32_t recv_index, struct staged *staged)
@@ -259,7 +259,7 @@ static struct lane *lane_to(struct lane *lanes, uint32_t n, uint32_t peer)
     return NULL;
 }
 
-/* Every message of one lane that can go now. */
+/* Delivers every message of a lane that can be sent now. */
 static weft_status run_lane(struct proof *proof, struct rank_proof *to,
                             struct lane *receive)
 {
@@ -295,7 +295,8 @@ static weft_status run_lane(struct proof *proof, struct rank_proof *to,
     return status;
 }
 
-/* All that waits for something on this rank: its own receives, and those of what it sends. */
+/* Tries every step that can wait for this rank: its own receives, and those of the peers it
+ * sends to. */
 static weft_status run_rank(struct proof *proof, struct rank_proof *rank)
 {
     weft_status status = run_local(proof, rank);
@@ -328,7 +329,7 @@ static weft_status run_all(struct proof *proof)
     return status;
 }
 
-/* ---- all of it ---- */
+/* ---- the proof ---- */
 
 static void lane_add(struct lane **lanes, uint32_t *n, uint32_t *of_peer, uint32_t peer,
                      uint32_t index)

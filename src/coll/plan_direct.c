@@ -1,4 +1,4 @@
-/* Plans that are not along trees: everyone to everyone, butterflies, barriers. */
+/* Plans that do not follow trees: all pairs, butterflies, barriers. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -12,7 +12,7 @@ static struct coll_step step_of(enum coll_step_kind kind, uint32_t peer)
         .kind = kind, .peer = peer, .after = {no_steps[0], no_steps[1]}};
 }
 
-/* `joined` and `step`, as one to wait for. */
+/* Returns a step that waits for both `joined` and `step`, each of which can be COLL_NO_STEP. */
 static uint32_t join(struct coll_draft *draft, struct coll_key key, uint32_t joined,
                      uint32_t step)
 {
@@ -26,7 +26,7 @@ static uint32_t join(struct coll_draft *draft, struct coll_key key, uint32_t joi
     return coll_draft_add(draft, key, &both, COLL_NO_STEP);
 }
 
-/* In place, the first reduction overwrites what is being sent: it waits for all sends of
+/* In place, the first reduction overwrites the data that is sent, so it waits for all sends of
  * the slice. */
 void coll_draft_direct(struct coll_draft *draft)
 {
@@ -65,10 +65,10 @@ void coll_draft_direct(struct coll_draft *draft)
 
 struct round {
     struct coll_key key;
-    struct coll_step step; /* its range */
-    enum coll_buffer from; /* where the value is by now */
-    uint32_t last;         /* the step that made it, or COLL_NO_STEP: the input */
-    uint32_t sent;         /* the last send of it */
+    struct coll_step step; /* with the range */
+    enum coll_buffer from; /* buffer that holds the current value */
+    uint32_t last;         /* step that made the value, or COLL_NO_STEP for the input */
+    uint32_t sent;         /* last send of the value */
 };
 
 static void round_send(struct coll_draft *draft, struct round *round, uint32_t peer)
@@ -98,14 +98,14 @@ static void round_receive(struct coll_draft *draft, struct round *round, uint32_
         step.from_at = round->step.to_at;
     }
     step.divides = divides;
-    /* What is overwritten must have left, and so must have been made. */
+    /* The data that is overwritten must have been sent, and therefore made. */
     step.after[0] = is_read ? round->sent : COLL_NO_STEP;
     round->last = coll_draft_add(draft, round->key, &step, COLL_NO_STEP);
     round->from = COLL_OUTPUT;
 }
 
-/* Ranks beyond the largest power of two give their input to a partner and get the result
- * from it. Both partners of a round compute the same sum, so all ranks get the same bits. */
+/* Ranks beyond the largest power of two send their input to a partner and receive the result
+ * from it. Both partners of a round compute the same sum, so that all ranks get the same bits. */
 void coll_draft_doubling(struct coll_draft *draft)
 {
     uint32_t n = draft->plan->n_ranks, rank = draft->plan->rank, whole = 1;
@@ -179,7 +179,7 @@ void coll_draft_all_to_all(struct coll_draft *draft)
     }
 }
 
-/* Rank i to rank i + 1, the last to the first. */
+/* Sends from rank i to rank i + 1, and from the last to the first. */
 void coll_draft_send_recv(struct coll_draft *draft)
 {
     uint32_t n = draft->plan->n_ranks, rank = draft->plan->rank;
@@ -253,7 +253,7 @@ static void barrier_tree(struct coll_draft *draft)
     free(room);
 }
 
-/* Dissemination: after round k everyone knows of the 2^(k + 1) ranks before it. */
+/* Dissemination: after round k each rank knows of the 2^(k + 1) - 1 ranks before it. */
 static void barrier_doubling(struct coll_draft *draft)
 {
     uint32_t n = draft->plan->n_ranks, rank = draft->plan->rank, known = COLL_NO_STEP;

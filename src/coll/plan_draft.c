@@ -1,11 +1,11 @@
-/* Drafts of plans: keyed steps in, a plan in listing order out. */
+/* Drafts of plans: takes steps with keys and makes a plan in the order of keys. */
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "coll/plan_private.h"
 
-/* So many partial results have a place each before places are used again: sends from
- * them need not be over at once. */
+/* This many partial results get a place each before places are reused, so that their sends
+ * need not have ended. */
 #define PLACES_MIN 32
 
 uint64_t coll_slice_count(const struct coll_draft *draft, uint64_t count)
@@ -15,11 +15,11 @@ uint64_t coll_slice_count(const struct coll_draft *draft, uint64_t count)
 
     most = most == 0 ? 1 : most;
     n_slices = (count + most - 1) / most;
-    /* Equal ones: the last is not a crumb. */
+    /* All slices are about equal, so that the last is not tiny. */
     return n_slices == 0 ? 1 : (count + n_slices - 1) / n_slices;
 }
 
-/* Between hosts there is one connection, whatever the channel. */
+/* Between hosts there is one connection for all channels. */
 static uint32_t channel_of(const struct coll_draft *draft, const struct coll_step *step)
 {
     const uint32_t *hosts = draft->mesh->overlay.hosts;
@@ -65,7 +65,7 @@ static int compare(const void *a, const void *b)
 /* ---- places in SCRATCH ---- */
 
 struct place {
-    uint32_t last_send; /* listed index; COLL_NO_STEP: never used */
+    uint32_t last_send; /* index in the plan; COLL_NO_STEP if never used */
 };
 
 struct places {
@@ -90,8 +90,8 @@ static uint32_t take_place(struct places *places)
     return places->n++;
 }
 
-/* The step reduces into its partial's place, or sends from it. The place's user before is
- * over when its send is. */
+/* Assigns the place of the step's partial result, which the step reduces into or sends from. A
+ * reused place waits for the send of its previous user. */
 static void find_place(struct places *places, const struct coll_drafted *drafted,
                        struct coll_step *step, uint32_t index, uint64_t slice)
 {
@@ -192,8 +192,9 @@ static struct coll_key key_of(const struct coll_flow *flow, const struct slice *
                              .phase = is_down};
 }
 
-/* Reduces what the children send and passes it on. Returns the step that made the result
- * on the root, or sent it elsewhere; *out_from is where it was sent from. */
+/* Drafts the reduction of the children's messages and the send of the result. Returns the step
+ * that made the result on the root, or that sent it elsewhere; *out_from is the buffer of the
+ * result. */
 static uint32_t draft_up(struct coll_draft *draft, const struct coll_flow *flow,
                          const struct slice *slice, enum coll_buffer *out_from)
 {
@@ -210,7 +211,7 @@ static uint32_t draft_up(struct coll_draft *draft, const struct coll_flow *flow,
                              .after = {COLL_NO_STEP, COLL_NO_STEP}};
     uint32_t last = COLL_NO_STEP;
 
-    /* The deepest first: they are listed last among the children, and send first. */
+    /* In reverse order, because the children listed last are the deepest and send first. */
     for (uint32_t i = up->n_children; i-- > 0;) {
         step.peer = up->children[i].rank;
         step.divides = is_root && i == 0 && draft->job->op == WEFT_AVG;
@@ -235,7 +236,7 @@ static uint32_t draft_up(struct coll_draft *draft, const struct coll_flow *flow,
                           &step, partial);
 }
 
-/* Takes the result from above, or has it, and passes it on. */
+/* Drafts the receive of the result, or its copy at the root, and the sends to the children. */
 static void draft_down(struct coll_draft *draft, const struct coll_flow *flow,
                        const struct slice *slice, uint32_t last, bool was_input)
 {
@@ -255,7 +256,7 @@ static void draft_down(struct coll_draft *draft, const struct coll_flow *flow,
         step.from = COLL_INPUT;
         step.from_at = 0;
         if (was_input && !draft->job->in_place) {
-            step.after[0] = COLL_NO_STEP; /* what was sent is not what is overwritten */
+            step.after[0] = COLL_NO_STEP; /* the buffer sent from is not overwritten */
         }
         step.after[0] =
             coll_draft_add(draft, key_of(flow, slice, first_hop + down->depth - 1, true),

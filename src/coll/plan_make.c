@@ -1,12 +1,12 @@
-/* Which flows make a collective. */
+/* Composes collectives of flows. */
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "coll/plan_private.h"
 
-/* How far a message is listed behind the one it depends on, in slices, so that its lane has
- * something else to carry meanwhile. Measured: along trees 1 is best, more only delays the
- * first results; between all pairs, sums of all ranks take a while. */
+/* Distance in slices at which a message is listed behind the one it depends on, so that its
+ * lane can carry others meanwhile. Measured: along trees 1 is best, and more only delays the
+ * first results; between all pairs, sums of all ranks take longer. */
 #define SPREAD_BLOCKS 4
 
 struct maker {
@@ -15,7 +15,7 @@ struct maker {
     struct coll_child *up_room, *down_room; /* Owned [n] */
 };
 
-/* Part `i` of `count`: shares are in 1/65536 and make 65536 together. */
+/* Part of a range of elements. */
 struct part {
     uint64_t at, count;
 };
@@ -29,7 +29,7 @@ static struct part part_of(uint64_t count, uint32_t share_before, uint32_t share
     return (struct part){begin, end - begin};
 }
 
-/* Block `i` of `count` cut into n, the first ones longer by an element. */
+/* Returns block `i` of `count` elements cut into n; the first ones are longer by one element. */
 static struct part block_of(uint64_t count, uint32_t i, uint32_t n)
 {
     uint64_t longer = count % n;
@@ -38,12 +38,13 @@ static struct part block_of(uint64_t count, uint32_t i, uint32_t n)
                          count / n + (i < longer)};
 }
 
-/* The part of a job's data that one structure carries, as a flow per root: `count` elements
- * at `at` of everything (all_reduce, broadcast, reduce) or of every rank's block. */
+/* The part of a job's data that one structure carries, as a flow per root: `count` elements at
+ * `at` of the whole (all_reduce, broadcast, reduce) or of every rank's block. The structure is
+ * a ring, a tree, a binomial tree or (if none is set) a star. */
 struct carried {
     struct part part;
-    const struct coll_ring *ring;       /* or */
-    const struct coll_hanging *hanging; /* or neither: a star, or */
+    const struct coll_ring *ring;       /* NULL if none */
+    const struct coll_hanging *hanging; /* NULL if none */
     bool is_binomial;
 };
 
@@ -83,8 +84,8 @@ static void add_flow(struct maker *maker, const struct carried *carried, uint32_
     coll_draft_flow(maker->draft, &flow);
 }
 
-/* A flow for every rank's block. In rings all flows move at once, each rank at another one:
- * they are listed block after block. */
+/* Adds a flow for every rank's block. In rings all flows progress at once, each rank at
+ * another one, so they are listed block after block. */
 static void add_blocks(struct maker *maker, const struct carried *carried)
 {
     const struct coll_job *job = maker->draft->job;
@@ -125,7 +126,7 @@ static void add_whole(struct maker *maker, const struct carried *carried, uint32
                                 .spread = 1});
 }
 
-/* What all structures of a packing carry together. */
+/* Returns the number of elements that all structures of a packing carry together. */
 static uint64_t carried_count(const struct maker *maker)
 {
     const struct coll_job *job = maker->draft->job;

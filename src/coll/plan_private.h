@@ -1,11 +1,11 @@
-/* Shared by the makers of plans. */
+/* Shared by the code that makes plans. */
 #ifndef WEFT_COLL_PLAN_PRIVATE_H
 #define WEFT_COLL_PLAN_PRIVATE_H
 
 #include "coll/cost.h"
 
-/* Slices: long enough that headers, immediates and clear-to-sends do not matter, short
- * enough that reductions hide behind the wire. Plans have at most this many a range. */
+/* Limits of a slice's size: long enough that headers, immediates and clear-to-sends do not
+ * matter, short enough that reductions hide behind transfers. */
 #define COLL_SLICE_BYTES_MIN (8u * 1024)
 #define COLL_SLICE_BYTES_MAX (512u * 1024)
 
@@ -18,8 +18,8 @@
 
 struct coll_key {
     uint64_t time;  /* slices from the beginning */
-    uint32_t flow;  /* of the plan, the same number on every rank */
-    uint32_t phase; /* 0: towards a root; 1: away */
+    uint32_t flow;  /* number of the flow in the plan, the same on every rank */
+    uint32_t phase; /* 0 towards a root, 1 away from it */
 };
 
 struct coll_draft {
@@ -29,25 +29,26 @@ struct coll_draft {
     uint64_t slice_bytes;
     struct coll_drafted *steps; /* Owned [n_steps] */
     uint32_t n_steps, cap;
-    uint32_t n_partials; /* users of SCRATCH: ranges of one flow and slice */
+    /* number of partial results in SCRATCH: ranges of one flow and slice */
+    uint32_t n_partials;
     uint32_t n_flows;
-    uint32_t channel; /* of steps to ranks of the same host from now on */
+    uint32_t channel; /* channel of steps added from now on to ranks of the same host */
 };
 
 struct coll_drafted {
     struct coll_key key;
-    uint32_t index;   /* in drafting order; `after` counts in these */
-    uint32_t partial; /* uses this one of SCRATCH, or COLL_NO_STEP */
+    uint32_t index;   /* position in drafting order, which `after` refers to */
+    uint32_t partial; /* index of its partial result in SCRATCH, or COLL_NO_STEP */
     struct coll_step step;
 };
 
-/* Appends a step; returns what others name it by. `partial`: its place in SCRATCH is to be
- * found, or COLL_NO_STEP. */
+/* Appends a step and returns its index for `after`. `partial` is the partial result in SCRATCH
+ * that it uses, or COLL_NO_STEP. */
 uint32_t coll_draft_add(struct coll_draft *draft, struct coll_key key,
                         const struct coll_step *step, uint32_t partial);
-/* Sorts into the plan, finds places in SCRATCH, and gives the draft's memory back. */
+/* Sorts the steps into the plan, assigns places in SCRATCH, and frees the draft's memory. */
 void coll_draft_finish(struct coll_draft *draft);
-/* Elements of a slice of a range of `count`; never 0. */
+/* Returns the elements of a slice of a range of `count`; never 0. */
 uint64_t coll_slice_count(const struct coll_draft *draft, uint64_t count);
 
 /* ---- views: one rank's place in a tree ---- */
@@ -56,10 +57,10 @@ struct coll_child {
     uint32_t rank, depth;
 };
 struct coll_view {
-    uint32_t parent;             /* COLL_NO_STEP: it is the root */
-    struct coll_child *children; /* Owned by what made the view [n_children] */
+    uint32_t parent;             /* COLL_NO_STEP at the root */
+    struct coll_child *children; /* Not owned; room of the caller [n_children] */
     uint32_t n_children;
-    uint32_t depth, deepest; /* hops from the root: this rank's, the deepest rank's */
+    uint32_t depth, deepest; /* hops from the root: of this rank, of the deepest rank */
 };
 
 /* A ring as positions. */
@@ -71,41 +72,42 @@ void coll_ring_make(const struct mesh_packed_ring *ring, uint32_t n,
                     struct coll_ring *out);
 void coll_ring_fini(struct coll_ring *ring);
 
-/* A tree as its neighbours are seen from one rank: it can be hung from any root. */
+/* A tree as seen from one rank; it can be rooted anywhere. */
 struct coll_hanging {
     uint32_t rank, n;
     uint32_t *neighbours; /* Owned [n_neighbours] */
     uint32_t n_neighbours;
-    uint32_t *toward;       /* Owned [n]: the neighbour on the way there */
+    uint32_t *toward;       /* Owned [n]: neighbour on the path to that rank */
     uint32_t *distance;     /* Owned [n] */
-    uint32_t *eccentricity; /* Owned [n]: the deepest rank when hung from there */
+    uint32_t *eccentricity; /* Owned [n]: depth of the tree if rooted at that rank */
 };
 void coll_hanging_make(const uint32_t *parent, uint32_t n, uint32_t rank,
                        struct coll_hanging *out);
 void coll_hanging_fini(struct coll_hanging *hanging);
 
-/* Views of `rank`; `room` [n] holds the children. */
+/* Make views of `rank`; `room` [n] holds the children. */
 void coll_view_hanging(const struct coll_hanging *hanging, uint32_t root,
                        struct coll_child *room, struct coll_view *out);
-/* The ring's path that ends at `root`, and the one that begins there. */
+/* The path along the ring that ends at `root`, and the one that begins there. */
 void coll_view_ring_in(const struct coll_ring *ring, uint32_t rank, uint32_t root,
                        struct coll_child *room, struct coll_view *out);
 void coll_view_ring_out(const struct coll_ring *ring, uint32_t rank, uint32_t root,
                         struct coll_child *room, struct coll_view *out);
 void coll_view_star(uint32_t n, uint32_t rank, uint32_t root, struct coll_child *room,
                     struct coll_view *out);
-/* The binomial tree in which rank root + x hangs from x without its highest bit. */
+/* The binomial tree in which the parent of rank root + x is root + x without the highest bit
+ * of x. */
 void coll_view_binomial(uint32_t n, uint32_t rank, uint32_t root, struct coll_child *room,
                         struct coll_view *out);
 
-/* ---- flows: a range reduced up a tree, or told down one, or both ---- */
+/* ---- flows: a range that is reduced up a tree, broadcast down a tree, or both ---- */
 
 struct coll_flow {
-    uint64_t input_at, output_at, count; /* where it lies; elements */
-    const struct coll_view *up, *down;   /* NULL: no such phase */
-    bool keeps_output; /* partial results go to SCRATCH but at the root */
-    uint32_t spread;   /* time of a hop, in slices: how far behind what comes before it a
-                      * message is listed */
+    uint64_t input_at, output_at, count; /* the range, in elements */
+    const struct coll_view *up, *down;   /* NULL if there is no such phase */
+    bool keeps_output; /* partial results go to SCRATCH except at the root */
+    /* delay of a hop, in slices: a message is listed this far after the one it depends on */
+    uint32_t spread;
 };
 void coll_draft_flow(struct coll_draft *draft, const struct coll_flow *flow);
 
@@ -116,10 +118,10 @@ void coll_draft_all_to_all(struct coll_draft *draft);
 void coll_draft_send_recv(struct coll_draft *draft);
 void coll_draft_barrier(struct coll_draft *draft, enum coll_algorithm algorithm);
 
-/* plan_make.c: everything along rings and trees. */
+/* plan_make.c: algorithms along rings and trees, and between all pairs */
 void coll_draft_flows(struct coll_draft *draft, enum coll_algorithm algorithm);
 
-/* The path of a packing's first ring, as a tree's parents [n]; the root is its middle. */
+/* Writes the path of a packing's first ring as a tree's parents [n]; the root is its middle. */
 void coll_path_parents(const struct mesh_packed_ring *ring, uint32_t n, uint32_t *parent,
                        uint32_t *out_root);
 

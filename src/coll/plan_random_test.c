@@ -13,7 +13,7 @@
 #define MESHES SWEEP(2000)
 #define SHARDS 20
 
-/* A tree through all ranks, and any other cables; some twice. */
+/* Makes a tree through all ranks, and any other cables, some twice. */
 static void random_mesh(struct weft_rng *rng, uint32_t n, struct coll_mesh *out)
 {
     struct coll_cable cables[RANKS_MAX + 3 * RANKS_MAX];
@@ -38,8 +38,7 @@ static uint64_t random_count(struct weft_rng *rng)
     return weft_rng_below(rng, scales[weft_rng_below(rng, 4)]);
 }
 
-/* Whether rank r may send to `to` without a relay is the mesh's affair; that it sends at
- * all, and that both ends agree, is the plan's. */
+/* Checks that both ends of every pair agree on whether one sends to the other. */
 static void check_peers(const struct coll_plan *plans, uint32_t n)
 {
     static bool sends[RANKS_MAX][RANKS_MAX], receives[RANKS_MAX][RANKS_MAX];
@@ -114,8 +113,8 @@ START_TEST(every_plan_on_random_meshes_is_proven)
 }
 END_TEST
 
-/* A rank's part of a large ring is no longer than its steps: planning 256 ranks takes no
- * time to speak of, and the whole is proven. */
+/* A rank's plan on a large ring contains only its own steps, so that 256 ranks can be planned
+ * and the whole be proven. */
 START_TEST(a_ring_of_256_is_planned_and_proven)
 {
     static struct coll_plan plans[256];

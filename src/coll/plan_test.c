@@ -1,4 +1,4 @@
-/* Plans are proven for every number of ranks, size and algorithm; a broken one is not. */
+/* Plans are proven for every number of ranks, size and algorithm; broken ones are rejected. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +75,7 @@ START_TEST(every_plan_is_proven)
 }
 END_TEST
 
-/* A message is cut into as few slices as the limit allows, so that none is a crumb. */
+/* A message is cut into as few slices as the limit permits, so that none is tiny. */
 START_TEST(slices_are_as_few_as_the_limit_allows)
 {
     static const uint64_t limits[] = {1, 4, 8, 12, 100, 4096};
@@ -96,7 +96,7 @@ START_TEST(slices_are_as_few_as_the_limit_allows)
 }
 END_TEST
 
-/* Every way of breaking one step of one rank's plan; all must be noticed. */
+/* Modifications that break one step of one rank's plan. Each must be detected. */
 enum breakage {
     DROP_WAIT,
     DROP_OTHER_WAIT,
@@ -141,7 +141,7 @@ static void remove_step(struct coll_plan *plan, uint32_t i)
     plan->n_steps--;
 }
 
-/* False: this step cannot be broken this way. */
+/* Breaks step `i`. Returns false if the step cannot be broken in this manner. */
 static bool breaks(const struct coll_job *job, struct coll_plan *plan, uint32_t i,
                    int how)
 {
@@ -212,7 +212,7 @@ static const struct {
 };
 #define N_BREAKABLE WEFT_LENGTH(breakable)
 
-/* Breaks every step of one rank in every way; all must be noticed. */
+/* Breaks every step of one rank in turn; each must be detected. */
 static void break_all(const struct coll_job *job, const struct coll_mesh *mesh, int how)
 {
     struct coll_plan plans[4];
@@ -272,7 +272,7 @@ START_TEST(what_has_no_plan_says_so)
     job = job_of(COLL_SEND_RECV, COLL_AUTO, 8, true);
     ck_assert_int_eq(coll_plan_make(&job, 0, &mesh, &plan, &error), WEFT_ERR_INPUT);
     coll_mesh_fini(&mesh);
-    /* Two pairs that do not reach each other have no tree. */
+    /* Two pairs that are not connected have no tree. */
     coll_mesh_of_cables(4, (struct coll_cable[]){{0, 1}, {2, 3}}, 2, RATE, DELAY_PS,
                         &mesh);
     error = (struct weft_error){0};
@@ -362,7 +362,7 @@ START_TEST(large_plans_load_every_direction_alike)
         }
     }
     ck_assert_uint_eq(sent[1], 0);
-    /* 2(n - 1)/n of half the elements each way, chunks differing by one element. */
+    /* 2(n - 1)/n of half the elements in each direction; chunks differ by at most one element. */
     ck_assert_uint_le(sent[0] - (64u << 20) * 2 / 3, 4);
     ck_assert_uint_le(sent[2] - (64u << 20) * 2 / 3, 4);
     coll_plan_fini(&plan);

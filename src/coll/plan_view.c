@@ -1,4 +1,4 @@
-/* One rank's place in the trees that flows run along. */
+/* One rank's place in the trees of flows. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -28,7 +28,7 @@ void coll_ring_fini(struct coll_ring *ring)
     *ring = (struct coll_ring){0};
 }
 
-/* ---- trees hung from any root ---- */
+/* ---- trees rooted anywhere ---- */
 
 struct adjacency {
     uint32_t n;
@@ -53,8 +53,8 @@ static void adjacency_make(const uint32_t *parent, uint32_t n, struct adjacency 
     for (uint32_t r = 0; r < n; r++) {
         out->first[r + 2] += out->first[r + 1];
     }
-    fill =
-        out->first + 1; /* moves up to the end of each, which is the next one's first */
+    /* moves to the end of each list, which is the beginning of the next */
+    fill = out->first + 1;
     for (uint32_t r = 0; r < n; r++) {
         if (parent[r] != MESH_NO_PARENT) {
             out->other[fill[r]++] = parent[r];
@@ -69,7 +69,8 @@ static void adjacency_fini(struct adjacency *tree)
     free(tree->other);
 }
 
-/* Distances from `from`, the neighbour on the way (NULL: not wanted), and the farthest. */
+/* Writes distances from `from` and, unless `toward` is NULL, the neighbour of `from` on the
+ * path to each rank. Returns the farthest rank. */
 static uint32_t walk(const struct adjacency *tree, uint32_t from, uint32_t *distance,
                      uint32_t *toward, uint32_t *queue)
 {
@@ -117,7 +118,7 @@ void coll_hanging_make(const uint32_t *parent, uint32_t n, uint32_t rank,
     for (uint32_t i = 0; i < out->n_neighbours; i++) {
         out->neighbours[i] = tree.other[tree.first[rank] + i];
     }
-    /* The farthest rank is always an end of the longest path. */
+    /* The farthest rank is always an end of a longest path. */
     end = walk(&tree, rank, out->distance, out->toward, queue);
     end = walk(&tree, end, out->eccentricity, NULL, queue);
     walk(&tree, end, other, NULL, queue);

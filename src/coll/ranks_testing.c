@@ -14,11 +14,11 @@ uint32_t n_ranks;
 struct ranks_gpus ranks_gpus;
 uint32_t ranks_window;
 static size_t room;
-static uint8_t *shadow; /* [room] what is in memory that the CPU does not reach */
+static uint8_t *shadow; /* [room]: copy of memory that the CPU cannot access */
 
 static struct coll_mesh mesh;
 
-/* A flow for every pair, in both directions. */
+/* Opens a flow for every pair, in both directions. */
 static void connect_all(void)
 {
     for (uint32_t from = 0; from < n_ranks; from++) {

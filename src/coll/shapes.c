@@ -1,4 +1,4 @@
-/* Patterns of messages laid over the lanes of the mesh: what each lane has to carry. */
+/* Lays message patterns over the lanes of the mesh and sums what each lane carries. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,15 +12,16 @@ __extension__ typedef unsigned __int128 wide;
 struct laying {
     const struct mesh_overlay *overlay;
     uint64_t *share;   /* Owned [n_lanes]: in 1/65536 of the data */
-    uint64_t *wanted;  /* Owned [n]: to each rank, of the source at hand */
-    uint64_t *reduced; /* Owned [n]: what each rank takes in */
-    /* Owned [n]: what its GPU copies within its memory, of short messages and of long ones */
+    uint64_t *wanted;  /* Owned [n]: amount from the current source to each rank */
+    uint64_t *reduced; /* Owned [n]: amount that each rank reduces */
+    /* Owned [n]: amount that the rank's GPU copies within its memory for short and long
+     * messages */
     uint64_t *stepped, *direct;
-    uint32_t *head;     /* Owned [n]: the first rank of its host */
+    uint32_t *head;     /* Owned [n]: first rank of its host */
     uint32_t *distance; /* Owned [n]: in lanes */
     uint32_t *cables;   /* Owned [n]: in cables */
-    bool is_relayed;    /* some lane passes hosts without a rank */
-    uint32_t *order;    /* Owned [n] */
+    bool is_relayed;    /* some lane passes through hosts without a rank */
+    uint32_t *order;    /* Owned [n]: ranks as found by explore() */
     weft_ps *delay;     /* Owned [n] */
     struct coll_shape shape;
 };
@@ -74,7 +75,7 @@ static void busier(struct coll_load *load, uint64_t share, uint64_t rate_bps,
     }
 }
 
-/* What needs longest: a lane, or something that several lanes pass. */
+/* Returns the load of the lane or resource that needs the most time. */
 static struct coll_load busiest(const struct laying *laying)
 {
     const struct mesh_overlay *overlay = laying->overlay;
@@ -141,7 +142,7 @@ static uint64_t lesser_rate(uint64_t a_bps, uint64_t b_bps)
     return a_bps == 0 || (b_bps > 0 && b_bps < a_bps) ? b_bps : a_bps;
 }
 
-/* Within a host; what is not known of it costs nothing. */
+/* Adds a message within a host. It costs nothing if the inside is unknown. */
 static void carry_inside(struct laying *laying, uint32_t from, uint32_t to,
                          uint64_t share)
 {
@@ -177,8 +178,8 @@ static void saw_hop(struct laying *laying, weft_ps delay_ps, uint32_t n_relays,
     shape->n_cables = n_cables > shape->n_cables ? n_cables : shape->n_cables;
 }
 
-/* Lowers `cables` of what explore() found until each is the least: fewer cables may lead over more
- * lanes, because a lane over hosts without a rank has several. */
+/* Lowers `cables` of the ranks that explore() found until each is the least: fewer cables can
+ * mean more lanes, because a lane through hosts without a rank has several cables. */
 static void count_cables(struct laying *laying, uint32_t n_found)
 {
     const struct mesh_overlay *overlay = laying->overlay;
@@ -202,7 +203,8 @@ static void count_cables(struct laying *laying, uint32_t n_found)
     }
 }
 
-/* First ranks of hosts by distance from `source`; how many are within reach. */
+/* Explores the first ranks of hosts by distance from `source`. Returns how many can be
+ * reached. */
 static uint32_t explore(struct laying *laying, uint32_t source)
 {
     const struct mesh_overlay *overlay = laying->overlay;
@@ -231,8 +233,8 @@ static uint32_t explore(struct laying *laying, uint32_t source)
     return n_found;
 }
 
-/* What stays in the host of `source` is carried; the rest is its first rank's, for the first
- * ranks of other hosts: cables belong to those. */
+/* Adds what stays in the host of `source`. Moves the rest to the first ranks of the other
+ * hosts, which the cables belong to. */
 static void leave_host(struct laying *laying, uint32_t source)
 {
     for (uint32_t r = 0; r < laying->overlay->n_ranks; r++) {
@@ -250,8 +252,8 @@ static void leave_host(struct laying *laying, uint32_t source)
     }
 }
 
-/* Carries `wanted` [n] from `source` by shortest ways, split evenly where there are several.
- * Clears it. */
+/* Carries `wanted` [n] from `source` along shortest routes, divided evenly if there are
+ * several. Clears it. */
 static void carry(struct laying *laying, uint32_t source)
 {
     const struct mesh_overlay *overlay = laying->overlay;
@@ -351,7 +353,7 @@ static uint32_t depth_of(const uint32_t *parent, uint32_t rank)
     return depth;
 }
 
-/* Everything up or down a tree. Returns its depth. */
+/* Lays all data up or down a tree. Returns its depth. */
 static uint32_t lay_tree(struct laying *laying, const uint32_t *parent, uint64_t share,
                          int directions)
 {
@@ -392,8 +394,8 @@ struct coll_shape coll_shape_trees(const struct coll_mesh *mesh,
     return laying_close(&laying, deepest);
 }
 
-/* One block for each rank, up (or down) the tree hung from it: an edge between a and b ranks
- * carries b blocks from a's side (or a). */
+/* Lays one block for each rank up (or down) the tree rooted at it: an edge between a and b
+ * ranks carries b blocks from a's side (or a). */
 static void lay_blocks(struct laying *laying, const uint32_t *parent, uint64_t share,
                        bool is_up)
 {
@@ -449,8 +451,7 @@ struct coll_shape coll_shape_path(const struct coll_mesh *mesh)
     return laying_close(&laying, depth);
 }
 
-/* Around the first ring from the root, or to it: the hop into the root, or out of it, is
- * left out. */
+/* The hop into the root (or out of it) is left out. */
 struct coll_shape coll_shape_chain(const struct coll_mesh *mesh, uint32_t root,
                                    bool is_out)
 {

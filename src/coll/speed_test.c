@@ -6,8 +6,9 @@
 #include "base/suite_testing.h"
 #include "coll/ranks_testing.h"
 
-/* 256 MiB on three hosts: each sends 4/3 of it over two cables, of whose bits 4096 in 4178 + 20
- * with preamble and gap are payload: no faster than 2/3 x 256 MiB x 4178 / 4096 x 80 ps. */
+/* 256 MiB on three hosts: each sends 4/3 of it over two cables. 4096 of the 4178 byte times of
+ * a packet (IPv4, with preamble and gap) are payload, so that the bound is 2/3 x 256 MiB x
+ * 4178 / 4096 x 80 ps. */
 START_TEST(large_all_reduce_fills_the_cables)
 {
     struct coll_job job = {.kind = COLL_ALL_REDUCE,
@@ -34,7 +35,7 @@ START_TEST(large_all_reduce_fills_the_cables)
 }
 END_TEST
 
-/* From the second iteration on nobody waits for a clear-to-send. */
+/* From the second iteration on no rank waits for a clear-to-send. */
 START_TEST(small_all_reduce_takes_one_message_time)
 {
     struct coll_job job = {.kind = COLL_ALL_REDUCE,
@@ -69,8 +70,8 @@ static const struct shape {
     const char *name;
     uint32_t n_ranks, n_cables;
     struct coll_cable cables[10];
-    /* Hundredths of the bound: all_reduce, reduce_scatter, all_gather, broadcast, reduce,
-     * all_to_all (0: not by itself, it needs relays). */
+    /* Percentages of the bound: all_reduce, reduce_scatter, all_gather, broadcast, reduce,
+     * all_to_all (0 if not run, because it needs relays). */
     int at_least[6];
 } shapes[] = {
     {"triangle", 3, 3, {{0, 1}, {1, 2}, {2, 0}}, {96, 96, 96, 90, 90, 96}},
@@ -94,7 +95,7 @@ static const struct {
     {COLL_REDUCE, MESH_REDUCE},         {COLL_ALL_TO_ALL, MESH_ALL_TO_ALL},
 };
 
-/* The fabric has a cable for every pair; the plans may use those of the mesh alone. */
+/* The fabric has a cable for every pair; plans may use only those of the mesh. */
 static void check_peers(const struct shape *shape)
 {
     for (uint32_t r = 0; r < n_ranks; r++) {

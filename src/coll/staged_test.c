@@ -1,5 +1,6 @@
-/* Collectives on GPUs whose memory neither NIC nor CPU reaches: every message goes through the
- * host, every byte is right, and nobody touches what the GPU still works on. */
+/* Collectives on GPUs whose memory neither NIC nor CPU can access: every message passes
+ * through host memory, every byte is right, and nothing touches memory that the GPU still
+ * uses. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static bool step_gpus(void)
     return hostmem_step(machine);
 }
 
-/* A copy in up to `n_pieces`, while messages come and go. */
+/* Opens ranks whose GPUs copy in up to `n_pieces` pieces while messages are in flight. */
 static void open_far(uint32_t n, size_t n_bytes, uint32_t n_pieces,
                      enum hostmem_far_reach by)
 {
@@ -61,7 +62,8 @@ static bool has_in_place(enum coll_kind kind)
     return kind != COLL_ALL_TO_ALL && kind != COLL_SEND_RECV;
 }
 
-/* Of three ranks and of four: every algorithm, of sizes of a part of a slice and of several. */
+/* On three and four ranks: every algorithm, with sizes of less than a slice and of several
+ * slices. */
 START_TEST(every_kind_and_algorithm_is_exact)
 {
     static const uint64_t counts[] = {0, 3, 4099, 300007};
@@ -112,8 +114,8 @@ START_TEST(every_type_and_op_is_exact)
 }
 END_TEST
 
-/* A NIC that was said to reach the GPU's memory, and does not: from then on it is staged, also on
- * connections that are used for the first time later. */
+/* A NIC claims to reach the GPU's memory but does not. Messages are staged from then on, also
+ * on connections that are first used later. */
 START_TEST(a_nic_that_refuses_the_memory_gets_the_hosts)
 {
     struct coll_job job = {.kind = COLL_ALL_REDUCE,
@@ -140,7 +142,7 @@ START_TEST(a_nic_that_refuses_the_memory_gets_the_hosts)
 }
 END_TEST
 
-/* Where a dma-buf leads to the memory, messages go straight there, and the CPU still cannot. */
+/* With a dma-buf, messages go directly to the GPU's memory, which the CPU still cannot access. */
 START_TEST(dma_bufs_are_straight)
 {
     static const enum coll_algorithm by[] = {COLL_RING, COLL_DIRECT, COLL_TREE};
@@ -163,18 +165,18 @@ START_TEST(dma_bufs_are_straight)
 }
 END_TEST
 
-/* ---- how fast, by the number of pieces ---- */
+/* ---- throughput by number of pieces ---- */
 
 static void forbid_direct(struct io_env *env)
 {
     env->gpu->rdma_direct = false;
 }
 
-/* Two DGX Sparks with one cable: its two functions are two rails of 100 Gb/s, behind PCIe of this
- * rate together, and the GPU copies at 200 GB/s. Per mille of what the slowest of wire, PCIe and
- * copy allows for five jobs of 4 MiB, of which every one has all of it to carry one way or both,
- * registration included; of 4096 bytes of payload 4178
- * and 20 of preamble and gap are on the wire, 4178 on PCIe. */
+/* Returns the throughput between two DGX Sparks with one cable, per mille of what the slowest
+ * of wire, PCIe and copy permits. The cable is two rails of 100 Gbit/s behind PCIe of
+ * `pcie_root_bps` in total; the GPU copies at 200 GB/s. Averages five jobs, registration
+ * included, each of which carries all its data in one or both directions. 4096 bytes of
+ * payload take 4178 byte times and 20 of preamble and gap on the wire, and 4178 on PCIe. */
 static int64_t per_mille(struct coll_job job, uint64_t pcie_root_bps, uint32_t n_pieces)
 {
     static const struct fabric_cable twins[] = {{0, 1}, {0, 1}};
@@ -214,7 +216,7 @@ START_TEST(four_pieces_keep_the_slowest_busy)
     } cases[] = {{broadcast_from(0), 0},
                  {broadcast_from(1), UINT64_C(126000000000)},
                  {broadcast_from(0), UINT64_C(60000000000)},
-                 {all_reduce, 0}, /* both ways at once, with reductions */
+                 {all_reduce, 0}, /* both directions at once, with reductions */
                  {all_reduce, UINT64_C(60000000000)}};
     static const uint32_t counts[] = {1, 2, 4, 8};
     int64_t before = 0;

@@ -24,7 +24,7 @@ static void put_port(struct wire_writer *writer, const struct rdma_port_facts *p
     }
 }
 
-/* 64 members with all their ports make 270 KiB for each to keep. */
+/* Maximum number of members that exchange their ports; each then keeps about 250 KiB of blobs. */
 #define FULL_MEMBERS_MAX 64
 
 size_t host_blob_bytes(uint32_t n_members)

@@ -9,7 +9,7 @@
 static uint8_t blob[HOST_BLOB_BYTES];
 static struct rdma_port_facts ports[2];
 
-/* Offsets in the blob: version 0, name 4, ports' number behind the handle. */
+/* Offsets in the blob: version 0, name 4, the number of ports after the handle. */
 #define AT_N_PORTS (4 + 64 + 16 + CONN_HANDLE_BYTES)
 #define AT_PORT (AT_N_PORTS + 1)
 #define AT_N_GIDS (AT_PORT + 40 + 4 + 1 + 4 + 4 + 8)
@@ -66,7 +66,7 @@ START_TEST(what_is_told_is_what_is_heard)
 }
 END_TEST
 
-/* In large jobs nobody tells its ports: the rest is the same. */
+/* In large jobs blobs have no ports; the other fields are the same. */
 START_TEST(a_short_blob_tells_no_ports)
 {
     struct host_peer told;

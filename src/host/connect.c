@@ -19,7 +19,7 @@ uint32_t host_concerned(const struct host *host, uint32_t member)
     return hop != NULL ? (uint32_t)hop->number : member;
 }
 
-/* What a failure concerns: the member at the other end. */
+/* Notes the member that an error of a flow with `member` concerns. */
 static weft_status blame(struct host *host, uint32_t member, weft_status status)
 {
     if (status < 0) {
@@ -29,7 +29,8 @@ static weft_status blame(struct host *host, uint32_t member, weft_status status)
     return status;
 }
 
-/* WEFT_RELAY_BUFFERS of the host's environment, 1..64: what its flows ask of relays. */
+/* Returns WEFT_RELAY_BUFFERS of the environment, 1..64: the number of buffers that flows request
+ * from relays. */
 static uint32_t relay_buffers(const struct host *host)
 {
     struct io_env *env = host->env;
@@ -55,7 +56,7 @@ static weft_status open_flow(struct host *host, uint32_t peer, bool is_sender,
     uint32_t self = host->config.rank;
     struct flow_config config = host->config.flow;
 
-    /* A host alone may have no device, as long as all its data stays inside. */
+    /* Without other hosts no device is required, as long as all data stays inside. */
     if (host->env->n_devices == 0) {
         weft_fail(&host->error, WEFT_ERR_ENVIRONMENT, "discover", "no RDMA device");
         weft_error_object(&host->error, "%s", host->env->name);
@@ -101,7 +102,7 @@ static weft_status open_relay(struct host *host)
     return relay_open(host->rdma, &config, &host->task, &host->relay, &host->error);
 }
 
-/* The next rank first: not everybody starts with rank 0. */
+/* Opens the flows, beginning with the next rank, so that not all ranks connect to rank 0 first. */
 static weft_status open_flows(struct host *host, const bool *sends_to,
                               const bool *receives_from)
 {
@@ -165,7 +166,7 @@ weft_status host_accept(struct host *host)
     weft_status status = WEFT_OK;
 
     conn_listener_progress(host->listener);
-    /* Before CONNECT there are no flows: who is quicker waits in the listener. */
+    /* Before CONNECT there are no flows; early connections wait in the listener. */
     while (host->state >= HOST_CONNECT && status == WEFT_OK) {
         struct weft_error why = {0};
         struct conn *conn = conn_accept(host->listener);
@@ -223,7 +224,7 @@ static void note_rail(struct host *host, const struct host_connection *of,
     }
 }
 
-/* The connections of a flow as it came up: its lanes one after the other. */
+/* Notes the connections of a flow that came up, lane by lane. */
 static void note_flow(struct host *host, uint32_t rank)
 {
     const struct flow *flow = host->peers[rank].send;
@@ -275,7 +276,7 @@ weft_status host_connection_progress(struct host *host, struct conn *conn)
         relay_conn_progress(host->relay, conn);
         return WEFT_OK;
     }
-    /* Accepted by the listener, not yet handed out. */
+    /* The connection was accepted by the listener and not yet returned by conn_accept. */
     return host->listener == NULL ? WEFT_OK : host_accept(host);
 }
 
@@ -346,8 +347,8 @@ void host_device_event(struct host *host, uint32_t device,
     if (is_lost) {
         rdma_lose_device(host->rdma, device);
     } else {
-        /* Who routes chooses by what is known of the ports, also if that was read before
-         * discovery's end; one that cannot be read now is as before. */
+        /* Routes are chosen by the known state of the ports, which can date from before the end of
+         * discovery. A port that cannot be read now keeps its state. */
         (void)(rdma_refresh(host->rdma, &ignored) == WEFT_OK);
     }
     for (uint32_t i = 0; i < host->private->n_flows; i++) {
@@ -440,7 +441,8 @@ static void destroy_flow(struct host *host, struct flow **flow)
     *flow = NULL;
 }
 
-/* What a close could not do in order is given up: the data is safe already. */
+/* Destroys a flow once it is closed, or if closing failed, which is ignored because all data has
+ * arrived. Returns true if the flow is destroyed. */
 static bool is_gone(struct host *host, struct flow **flow)
 {
     if (*flow != NULL && !flow_is_closed(*flow)) {
@@ -476,8 +478,8 @@ weft_status host_closing_progress(struct host *host)
     return all ? WEFT_OK : WEFT_AGAIN;
 }
 
-/* Says goodbye, so that the peer does not take it for a death, and is gone. A process that was
- * killed says nothing: its queues, which a close polls, ended with it. */
+/* Closes a flow, so that the peer does not take its end for a death, and destroys it. For a killed
+ * process it closes nothing, because the queues that a close polls ended with the process. */
 static void drop(struct host *host, struct flow **flow)
 {
     if (*flow != NULL && host->state != HOST_DEAD && !flow_is_closed(*flow)) {

@@ -1,4 +1,4 @@
-/* What comes unasked: async events of the devices, and ends of other members. */
+/* Unsolicited events: async events of devices, and exits of other members. */
 #include <errno.h>
 
 #include "base/text.h"
@@ -27,8 +27,8 @@ static const char *name_of(const struct host *host, uint32_t device, uint8_t por
     return "";
 }
 
-/* A rank that has to reach others and has no device left need not wait for its queue pairs, if it
- * has any yet, to say so. */
+/* Fails if the last device is lost and this member must reach other hosts; it need not wait until
+ * its queue pairs, if any, report an error. */
 static weft_status check_devices(struct host *host, uint32_t lost)
 {
     for (uint32_t i = 0; i < host->env->n_devices; i++) {
@@ -84,7 +84,7 @@ weft_status host_take_events(struct host *host)
                 status = check_devices(host, i);
             }
         }
-        /* All tables are read again, once for however many events. */
+        /* Handle GID events once, because each reads all tables again. */
         if (has_gids) {
             host_device_event(host, i, &gids);
         }

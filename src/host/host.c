@@ -25,7 +25,7 @@ void host_config_default(struct host_config *config)
                                         .failover_ns = TIMER_FAILOVER_NS,
                                         .cables_ns = TIMER_CABLES_NS};
     config->relay = (struct relay_config){.memory_max = 256u << 20, .lanes_max = 1024};
-    /* The last to fail may do so only when every deadline of conn's has passed. */
+    /* Longer than all deadlines of conn in sequence, so that conn fails first. */
     config->connect_ns = config->conn.patience_ns + 2 * config->conn.total_ns;
 }
 
@@ -81,7 +81,7 @@ static void give_back(struct host *host)
     host->boot = NULL;
 }
 
-/* The ports as they are now that something failed or changed: what a diagnosis wants to see. */
+/* Reads the ports again after a failure or an event, for the diagnosis. */
 static void look_again(struct host *host)
 {
     struct weft_error ignored = {0};
@@ -101,8 +101,8 @@ static bool waits_for(const struct host *host, uint32_t rank)
 }
 
 /* Adds the value "waits_for" to host->error: the ranks that this one waits for, as "0,2". A peer
- * that keeps its connections and sends nothing causes no other error, and the rendezvous might
- * report this rank as late although it only waits. */
+ * that keeps its connections and sends nothing causes no other error, and the rendezvous can report
+ * this rank as late although it only waits. */
 static void name_awaited(struct host *host)
 {
     struct weft_text text = {0};
@@ -120,7 +120,7 @@ static void name_awaited(struct host *host)
     }
     if (n == 1 && host->state == HOST_CONNECT &&
         (host->error_peer == HOST_NOBODY || host->error_peer == host->config.rank)) {
-        host->error_peer = last; /* in JOBS any cable may be what keeps it */
+        host->error_peer = last; /* in JOBS any cable can be the reason */
     }
     weft_text_fini(&text);
 }
@@ -166,8 +166,8 @@ static weft_status discover(struct host *host)
     return status;
 }
 
-/* Returns true if a neighbour may reach this host over nothing but a port that has no address yet.
- * The handle lists what there is as the host starts to listen, and is not sent again. */
+/* Returns true if some neighbour might be able to reach this host only over a port that has no
+ * address yet. The handle lists the addresses at the time of listening, and is not sent again. */
 static bool lacks_an_address(const struct host *host)
 {
     const struct io_hostinfo *info = host->rdma->env->ops->hostinfo(host->rdma->env);
@@ -180,7 +180,8 @@ static bool lacks_an_address(const struct host *host)
     return conn_any_bare(host->ports, host->n_ports);
 }
 
-/* Opens the listener. AGAIN: the host lacks an address to listen on, and may get it yet. */
+/* Opens the listener. Returns WEFT_AGAIN if the host lacks an address to listen on that can still
+ * appear. */
 static weft_status start_listening(struct host *host)
 {
     struct host_private *private = host->private;
@@ -240,8 +241,8 @@ static weft_status listen_and_boot(struct host *host)
     return WEFT_OK;
 }
 
-/* What this rank is trying to overcome tells more than the news that another gave up. Connections
- * that end while all close are no trouble. */
+/* Replaces the report that another rank gave up by a failure that this rank is trying to recover
+ * from, because it is more specific. Connections that end while all close are not failures. */
 static void own_trouble(struct host *host)
 {
     uint32_t rank =
@@ -253,7 +254,8 @@ static void own_trouble(struct host *host)
     }
 }
 
-/* Whose fault boot's error is, and whether it only passes on another rank's. */
+/* Advances boot. On error, notes the rank at fault, and whether the error only repeats another
+ * rank's report. */
 static weft_status gather(struct host *host)
 {
     weft_status status = boot_progress(host->boot, &host->error);
@@ -315,7 +317,7 @@ static weft_status meet(struct host *host)
     return host_inside_round(host);
 }
 
-/* One all-gather after the other, until everybody knows what is inside the hosts. */
+/* Performs all-gathers until every member knows the inside of the hosts. */
 static weft_status setup_step(struct host *host)
 {
     weft_status status = gather(host);
@@ -366,7 +368,7 @@ static weft_status jobs_step(struct host *host)
     return status;
 }
 
-/* Nobody takes its end of a connection away before everybody has what it waited for. */
+/* Closes connections only after all members have received what they waited for. */
 static weft_status close_step(struct host *host)
 {
     weft_status status;
@@ -444,7 +446,7 @@ static weft_status watch(struct host *host)
     return WEFT_ERR_TIMEOUT;
 }
 
-/* In any state the rendezvous may bring the news that another rank gave up. */
+/* Advances boot, which can report in any state that another rank gave up. */
 static weft_status hear(struct host *host)
 {
     bool is_waiting = host->state == HOST_BOOT || host->state == HOST_SETUP ||
@@ -453,8 +455,8 @@ static weft_status hear(struct host *host)
     weft_status status = is_waiting || host->boot == NULL ? WEFT_AGAIN : gather(host);
 
     if (status < 0 && host->state == HOST_CLOSE) {
-        /* All ranks have what they waited for: one that is quicker to end, and whose last word did
-         * not get through, is no failure. */
+        /* All ranks have received what they waited for. It is no failure if one ends first and its
+         * last message was lost. */
         weft_error_clear(&host->error);
         host->error_is_hearsay = false;
         host->error_peer = HOST_NOBODY;
@@ -463,14 +465,14 @@ static weft_status hear(struct host *host)
     return status < 0 ? status : WEFT_OK;
 }
 
-/* All data of this rank is safe by the time of CLOSE: a peer that is quicker to close is no
- * failure. A relay goes on until everybody is. */
+/* Advances a connection. In CLOSE all data of this rank has arrived, so it is no failure if a peer
+ * closes first; a relay keeps forwarding until all have closed. */
 static weft_status serve_connection(struct host *host, struct conn *conn)
 {
     weft_status status = host_connection_progress(host, conn);
 
     if (status < 0 && host->state == HOST_CLOSE) {
-        weft_error_clear(&host->error); /* the next failure is another one */
+        weft_error_clear(&host->error); /* not to be mixed with a later failure */
         return WEFT_OK;
     }
     return status;
@@ -495,7 +497,8 @@ static weft_status serve(struct host *host, struct io_task *task)
     case HOST_TASK_ASYNC:
         return host_take_events(host);
     }
-    weft_check(task == NULL); /* every task of a host has one of the kinds above */
+    /* Not reached: every task of a host has one of the kinds above. */
+    weft_check(task == NULL);
     return WEFT_OK;
 }
 

@@ -1,20 +1,20 @@
-/* One member of a job: a rank, or a process without a rank that relays for its host. An
- * environment and all the machines that run on it, from discovery to an orderly end, and the
- * only event loop of the program (host/loop.h).
+/* One member of a job: a rank, or a process without a rank that relays for its host. It consists of
+ * an environment and all the machines that run on it, from discovery to an orderly end; the event
+ * loop is host/loop.c.
  *
  *   DISCOVER   devices, ports, GIDs (rdma_open)
  *   LISTEN     a listener and its handle (conn_listen)
- *   BOOT       rendezvous; everybody's handle, name and ports (boot_gather)
- *   SETUP      if some host has several ranks: what is inside hosts (transport/inside.h)
- *   CONNECT    a flow to every rank that the plans of its rows send to, one from every rank
+ *   BOOT       rendezvous: the handles, names and ports of all members (boot_gather)
+ *   SETUP      if some host has several ranks: the inside of hosts (transport/inside.h)
+ *   CONNECT    a flow to every rank that the plans of its rows send to, and one from every rank
  *              that they receive from
- *   BARRIER    nobody starts before everybody is connected
+ *   BARRIER    no rank starts its jobs before all are connected
  *   JOBS       each row: fill, plan, run, verify
- *   CLOSE      wait for all, connections closed in order, everything given back
- *   DONE, or FAILED: everything given back, the others told
+ *   CLOSE      wait for all; close connections in order, then the devices
+ *   DONE, or FAILED: connections and devices closed; on failure the others were informed
  *
- * From CONNECT on, the first member of a host also forwards what others send through it,
- * whatever its own state. Every wait has a deadline. A host never blocks. */
+ * From CONNECT on, the first member of a host also forwards what others send through it, in any
+ * state. Every wait has a deadline. A host never blocks. */
 #ifndef WEFT_HOST_HOST_H
 #define WEFT_HOST_HOST_H
 
@@ -33,16 +33,16 @@
 #include "xfer/flow.h"
 #include "xfer/relay.h"
 
-#define HOST_VIA_MAX FLOW_VIA_MAX /* relays on one way */
+#define HOST_VIA_MAX FLOW_VIA_MAX /* maximum number of relays on one route */
 
-/* The tags of a rank's tasks; host_dispatch switches on them. */
+/* Tags of a host's tasks, for host_dispatch. */
 enum host_task_kind {
     HOST_TASK_MAIN = 1, /* watchdog, device set-up, GPU operations */
     HOST_TASK_BOOT,
     HOST_TASK_LISTENER,
-    HOST_TASK_ACCEPTED, /* a connection that another member made */
-    HOST_TASK_FLOW,     /* a connection of a flow that sends from here */
-    HOST_TASK_RELAY,    /* a connection that a relay made to its next hop */
+    HOST_TASK_ACCEPTED, /* a connection opened by another member */
+    HOST_TASK_FLOW,     /* a connection of a flow, opened here */
+    HOST_TASK_RELAY,    /* a connection opened by the relay to its next hop */
     HOST_TASK_INSIDE,   /* a stream to or from another process of this host */
     HOST_TASK_ASYNC     /* async events of the devices */
 };
@@ -50,70 +50,72 @@ enum host_task_kind {
 /* One row of the result table: one size of one job. */
 struct host_row {
     uint32_t job;         /* index into the scenario's jobs */
-    struct coll_job coll; /* count: whole elements of the size column */
-    uint64_t size_bytes;  /* as run, rounded down to whole elements */
+    struct coll_job coll; /* count is the number of whole elements in the size column */
+    uint64_t size_bytes;  /* as run: rounded down to whole elements */
     uint32_t repeat;      /* timed iterations, at least 1 */
-    weft_ns limit_ns;     /* watchdog for the whole row: generous */
+    weft_ns limit_ns;     /* limit of the watchdog for the whole row */
 };
 
-/* What a rank measured of a row. */
+/* Results of one row on one rank. */
 struct host_row_result {
     bool is_done;
     enum coll_algorithm algorithm;
-    weft_ns *finished_ns; /* Owned [repeat + 1]: the warm-up's end first */
-    uint64_t n_wrong;     /* elements of the verified iteration that differ */
+    /* Owned [repeat + 1]: ends of the iterations, beginning with the warm-up */
+    weft_ns *finished_ns;
+    uint64_t n_wrong;     /* elements that differ in the verified iteration */
     uint64_t first_wrong; /* index of the first, if n_wrong > 0 */
 };
 
-/* A rail of a connection that this rank made, or a connector inside its host, kept for the
- * report. */
+/* A rail of a connection that this rank opened, or the connectors to a rank of its host, kept for
+ * the report. */
 struct host_connection {
     uint32_t to;                /* rank */
-    uint32_t rail;              /* counted over the lanes of the flow */
+    uint32_t rail;              /* number of the rail, over all lanes of the flow */
     uint32_t via[HOST_VIA_MAX]; /* members that relay, in order */
     uint32_t n_via;
     char local_port[40], remote_port[40];
     union ibv_gid local_gid, remote_gid;
     enum ibv_gid_type gid_type;
-    uint32_t path_mtu;             /* bytes */
-    uint32_t vanished_mtu;         /* tried before, and its packets vanished; or 0 */
-    uint32_t n_qps;                /* on this rail */
-    enum transport_kind transport; /* of p2p and shm: none of the above, but `to` */
-    uint32_t n_channels;           /* of p2p and shm */
-    char why[TRANSPORT_WHY_BYTES]; /* ... this one, and no other */
+    uint32_t path_mtu;     /* bytes */
+    uint32_t vanished_mtu; /* a larger path MTU whose packets were lost before; or 0 */
+    uint32_t n_qps;        /* on this rail */
+    /* For p2p and shm, of the fields above only `to` is set. */
+    enum transport_kind transport;
+    uint32_t n_channels;           /* for p2p and shm */
+    char why[TRANSPORT_WHY_BYTES]; /* why this transport was chosen */
     weft_ns setup_ns;
 };
 
-/* What host_reroute needs to know of a flow. */
+/* Context of flow_config.reroute and flow_config.lane_failed. */
 struct host_route {
     struct host *host; /* Not owned */
     uint32_t to;       /* rank */
 };
 
-/* A member as it described itself in the rendezvous. */
+/* A member as described by itself in the rendezvous. */
 struct host_peer {
     char name[64];
     uint8_t host_id[16];
     uint8_t handle[CONN_HANDLE_BYTES];
-    struct rdma_port_facts *ports; /* Owned [n_ports]; in large jobs nobody tells them */
+    /* Owned [n_ports]; none in large jobs, which do not exchange them */
+    struct rdma_port_facts *ports;
     uint32_t n_ports;
-    struct host_route route;             /* of both flows */
-    struct flow *send, *receive;         /* Owned; NULL: the rows need none */
-    struct transport_connector to, from; /* in the jobs, over these flows */
-    bool send_up, receive_up;            /* were so once */
+    struct host_route route;             /* context of both flows */
+    struct flow *send, *receive;         /* Owned; NULL if the rows need none */
+    struct transport_connector to, from; /* used by the jobs, over these flows */
+    bool send_up, receive_up;            /* have been up */
 };
 
-/* Why a port was left out of a flow that worked without it. */
+/* The reason why a flow works without one of its ports. */
 struct host_left_out {
     struct weft_error why;
     uint32_t peer; /* rank */
 };
 
-/* What every member knows of the mesh beforehand: a description of it, as a scenario or a
- * file of the cluster gives it. */
+/* A description of the mesh that every member has from the start, from a scenario or a file. */
 struct host_map {
     const struct mesh_graph
-        *graph;                   /* Not owned. NULL: every pair is taken to be direct */
+        *graph; /* Not owned. NULL if every pair of hosts is to be connected directly */
     const uint32_t *member_hosts; /* Not owned [n_members]: node of the graph */
 };
 
@@ -121,103 +123,106 @@ struct host_event {
     enum ibv_event_type type;
     uint32_t device; /* index into env->devices */
     uint8_t port;    /* from 1, or 0 */
-    char name[40];   /* of the port; of the device if it is about none */
+    char name[40];   /* name of the port, or of the device if the event has no port */
     weft_ns at_ns;
 };
 #define HOST_EVENTS_MAX 64
 #define HOST_NOBODY UINT32_MAX
 
 enum host_state {
-    HOST_NEW,
-    HOST_DISCOVER,
-    HOST_LISTEN,
-    HOST_BOOT,
-    HOST_SETUP,
-    HOST_CONNECT,
-    HOST_BARRIER,
-    HOST_JOBS,
-    HOST_CLOSE,
-    HOST_DONE,
-    HOST_FAILED,
-    HOST_DEAD /* its process was killed: nothing was given back, nobody was told */
+    HOST_NEW,      /* not started; waiting for start_ns */
+    HOST_DISCOVER, /* waiting for the devices */
+    HOST_LISTEN,   /* waiting for an address to listen on */
+    HOST_BOOT,     /* waiting for the descriptions of all members */
+    HOST_SETUP,    /* waiting for all-gathers about the inside of hosts */
+    HOST_CONNECT,  /* waiting until the own flows are up */
+    HOST_BARRIER,  /* waiting until all members are connected */
+    HOST_JOBS,     /* running the rows */
+    HOST_CLOSE,    /* waiting for all members, then for connections to close */
+    HOST_DONE,     /* ended in order; connections and devices closed */
+    HOST_FAILED,   /* failed; connections and devices closed */
+    HOST_DEAD      /* its process was killed; nothing was freed and no message sent */
 };
 const char *host_state_name(enum host_state state); /* "jobs" */
 
 struct host_config {
-    /* Members n_ranks..n_members-1 have no rank: they only relay, and have no rows. */
+    /* Members n_ranks..n_members-1 have no rank and no rows; they only relay. */
     uint32_t rank, n_ranks, n_members;
-    const struct host_map *map;  /* Not owned; NULL as one without a graph */
-    const struct host_row *rows; /* [n_rows]; outlive the host */
+    const struct host_map *map;  /* Not owned; NULL is like a map without a graph */
+    const struct host_row *rows; /* [n_rows]; must outlive the host */
     uint32_t n_rows;
-    uint64_t seed;               /* of the data */
-    struct oracle_memo *answers; /* Not owned; of all ranks of this program; NULL: none */
-    bool
-        is_timing_only; /* memory holds nothing: inputs are not filled, results not judged */
+    uint64_t seed; /* seed of the data */
+    /* Not owned; shared by all ranks of this program; may be NULL */
+    struct oracle_memo *answers;
+    /* Memory has no storage: inputs are not filled, results not verified. */
+    bool is_timing_only;
     struct conn_config conn;
-    /* Only what is the same for all: buffers, failover and their times. */
+    /* Only fields that are equal for all flows: buffers, failover and their times. */
     struct flow_config flow;
-    struct relay_config relay;    /* likewise: limits */
-    const struct coll_mesh *mesh; /* Not owned. Of n_ranks ranks */
-    struct boot_config boot;      /* rank and n_ranks are filled in */
-    weft_ns start_ns;             /* when the process starts */
-    weft_ns discover_ns;          /* limit for discovery: 30 s */
-    weft_ns connect_ns;           /* limit for all connections together */
-    weft_ns close_ns;             /* limit for the orderly end: 30 s */
+    struct relay_config relay;    /* only limits */
+    const struct coll_mesh *mesh; /* Not owned; of n_ranks ranks */
+    struct boot_config boot;      /* host_create sets rank, n_ranks and n_members */
+    weft_ns start_ns;             /* start time of the process */
+    weft_ns discover_ns;          /* limit of discovery (default 30 s) */
+    weft_ns connect_ns;           /* limit for setting up all connections */
+    weft_ns close_ns;             /* limit of the orderly end (default 30 s) */
 };
-/* Defaults of everything but rank, rows, rendezvous and keys. */
+/* Sets defaults of all fields except rank, rows, rendezvous and keys. */
 void host_config_default(struct host_config *config);
 
 struct host_private;
 
-/* Fields are for reading. */
+/* The state of a member. Other modules only read the fields. */
 struct host {
     struct io_task task;
     struct io_env *env; /* Not owned. */
     struct host_config config;
     enum host_state state;
-    struct rdma *rdma; /* Owned, as all below; NULL outside their time */
+    struct rdma *rdma; /* Owned, as are all below; NULL while it does not exist */
     struct boot *boot;
     struct conn_listener *listener;
-    struct relay *relay;     /* of the first member of a host */
-    struct inside *inside;   /* where some host has several ranks */
+    struct relay *relay;     /* on the first member of a host */
+    struct inside *inside;   /* if some host has several ranks */
     struct host_peer *peers; /* [n_members]; own entry: name, handle and ports only */
-    bool has_peers;          /* the rendezvous told */
+    bool has_peers;          /* `peers` was received in the rendezvous */
     struct host_row_result *results;     /* [n_rows] */
-    uint32_t row;                        /* being run; n_rows when all are done */
+    uint32_t row;                        /* row in progress; n_rows when all are done */
     struct host_connection *connections; /* [n_connections] */
     uint32_t n_connections;
-    struct host_left_out *left_out; /* [n_left_out], one a flow at most */
+    struct host_left_out *left_out; /* [n_left_out], at most one per flow */
     uint32_t n_left_out;
-    struct flow_counters flows;    /* of all flows that are gone, summed */
-    struct relay_counters relayed; /* of the relay, once it is gone */
-    /* what the queues of its connections completed */
+    struct flow_counters flows;    /* sum over all destroyed flows */
+    struct relay_counters relayed; /* counters of the relay, once it is destroyed */
+    /* Completions of its connections' queues. */
     struct conn_journal journal;
-    struct rdma_port_facts ports[16]; /* own, as discovered; last re-read at failure */
+    struct rdma_port_facts ports[16]; /* own ports, as discovered; re-read on failure */
     uint32_t n_ports;
     struct host_event events[HOST_EVENTS_MAX];
     uint32_t n_events;
     enum host_state failed_in;
-    struct weft_error error; /* when FAILED */
-    uint32_t error_peer;     /* rank it happened with, or HOST_NOBODY */
-    bool error_is_hearsay;   /* a peer gave up first and said so: not the cause */
+    struct weft_error error; /* the failure, if FAILED */
+    uint32_t error_peer;     /* rank concerned by the failure, or HOST_NOBODY */
+    bool error_is_hearsay;   /* the error only reports that a peer gave up first */
     weft_ns error_ns;
-    bool has_hung; /* DEAD because it did nothing any more, long after another was over */
+    /* DEAD because it made no progress for hang_ns after another host ended */
+    bool has_hung;
     weft_ns jobs_started_ns, jobs_ended_ns;
     struct host_private *private;
 };
 
-/* Makes a member on `env`; nothing happens before host_start. Aborts when out of memory. */
+/* Creates a member on `env`, which host_destroy frees. It does nothing before host_start. Aborts
+ * when out of memory. */
 struct host *host_create(struct io_env *env, const struct host_config *config);
 void host_start(struct host *host);
-/* One of the host's tasks was popped from the loop. */
+/* Handles a task of the host that was popped from the loop. */
 void host_dispatch(struct host *host, struct io_task *task);
-/* Its process was killed: forgets everything without a word. */
+/* Marks the host DEAD because its process was killed. Sends nothing and frees nothing. */
 void host_kill(struct host *host);
-/* The same, of one that does nothing any more. */
+/* Like host_kill, for a host that makes no progress any more. */
 void host_kill_hanging(struct host *host);
-/* DONE, FAILED or DEAD. */
+/* Returns true if the state is DONE, FAILED or DEAD. */
 bool host_is_over(const struct host *host);
-/* Gives back what is left, in any state. NULL is ignored. */
+/* Frees all resources that are left, in any state, and the host. NULL is ignored. */
 void host_destroy(struct host *host);
 
 #endif

@@ -23,7 +23,7 @@ static void make_big(void)
     test.rows[0].repeat = 1;
 }
 
-/* ---- good days ---- */
+/* ---- successful runs ---- */
 
 START_TEST(a_pair_runs_its_row_and_closes)
 {
@@ -153,7 +153,7 @@ START_TEST(a_blink_of_a_cable_costs_time_only)
 }
 END_TEST
 
-/* Read while the cable was down; that it is up comes while discovery still goes on. */
+/* The port is read while the cable is down; the cable comes up while discovery still runs. */
 START_TEST(a_port_that_comes_up_during_discovery_is_used)
 {
     struct world_fault *fault;
@@ -166,12 +166,13 @@ START_TEST(a_port_that_comes_up_during_discovery_is_used)
     ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "done done");
     ck_assert_int_eq(test.hosts[0]->events[test.hosts[0]->n_events - 1].type,
                      IBV_EVENT_PORT_ACTIVE);
-    ck_assert_ptr_null(strstr(test.story.bytes, "waits_for_port")); /* at once, that is */
+    /* It was used at once. */
+    ck_assert_ptr_null(strstr(test.story.bytes, "waits_for_port"));
     mesh_test_fini(&test);
 }
 END_TEST
 
-/* ---- bad days ---- */
+/* ---- failures ---- */
 
 static void expect_given_back(const struct host *host)
 {
@@ -250,7 +251,7 @@ START_TEST(a_peer_killed_in_any_state_is_noticed)
 }
 END_TEST
 
-/* Counts what a process that is no more asks of its queues. */
+/* Counts polls of queues by a process that was killed. */
 static unsigned n_polls;
 
 static int count_poll(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n)
@@ -357,8 +358,8 @@ END_TEST
 
 /* ---- the loop ---- */
 
-/* One dies, has no device, or refuses its process everything, before it came to the others: as
- * from a launcher, they hear of it. Else they wait for it as long as they have patience. */
+/* A member dies, has no device, or is refused every call, before it joins. The others are informed
+ * as by a launcher, or, if tells_ends is false, wait for their patience. */
 START_TEST(the_others_hear_of_one_that_ended_before_it_came)
 {
     static const uint32_t gone[] = {0, 1, 2, 0, 1, 2};

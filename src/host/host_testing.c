@@ -13,7 +13,7 @@
 static const char *const host_names[] = {"a", "b", "c"};
 static const char *const port_names[] = {"p0", "p1"};
 
-/* `object` and what is behind it in a line of the story. */
+/* Returns true if a line of the event log is kept; `object` points to its object. */
 static bool is_kept(const char *object)
 {
     const char *event = strchr(object, ' ') + 1;
@@ -22,7 +22,7 @@ static bool is_kept(const char *object)
            strncmp(event, "waits_for_port", 14) == 0;
 }
 
-/* Keeps "a rank0 state from=new to=discover" and the like. */
+/* Keeps lines such as "a rank0 state from=new to=discover". */
 static void take_line(void *context, const char *line, size_t n_bytes)
 {
     struct mesh_test *test = context;
@@ -37,7 +37,7 @@ static void take_line(void *context, const char *line, size_t n_bytes)
     }
 }
 
-/* Port 0 of host i and port 1 of the next share cable i. */
+/* Lays cable i between port 0 of host i and port 1 of the next host. */
 static void cable_up(struct mesh_test *test, uint32_t i, uint32_t n_hosts)
 {
     uint32_t next = (i + 1) % n_hosts;

@@ -1,5 +1,4 @@
-/* A small simulated mesh with a rank on each host, for tests of host/: written by
- * hand, without a scenario file. */
+/* Fixture: a small simulated mesh with a rank on each host, built without a scenario file. */
 #ifndef WEFT_HOST_HOST_TESTING_H
 #define WEFT_HOST_HOST_TESTING_H
 
@@ -8,8 +7,8 @@
 
 #define MESH_HOSTS_MAX 3
 
-/* Hosts a, b, c; with three, every pair has a cable: a:p0-b:p1, b:p0-c:p1, c:p0-a:p1;
- * with two, a:p0-b:p1. Subnet of cable i: 10.i.0.0/24. 100 Gb/s, 1 us. */
+/* Hosts a, b, c. With three hosts every pair has a cable: a:p0-b:p1, b:p0-c:p1, c:p0-a:p1; with
+ * two, a:p0-b:p1. Cable i (from 1) has the subnet 10.i.0.0/24, 100 Gb/s and a delay of 1 us. */
 struct mesh_test {
     struct io_prefix addresses[MESH_HOSTS_MAX][2];
     struct world_port ports[MESH_HOSTS_MAX][2];
@@ -18,31 +17,31 @@ struct mesh_test {
     struct world_fault faults[4];
     struct world_spec spec;
     struct weft_trace trace;
-    /* Lines of ranks and jobs, and of flows that wait for a port, without their times. */
+    /* Events of ranks and jobs, and of flows that wait for a port, without their times. */
     struct weft_text story;
-    /* If set, what goes between world and hosts: it takes the one and gives the other. */
+    /* If set, wraps the world: receives it and returns the one that the hosts use. */
     struct world *(*wrap)(struct world *world, const struct world_spec *spec);
     struct world *world;
     struct host *hosts[MESH_HOSTS_MAX];
     struct host_row rows[4];
     struct coll_mesh coll_mesh; /* every pair has a cable of 100 Gb/s */
-    struct host_config config;  /* for mesh_test_start; rank and start are filled in */
-    bool tells_ends;            /* of the loop */
+    struct host_config config;  /* for mesh_test_start, which sets rank and start */
+    bool tells_ends;            /* copied to host_loop.tells_ends */
 };
 
-/* Fills everything in; change what the test is about before mesh_test_start. One row:
- * 64 KiB of float32, summed. */
+/* Sets all fields, which a test can change before mesh_test_start. One row: 64 KiB of float32,
+ * summed. */
 void mesh_test_init(struct mesh_test *test, uint32_t n_hosts);
-/* Two hosts get a second cable: b:p0-a:p1. */
+/* Adds a second cable between two hosts: b:p0-a:p1. */
 void mesh_test_twin(struct mesh_test *test);
 struct world_fault *mesh_test_fault(struct mesh_test *test, weft_ns at_ns,
                                     enum world_fault_kind kind, uint32_t host);
-/* Makes the world and the hosts. */
+/* Creates the world and the hosts. */
 void mesh_test_start(struct mesh_test *test);
-/* Runs until all are over, or to the limit. */
+/* Runs until all hosts are over, or until the limit. */
 weft_status mesh_test_run(struct mesh_test *test, weft_ns limit_ns,
                           struct weft_error *error);
-/* "done failed done": the hosts' states. Valid until the next call. */
+/* Writes the hosts' states to `out`, such as "done failed done", and returns it. */
 const char *mesh_test_states(struct mesh_test *test, char *out, size_t out_bytes);
 void mesh_test_fini(struct mesh_test *test);
 

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "host/private.h"
 
-/* The first member that has the same host id, of each. */
+/* Returns, for each member, the first member with the same host ID. The caller frees the array. */
 static uint32_t *find_hosts(const struct host *host)
 {
     uint32_t n = host->config.n_members;
@@ -113,7 +113,7 @@ void host_inside_why(const struct host *host, uint32_t rank,
     }
 }
 
-/* How many channels lead to a rank; *out is the transport of the first. */
+/* Returns the number of channels with a connector to `rank`; *out is the transport of the first. */
 static uint32_t count_channels(struct host *host, uint32_t rank, enum transport_kind *out)
 {
     uint32_t n = 0;
@@ -130,7 +130,7 @@ static uint32_t count_channels(struct host *host, uint32_t rank, enum transport_
     return n;
 }
 
-/* Connectors inside the host, as they are reported: those to a rank together. */
+/* Notes the connectors inside the host for the report, one entry per rank. */
 static void note_all(struct host *host)
 {
     for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
@@ -157,7 +157,7 @@ weft_status host_inside_progress(struct host *host, struct io_task *task)
     if (!was_up && inside_is_up(host->inside)) {
         note_all(host);
     }
-    /* All data is safe by then: who is quicker to close is no failure. */
+    /* In CLOSE all data has arrived, so it is no failure if a peer closes first. */
     return host->state == HOST_CLOSE ? WEFT_OK : status;
 }
 

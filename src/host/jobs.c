@@ -1,14 +1,13 @@
-/* One row after the other. A row is a few runs of the executor:
+/* Runs the rows, one after another. A row is a few runs of the executor:
  *
- * - small rows: one run of the warm-up and `repeat` timed iterations back to back, so
- * that the clear-to-sends of the next iteration are out before it starts; then one more
- * run, whose result is verified;
- * - large rows, and those in place: a run per iteration, of which the last is verified.
+ * - small rows: one run with the warm-up and `repeat` timed iterations back to back, so that the
+ *   clear-to-sends of the next iteration are sent before it starts; then one more run, whose result
+ *   is verified;
+ * - large rows, and those in place: one run per iteration, of which the last is verified.
  *
- * Before the verified run the output is poisoned (in place: before every run it is filled
- * again), so that a run that moves nothing cannot pass for one that does. No barrier is
- * needed: a rank's peers write into its output only under the clear-to-sends of its new
- * run. */
+ * Before the verified run the output is overwritten with a pattern (in place: filled again before
+ * every run), so that a run that moves no data fails verification. No barrier is needed, because a
+ * rank's peers write into its output only after the clear-to-sends of its new run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +16,8 @@
 #include "coll/oracle.h"
 #include "host/private.h"
 
-/* From here on a missing clear-to-send at the start of an iteration is lost in the noise,
- * and the extra verified run would cost more than it tells. */
+/* Size from which a missing clear-to-send at the start of an iteration is not measurable, and an
+ * additional verified run would cost too much. */
 #define LARGE_BYTES (16u << 20)
 #define POISON 0xa5
 
@@ -46,7 +45,7 @@ static weft_status allocate(struct host *host, size_t n_bytes, void **out)
     return error == 0 ? WEFT_OK : fail_gpu(host, error, "allocation", n_bytes);
 }
 
-/* One pair of buffers serves all rows; in place only the output is used. */
+/* Allocates one pair of buffers for all rows; rows in place use only the output. */
 static weft_status allocate_largest(struct host *host)
 {
     struct host_jobs *jobs = jobs_of(host);
@@ -108,7 +107,7 @@ weft_status host_jobs_peers(struct host *host, bool *sends_to, bool *receives_fr
     return status;
 }
 
-/* The connectors of a peer, as far as the rows need them. */
+/* Sets the connectors of a peer that the rows need. */
 static void open_links(struct host *host, uint32_t rank)
 {
     struct coll_links *links = &jobs_of(host)->links;
@@ -137,7 +136,7 @@ weft_status host_jobs_open(struct host *host)
     weft_status status;
 
     if (host->config.rank >= n) {
-        return WEFT_OK; /* no rank, no rows */
+        return WEFT_OK; /* a member without a rank has no rows */
     }
     status = allocate_largest(host);
     if (status != WEFT_OK) {
@@ -279,8 +278,7 @@ static weft_status start_run(struct host *host)
     return WEFT_OK;
 }
 
-/* The whole allocation, once; again only when rows in place follow others or are
- * followed. */
+/* Registers the whole allocations, once; again only when rows in place alternate with others. */
 static weft_status register_buffers(struct host *host)
 {
     struct host_jobs *jobs = jobs_of(host);
@@ -360,7 +358,7 @@ static weft_status end_row(struct host *host)
     return WEFT_OK;
 }
 
-/* The run is over: keeps its times, starts the next or ends the row. */
+/* Records the times of a completed run, then starts the next one or ends the row. */
 static weft_status end_run(struct host *host)
 {
     struct host_jobs *jobs = jobs_of(host);
@@ -368,7 +366,7 @@ static weft_status end_run(struct host *host)
     struct host_row_result *result = &host->results[host->row];
 
     for (uint32_t i = 0; i < jobs->iterations; i++) {
-        /* The verified run of a small row is not a timed one. */
+        /* The verified run of a small row is not timed. */
         if (jobs->iterations_done < row->repeat + 1) {
             result->finished_ns[jobs->iterations_done++] =
                 coll_exec_finished_ns(jobs->exec, i);

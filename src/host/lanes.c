@@ -1,13 +1,13 @@
-/* Everybody computes the ways of all pairs from the same description, so both ends of a flow
- * find the same without asking. */
+/* Routes of flows. Every member computes the routes of all pairs from the same description, so both
+ * ends of a flow agree without communication. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "host/private.h"
 
-/* Up to here the ways of all pairs are chosen together, so that they spread over the cables;
- * beyond, each pair takes its shortest. */
+/* Maximum number of ranks for which the routes of all pairs are chosen together, so that they
+ * spread over the cables. With more ranks each pair uses its shortest route. */
 #define TOGETHER_MAX 32
 
 _Static_assert(HOST_VIA_MAX == COLL_RELAYS_MAX, "what plans may need");
@@ -19,7 +19,7 @@ static const struct mesh_graph *graph_of(const struct host *host)
     return has_routes && host->config.map != NULL ? host->config.map->graph : NULL;
 }
 
-/* The member that relays for a node of the graph: the first that lives there. */
+/* Returns the member that relays for a node of the graph: the first on that host. */
 static uint32_t relay_of(const struct host *host, uint32_t node)
 {
     for (uint32_t i = 0; i < host->config.n_members; i++) {
@@ -49,7 +49,7 @@ uint32_t host_owner(const struct host *host, uint32_t member)
                : relay_of(host, host->config.map->member_hosts[member]);
 }
 
-/* Every ordered pair of hosts that have ranks, once. */
+/* Computes the routes of every ordered pair of hosts that have ranks. */
 static void make_all_routes(struct host *host)
 {
     const uint32_t *hosts = host->config.map->member_hosts;
@@ -82,7 +82,8 @@ static const struct mesh_pair *find_pair(const struct mesh_routes *routes, uint3
     return NULL;
 }
 
-/* Appends a lane; ways with more relays than a purpose can name are none. */
+/* Appends a lane. Ignores routes with more than HOST_VIA_MAX relays, or through a host without a
+ * member. */
 static void add_lane(struct host *host, const struct mesh_route *route, uint32_t share,
                      struct flow_config *out)
 {
@@ -115,14 +116,14 @@ static void add_pair(struct host *host, const struct mesh_pair *pair,
     for (uint32_t i = 1; i < out->n_lanes; i++) {
         left -= out->lanes[i].share;
     }
-    out->lanes[0].share = left; /* and what a way that was left out had */
+    out->lanes[0].share = left; /* including the share of ignored routes */
 }
 
-/* Which edges a route may use. */
+/* Selects the edges that a route can use. */
 struct edge_filter {
     const struct host *host;
-    uint32_t from, to; /* the route's ends: cables between them are left out */
-    /* Of those that count: an index into failed_hops, modulo its size. */
+    uint32_t from, to; /* ends of the route; cables between them are excluded */
+    /* First failure that counts: an index into failed_hops, modulo its size. */
     uint32_t first_failure;
 };
 
@@ -167,11 +168,11 @@ static void filter_edges(const struct edge_filter *filter, struct mesh_graph *ou
     }
 }
 
-/* Adds the best route round the cables between both hosts, for when these are gone. */
+/* Adds the best route that avoids the cables between both hosts, for use when these are down. */
 static void add_detour(struct host *host, uint32_t from, uint32_t to,
                        struct flow_config *out)
 {
-    /* Both ends compute the same: what failed here does not count. */
+    /* Ignore failures observed here, because both ends must compute the same. */
     struct edge_filter filter = {.host = host,
                                  .from = from,
                                  .to = to,
@@ -224,7 +225,8 @@ void host_lanes(struct host *host, uint32_t from, uint32_t to, struct flow_confi
         }
     }
     if (out->n_lanes == 0) {
-        /* One host, a policy without relays, or no way: connecting tells what is missing. */
+        /* One host, a policy without relays, or no route, in which case connecting fails and
+         * reports what is missing. */
         add_lane(host, &direct, FLOW_SHARE_WHOLE, out);
     }
     for (uint32_t i = 0; i < out->n_lanes; i++) {
@@ -234,9 +236,9 @@ void host_lanes(struct host *host, uint32_t from, uint32_t to, struct flow_confi
     }
 }
 
-/* ---- routes round hops that failed ---- */
+/* ---- routes that avoid failed hops ---- */
 
-/* The node of the path from, via..., to that member i of it lives on. */
+/* Returns the node of the host with member i of the path from, via..., to. */
 static uint32_t node_on(const struct host_route *route, const uint16_t *via,
                         uint32_t n_via, uint32_t i)
 {
@@ -246,7 +248,8 @@ static uint32_t node_on(const struct host_route *route, const uint16_t *via,
                   : hosts[i <= n_via ? via[i - 1] : route->to];
 }
 
-/* Each pair of hosts stands there once, as old as its last failure. */
+/* Records a failed hop. Each pair of hosts has at most one entry in effect, that of its last
+ * failure. */
 static void note_failed_hop(struct host *host, uint32_t a, uint32_t b)
 {
     struct host_private *private = host->private;
@@ -263,8 +266,8 @@ static void note_failed_hop(struct host *host, uint32_t a, uint32_t b)
         .a = a, .b = b, .until_ns = io_now(host->env) + TIMER_FAILED_HOP_NS};
 }
 
-/* Returns true if the receiver ended the lane, or replaced it, which says nothing of its hops. An
- * end whose queue pairs or probes got no answer says something of the first hop. */
+/* Returns true if the receiver ended or replaced the lane, which says nothing about its hops. If
+ * the peer's queue pairs or probes got no answer, the first hop may have failed. */
 static bool is_receivers_choice(const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
@@ -286,7 +289,7 @@ void host_lane_failed(void *user, const uint16_t *via, uint32_t n_via,
     if (graph_of(route->host) == NULL || is_receivers_choice(why)) {
         return;
     }
-    /* A relay names the member that it lost; else it is the first relay. */
+    /* A relay names the member that it lost; otherwise the first hop has failed. */
     while (lost != NULL && i <= n_via && via[i - 1] != lost->number) {
         i++;
     }
@@ -294,7 +297,7 @@ void host_lane_failed(void *user, const uint16_t *via, uint32_t n_via,
                     node_on(route, via, n_via, i));
 }
 
-/* Finds a route in `graph` that is relayed. False: there is none. */
+/* Finds a relayed route in `graph`. Returns false if there is none. */
 static bool find_relayed(struct host *host, const struct mesh_graph *graph, uint32_t from,
                          uint32_t to, uint32_t *via, uint32_t *out_n_via)
 {
@@ -315,8 +318,8 @@ static bool find_relayed(struct host *host, const struct mesh_graph *graph, uint
     return true;
 }
 
-/* Finds a route round the hops that failed. If there is none, those that failed first are tried
- * again first, so that every route gets its turn. False: no route is relayed. */
+/* Finds a relayed route that avoids failed hops. If there is none, the oldest failures are ignored
+ * first, so that every route is tried in turn. Returns false if there is no relayed route. */
 static bool find_way_round(struct host *host, uint32_t from, uint32_t to, uint32_t *via,
                            uint32_t *out_n_via)
 {
@@ -332,7 +335,7 @@ static bool find_way_round(struct host *host, uint32_t from, uint32_t to, uint32
 
         if (i > oldest && io_now(host->env) >=
                               private->failed_hops[(i - 1) % HOST_FAILED_HOPS].until_ns) {
-            continue; /* it did not count before */
+            continue; /* it has expired, so the result would be the same */
         }
         filter_edges(&filter, &rest);
         is_found = find_relayed(host, &rest, from, to, via, out_n_via);
@@ -352,7 +355,7 @@ weft_status host_reroute(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE_B
     struct flow_config lanes = {0};
     bool is_found = false;
 
-    /* While another lane is up, this one waits for its own route. */
+    /* While another lane is up, this one keeps its own route. */
     if (flow != NULL && flow_trouble(flow) != NULL) {
         is_found = find_way_round(host, from, to, via, out_n_via);
     }

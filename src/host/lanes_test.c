@@ -1,4 +1,4 @@
-/* Routes of a relayed lane round hops that failed. */
+/* Tests of routes that avoid failed hops. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "rdma/timers.h"
 #include "xfer/flow_private.h"
 
-/* Hosts 0 and 1 have no cable between them; each of the others has one to both. */
+/* Hosts 0 and 1 have no cable between them; every other host has one to both. */
 #define RELAYS_MAX 8
 #define HOSTS_MAX (RELAYS_MAX + 2)
 
@@ -82,7 +82,7 @@ static void open_star(struct star *star, uint32_t n_relays)
     star->host.config.conn.policy = RDMA_POLICY_WEFT;
 }
 
-/* One of the relay's cables failed: it reports that of the second, and either end of the first
+/* Fails a cable of the relay: the relay reports its second cable, and either end of the first cable
  * reports that one. */
 static void fail_hop(struct weft_rng *rng, struct weft_error *why)
 {
@@ -103,8 +103,9 @@ static void fail_hop(struct weft_rng *rng, struct weft_error *why)
     }
 }
 
-/* Of several relays only one still works; each other one fails at one of its two cables, after any
- * time that an attempt may take. Each is tried once before one is tried again, in each round. */
+/* Only one of several relays works; every other one fails at one of its two cables, after a random
+ * time that an attempt can take. In each round every relay is tried once before one is tried
+ * again. */
 START_TEST(each_route_is_tried_before_one_is_tried_again)
 {
     struct star *star = malloc(sizeof(*star));

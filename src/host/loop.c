@@ -2,17 +2,17 @@
 
 #include "base/check.h"
 
-/* Steps between two reports of progress. */
+/* Number of steps between two reports of progress. */
 #define REPORT_EVERY 4096
 
-/* What one look over the hosts tells. It holds until one of them ends, is due to start, or
- * the world pauses one: with many hosts a look at each costs more than all they do. */
+/* Result of a survey of all hosts. It is valid until a host ends or is due to start, or the world
+ * pauses one; with many hosts a survey costs more than all their work. */
 struct survey {
-    bool is_stale; /* it changed somebody itself, or what it told is over */
+    bool is_stale; /* it changed the state of a host, or a host has ended since */
     bool all_over;
     uint32_t n_over, n_new;
-    weft_ns next_start; /* WEFT_NEVER: all have started */
-    uint64_t n_pauses;  /* of the loop, when it was made */
+    weft_ns next_start; /* WEFT_NEVER if all have started */
+    uint64_t n_pauses;  /* io_loop.n_pauses at the time of the survey */
 };
 
 static bool is_alive(const struct world *world, const struct io_env *env)
@@ -23,7 +23,7 @@ static bool is_alive(const struct world *world, const struct io_env *env)
     return world->ops->host_alive(world, env->world_host);
 }
 
-/* Passes on that a member is over without having done its part. */
+/* Reports to the others that a member ended without completing its part. */
 static void tell_end(const struct host_loop *loop, const struct host *host)
 {
     if (loop->tells_ends && host->state != HOST_DONE) {
@@ -76,13 +76,13 @@ static bool is_stale(const struct host_loop *loop, const struct survey *seen, we
     return seen->is_stale || seen->n_pauses != tasks->n_pauses || seen->next_start <= now;
 }
 
-/* When patience ends with those that do nothing any more, after one ended. */
+/* Deadline of hosts that make no progress after another one ended. */
 struct patience {
-    uint32_t n_over, n_new; /* at the last look */
-    weft_ns until;          /* WEFT_NEVER: nobody has ended */
+    uint32_t n_over, n_new; /* at the last survey */
+    weft_ns until;          /* WEFT_NEVER if no host has ended */
 };
 
-/* True if it ended one. */
+/* Kills hanging hosts. Returns true if it killed one. */
 static bool end_hanging(const struct host_loop *loop, const struct survey *seen,
                         struct patience *patience, weft_ns now)
 {
@@ -110,7 +110,7 @@ static bool end_hanging(const struct host_loop *loop, const struct survey *seen,
     return any;
 }
 
-/* True if it ended one. */
+/* Dispatches all ready tasks. Returns true if a host ended. */
 static bool dispatch_ready(const struct host_loop *loop)
 {
     struct io_loop *tasks = loop->world->ops->loop(loop->world);
@@ -151,7 +151,7 @@ static weft_status stalled(const struct host_loop *loop, struct weft_error *erro
     return status;
 }
 
-/* Lets time pass: WEFT_OK as long as the run may go on. */
+/* Lets time pass. Returns WEFT_OK if the run can go on. */
 static weft_status pass_time(const struct host_loop *loop, weft_ns next_start,
                              struct weft_error *error)
 {
@@ -196,7 +196,7 @@ weft_status host_loop_run(const struct host_loop *loop, struct weft_error *error
             continue;
         }
         if (tasks->n_ready > 0) {
-            continue; /* a host just started */
+            continue; /* a host was started */
         }
         if (loop->progress != NULL && n_steps++ % REPORT_EVERY == 0) {
             loop->progress(loop->progress_context, world->ops->now(world));

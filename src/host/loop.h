@@ -1,6 +1,5 @@
-/* The only event loop: pops ready tasks in host order, dispatches them, and lets the
- * world's time pass when nothing is ready. Several hosts in one process (simulation) or
- * one. */
+/* The event loop: pops ready tasks in host order, dispatches them, and lets the world's time pass
+ * when no task is ready. It serves several hosts in one process (simulation), or one. */
 #ifndef WEFT_HOST_LOOP_H
 #define WEFT_HOST_LOOP_H
 
@@ -10,23 +9,22 @@
 
 struct host_loop {
     struct world *world;
-    struct host *const *hosts; /* [n_hosts] by index in the world; NULL: no rank there */
+    struct host *const *hosts; /* [n_hosts] by io_env.host; NULL if there is no rank */
     uint32_t n_hosts;
     weft_ns limit_ns; /* world time at which to give up */
-    /* Who is not over so long after the last start or end of any hangs, and is killed; more than
-     * any single deadline of a host. 0: nobody is. */
+    /* A host that is not over this long after the last start or end of any host is killed as
+     * hanging. Must exceed every single deadline of a host. 0 if none is killed. */
     weft_ns hang_ns;
-    /* The others hear of a member that failed or died, as from a launcher that started all. */
+    /* Reports the failure or death of a member to the others, as a launcher does. */
     bool tells_ends;
-    /* Called now and then, at least once per row that the lowest rank ended; may be NULL.
-     */
+    /* Called occasionally, between two steps of the world. May be NULL. */
     void (*progress)(void *context, weft_ns now);
     void *progress_context;
 };
 
-/* Starts every host at its time and runs until all are over. WEFT_ERR_TIMEOUT: limit_ns
- * was reached. WEFT_ERR_PROTOCOL: nothing is ready, nothing is due and not all are over:
- * a bug, reported instead of a hang. Also what the world's step returns. */
+/* Starts every host at its time and runs until all are over. WEFT_ERR_TIMEOUT if limit_ns was
+ * reached. WEFT_ERR_PROTOCOL if no task is ready and no deadline is set although not all hosts are
+ * over, which is a bug. Also returns errors of the world's step. */
 weft_status host_loop_run(const struct host_loop *loop,
                           struct weft_error *error) WEFT_MUST_CHECK;
 

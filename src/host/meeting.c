@@ -7,11 +7,11 @@
 #include "base/wire.h"
 #include "host/host.h"
 
-/* A piece of a text in one gather: large jobs hold a piece of every member. */
+/* Bytes of a text in one gather, limited because each member holds a piece of every member. */
 #define PIECE_BYTES 16384u
-/* What a member can tell at most; more is refused. */
+/* Maximum length of a text; longer ones are rejected. */
 #define TEXT_MAX (16u << 20)
-/* Rank 0 closes as soon as it has handed out the last result. */
+/* Limit of meeting_part; rank 0 closes once it has sent the last result. */
 #define PART_NS INT64_C(5000000000)
 
 struct meeting {
@@ -56,7 +56,7 @@ weft_status meeting_gather(struct meeting *meeting, const void *mine, size_t n_b
     }
     for (;;) {
         while (io_loop_pop(ops->loop(meeting->world)) != NULL) {
-            /* whoever it was, there is only one to look after */
+            /* The only task is boot's. */
         }
         status = boot_progress(meeting->boot, error);
         if (status != WEFT_AGAIN) {
@@ -73,7 +73,7 @@ weft_status meeting_gather(struct meeting *meeting, const void *mine, size_t n_b
     return status;
 }
 
-/* How many bytes each one speaks of; more than anybody may tell is refused. */
+/* Gathers a number from each member. Numbers above TEXT_MAX are rejected. */
 static weft_status gather_numbers(struct meeting *meeting, uint32_t mine, uint32_t *out,
                                   struct weft_error *error)
 {
@@ -101,8 +101,8 @@ static weft_status gather_numbers(struct meeting *meeting, uint32_t mine, uint32
     return WEFT_OK;
 }
 
-/* Everybody's length, and the longest that the first knows: who misses another member's word has
- * to gather as often as the rest. */
+/* Gathers the lengths of all texts, and the longest one known to the lowest member, because members
+ * that disagree on who is absent must still gather equally often. */
 static weft_status gather_lengths(struct meeting *meeting, size_t n_bytes,
                                   uint32_t *lengths, uint32_t *out_longest,
                                   struct weft_error *error)
@@ -163,7 +163,7 @@ weft_status meeting_gather_texts(struct meeting *meeting, const struct weft_text
             gather_piece(meeting, mine, to_first, at,
                          left < PIECE_BYTES ? left : PIECE_BYTES, lengths, out, error);
     }
-    /* Half of what a member said is nothing: it went meanwhile. */
+    /* Discard incomplete texts of members that became absent meanwhile. */
     for (uint32_t i = 0; i < meeting->n_members; i++) {
         if (boot_is_absent(meeting->boot, i)) {
             weft_text_fini(&out[i]);
@@ -181,7 +181,7 @@ void meeting_part(struct meeting *meeting)
     while (meeting->rank != 0 && !boot_first_left(meeting->boot) &&
            ops->now(meeting->world) < until) {
         while (io_loop_pop(ops->loop(meeting->world)) != NULL) {
-            /* it is boot's */
+            /* The only task is boot's. */
         }
         if (boot_progress(meeting->boot, NULL) < 0 ||
             (!boot_first_left(meeting->boot) && ops->step(meeting->world, until) < 0)) {

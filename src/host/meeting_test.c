@@ -1,5 +1,5 @@
-/* What a meeting makes of a member that says how much it has to tell. The first of two is scripted:
- * a rendezvous without a meeting, which answers each gather from a list. */
+/* Tests of lengths that a member announces in a meeting. Rank 0 is scripted: a rendezvous without a
+ * meeting, which answers each gather from a list. */
 #include <check.h>
 #include <string.h>
 
@@ -13,13 +13,13 @@
 
 #define N_WORDS 3
 
-/* A world in which the first goes on while the meeting of the other waits. */
+/* A world in which rank 0 advances while the meeting of rank 1 waits. */
 struct scripted {
     struct world world;
     struct world_ops ops;
     struct world *inner; /* Owned */
     struct boot *boot;
-    uint8_t words[N_WORDS][8]; /* one a gather */
+    uint8_t words[N_WORDS][8]; /* one per gather */
     size_t n_bytes[N_WORDS];
     uint32_t n_said;
 };
@@ -86,10 +86,11 @@ static void add_number(struct scripted *first, uint32_t i, uint32_t number)
     first->n_bytes[i] = 4;
 }
 
-/* The other has five bytes to tell. */
+/* Rank 1 has a text of five bytes. */
 static const struct {
-    uint32_t length, longest; /* of what the first has; of all that it heard of */
-    const char *refusal;      /* NULL: "abc" and "hello" are told */
+    /* Length of rank 0's text, and the longest that it reports. */
+    uint32_t length, longest;
+    const char *refusal; /* NULL if "abc" and "hello" are gathered */
 } rows[] = {
     {3, 5, NULL},
     {(16 << 20) + 1, 5, "rank 0 tells 16777217 bytes, 16777216 are allowed"},

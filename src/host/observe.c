@@ -31,7 +31,8 @@ void observe_port(const struct rdma_port_facts *facts, struct diag_port *out)
     }
 }
 
-/* The netdev of this host with the address that a GID is; NULL: none, or more than one. */
+/* Returns the netdev of this host that has the address of a GID; NULL if none or more than one has
+ * it. */
 static const struct io_netdev *netdev_with(const struct io_hostinfo *info,
                                            const struct io_ip *ip)
 {
@@ -95,7 +96,8 @@ static bool is_told(const struct diag_port *port, const struct io_ip *ip)
     return false;
 }
 
-/* Looks at every slot: on real NICs a hole in the table may answer EINVAL, as what is beyond it. */
+/* Returns true if the port's GID table contains the address. Reads every slot, because on real NICs
+ * an empty slot can return EINVAL, as a slot beyond the table does. */
 static bool is_in_table(struct io_device *device, uint8_t port, const struct io_ip *ip)
 {
     struct ibv_port_attr attr;
@@ -128,9 +130,9 @@ static int64_t count_addresses_of(const struct io_netdev *netdev,
     return n;
 }
 
-/* Counts the addresses that a port's GIDs should be of. Those of a VLAN are another netdev's, and
- * which port's that is on is not known; those of a bond are of one of its ports at a time, and
- * which one's is not known. One that came after the GIDs were looked up does not count. */
+/* Counts the addresses for which a port should have GIDs. Returns IO_UNKNOWN if the host has VLANs,
+ * because it is not known which port a VLAN is on. Also if the port's bond has addresses, because
+ * they belong to one of its ports at a time. Ignores addresses added after the GIDs were read. */
 static int64_t count_addresses(const struct io_hostinfo *info, struct io_device *device,
                                uint8_t port, const struct io_netdev *netdev,
                                const struct diag_port *told)
@@ -148,7 +150,7 @@ static int64_t count_addresses(const struct io_hostinfo *info, struct io_device 
     return count_addresses_of(netdev, device, port, told);
 }
 
-/* What the device of a port and its netdev tell beyond the facts that peers are told. */
+/* Adds facts of a port's device and netdev that peers do not exchange. */
 static void add_device(const struct io_hostinfo *info, struct io_device *device,
                        uint8_t port, struct diag_port *out)
 {
@@ -180,7 +182,7 @@ static void add_device(const struct io_hostinfo *info, struct io_device *device,
     }
 }
 
-/* "32.0 GT/s PCIe" in millions of transfers a second. */
+/* Converts "32.0 GT/s PCIe" to millions of transfers per second. */
 static int64_t mega_transfers(const char *text)
 {
     char *end = NULL;
@@ -202,7 +204,8 @@ static int64_t known_lanes(uint32_t lanes)
     return lanes == 0 ? IO_UNKNOWN : (int64_t)lanes;
 }
 
-/* The link of the card to the port that it is plugged into: what it is, and what both could. */
+/* Adds the PCIe link of the card to the port above it: its present state, and the maximum of both
+ * ends. */
 static void add_slot(const struct io_machine *machine, uint32_t device, uint8_t port,
                      struct diag_port *out)
 {

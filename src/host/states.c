@@ -1,4 +1,4 @@
-/* The states of a member: their names, what may follow what, and how long each may take. */
+/* The states of a member: names, legal transitions and limits. */
 #include "base/check.h"
 #include "base/text.h"
 #include "host/private.h"
@@ -25,7 +25,7 @@ bool host_state_follows(enum host_state from, enum host_state to)
         return !was_over;
     }
     if (from == HOST_BOOT && to == HOST_CONNECT) {
-        return true; /* a rank on every host: nothing is inside */
+        return true; /* no host has several ranks */
     }
     return to == from + 1 && !was_over;
 }
@@ -41,9 +41,9 @@ weft_ns host_state_limit(const struct host *host, enum host_state state)
     case HOST_SETUP:
     case HOST_CONNECT:
         return host->config.connect_ns;
-    case HOST_BARRIER: /* others may still be connecting */
+    case HOST_BARRIER: /* other members may still be in CONNECT */
         return host->config.connect_ns + 2 * host->config.boot.step_ns;
-    case HOST_JOBS: /* each row sets its own */
+    case HOST_JOBS: /* each row sets its own limit */
         return host->config.discover_ns;
     case HOST_CLOSE:
         return host->config.close_ns + 2 * host->config.boot.step_ns;

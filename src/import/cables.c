@@ -1,4 +1,4 @@
-/* Infers cables and switches from the networks that ports share, and asks for what they leave open.
+/* Infers cables and switches from the networks that ports share, and asks where that is ambiguous.
  * A port has one cable; the two functions of a cage share one. */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ struct end {
     const struct io_prefix *address;
     struct import_device *device; /* a port or a bond */
     struct import_device
-        *unit; /* what has one cable: a cage's first function, or `device` */
+        *unit; /* owner of the cable: a cage's first function, or `device` */
 };
 
 struct ends {
@@ -27,7 +27,7 @@ static struct import_device *unit_of(struct import_device *device)
     return device->is_cage && device->function == 1 ? device->twin : device;
 }
 
-/* Returns true if a port (not its twin), or a bond, has its cable. */
+/* Returns true if a port (regardless of its twin) or a bond has its cable. */
 static bool is_cabled(const struct import_device *device)
 {
     return device->peer != NULL || device->hub != NULL || device->is_told;
@@ -38,7 +38,7 @@ static bool has_cable(const struct import_device *unit)
     return is_cabled(unit) || (unit->twin != NULL && is_cabled(unit->twin));
 }
 
-/* The bond or cage that a port is of, or the port. */
+/* Returns the bond or cage of a port, or the port itself. */
 static struct import_device *whole(struct import_device *port)
 {
     return port->bond != NULL ? port->bond : unit_of(port);
@@ -52,7 +52,7 @@ static void add_ends(struct ends *ends, struct import_device *device,
 
         if (io_ip_is_link_local(&address->ip) ||
             address->prefix_len == (io_ip_is_v4(&address->ip) ? 32 : 128)) {
-            continue; /* says nothing of the other end */
+            continue; /* does not identify the other end */
         }
         if (ends->n == ends->cap) {
             ends->cap = ends->cap == 0 ? 64 : 2 * ends->cap;
@@ -107,7 +107,7 @@ static void collect(struct import *import, struct ends *ends)
     }
 }
 
-/* Complains about each address that stands twice. */
+/* Complains about each address that occurs twice. */
 static void check_twice(struct import *import, const struct ends *ends)
 {
     if (ends->n == 0) {
@@ -133,7 +133,7 @@ static void check_twice(struct import *import, const struct ends *ends)
 
 /* ---- cables ---- */
 
-/* Joins two ports, and their twins if both are of cages. */
+/* Connects two ports, and their twins if both are in cages. */
 static void join(struct import_device *a, struct import_device *b)
 {
     if (a->is_cage && b->is_cage) {
@@ -192,7 +192,7 @@ static struct import_device *find_place(struct import *import, const char *text,
     return NULL;
 }
 
-/* Joins what a --cable names. */
+/* Connects the two ports of a --cable. */
 static void join_told(struct import *import, const char *text)
 {
     const char *comma = strchr(text, ',');
@@ -278,7 +278,7 @@ static void find_units(struct group *group)
     }
 }
 
-/* "a:p0, b:p1 and 3 more" */
+/* Appends a list of up to 8 units: "a:p0, b:p1 and 3 more". */
 static void list_units(const struct import *import, const struct group *group,
                        struct weft_text *out)
 {
@@ -341,7 +341,7 @@ static void plug_in(struct import_switch *hub, struct import_device *device)
     }
 }
 
-/* Puts all ports of a network on one switch; those of a bond each. */
+/* Connects all ports of a network, and every port of its bonds, to one switch. */
 static void join_by_switch(struct import *import, const struct group *group)
 {
     struct import_switch *hub = arena_calloc(import->arena, 1, sizeof(*hub));
@@ -363,14 +363,14 @@ static void join_by_switch(struct import *import, const struct group *group)
             }
         }
         if (device->kind == IMPORT_BOND) {
-            device->hub = hub; /* so that has_cable() is true of it */
+            device->hub = hub; /* makes has_cable() true */
         } else {
             plug_in(hub, device);
         }
     }
 }
 
-/* The only port of a bond, or the port itself; NULL if a bond has several. */
+/* Returns the port itself, or the only port of a bond; NULL if a bond has several. */
 static struct import_device *only_port(struct import *import,
                                        struct import_device *device)
 {
@@ -391,7 +391,7 @@ static void join_two(struct import *import, const struct group *group)
         ask_how(import, group, "nothing says which ports of a bond a cable joins");
         return;
     }
-    if (a->is_cage != b->is_cage) { /* function by function */
+    if (a->is_cage != b->is_cage) { /* connect single functions */
         for (size_t i = 0; i < group->n; i++) {
             a = group->ends[i].unit == group->units[0] ? group->ends[i].device : a;
             b = group->ends[i].unit == group->units[1] ? group->ends[i].device : b;
@@ -416,7 +416,7 @@ static bool leads_to(const struct import_device *a, const struct import_device *
            (a->twin != NULL && a->twin->peer != NULL && whole(a->twin->peer) == b);
 }
 
-/* Returns true if all of a network are at one switch, or its two at one cable. */
+/* Returns true if all units of a network are on one switch, or its two units on one cable. */
 static bool are_joined(const struct group *group)
 {
     const struct import_device *a = group->units[0];
@@ -491,7 +491,8 @@ static void ask_of_single(struct import *import, const struct group *group)
 
 /* ---- addresses on the cables ---- */
 
-/* The candidates of one end: its VLAN's addresses first, then its own. */
+/* Returns candidate `i` for the address of an end: its VLAN's addresses first, then its own; NULL
+ * past the last. */
 static const struct io_prefix *candidate(const struct import_device *device, uint32_t i,
                                          bool *out_is_tagged)
 {
@@ -504,7 +505,7 @@ static const struct io_prefix *candidate(const struct import_device *device, uin
     return i - n_tagged < device->n_addresses ? &device->addresses[i - n_tagged] : NULL;
 }
 
-/* Notes the first pair of addresses of the two ends that are in one network. */
+/* Uses the first pair of addresses of the two ends that are in one network. */
 static void choose_addresses(struct import_device *a, struct import_device *b)
 {
     const struct io_prefix *x, *y;
@@ -537,8 +538,8 @@ static void choose_at_switch(struct import_device *device)
     }
 }
 
-/* Draws the self-assigned addresses of the two ends of a cable: the hosts take theirs by their MAC
- * addresses, so that no file has them. `index` is the cable's, from 0. */
+/* Assigns link-local addresses to the two ends of a cable, because no file contains those that
+ * hosts derive from their MAC addresses. `index` is the number of the cable, from 0. */
 static void assign_self(struct import *import, struct import_device *a, uint32_t index)
 {
     struct io_prefix *drawn = arena_calloc(import->arena, 2, sizeof(*drawn));
@@ -552,7 +553,7 @@ static void assign_self(struct import *import, struct import_device *a, uint32_t
     a->peer->used = &drawn[1];
 }
 
-/* Complains about addresses of a VLAN that a scenario has no place for. */
+/* Complains about addresses of a VLAN that a scenario cannot express. */
 static void check_vlan(struct import *import, const struct import_device *device)
 {
     char place[IMPORT_PLACE_BYTES];

@@ -1,5 +1,5 @@
-/* Finds out what belongs to what on each host: ports of bonds, VLANs on ports, the cages of a DGX
- * Spark; and which devices are not of the mesh. */
+/* Relates the devices of each host: ports of bonds, VLANs on ports, cages of a DGX Spark. Also
+ * decides which devices are not part of the mesh. */
 #include <string.h>
 
 #include "base/check.h"
@@ -46,7 +46,7 @@ const char *import_place(const struct import *import, const struct import_device
 
 /* ---- cages ---- */
 
-/* Netdevs of a DGX Spark, as its kernel names them: the four functions of its ConnectX-7. */
+/* Netdevs of a DGX Spark: the four functions of its ConnectX-7. */
 static const char *const spark_names[2][2] = {{"enp1s0f0np0", "enP2p1s0f0np0"},
                                               {"enp1s0f1np1", "enP2p1s0f1np1"}};
 
@@ -61,7 +61,8 @@ static struct import_device *find_named(const struct import_host *host, const ch
     return NULL;
 }
 
-/* A Spark by functions on both PCIe domains: `enp1s0f0np0` alone is the name of many NICs. */
+/* Recognises a Spark by functions on both PCIe domains, because `enp1s0f0np0` alone is a common
+ * name. */
 static void find_cages(struct import *import, struct import_host *host)
 {
     struct import_device *found[2][2];
@@ -81,7 +82,7 @@ static void find_cages(struct import *import, struct import_host *host)
         for (unsigned f = 0; f < 2; f++) {
             struct import_device *device = found[cage][f];
 
-            if (device == NULL) { /* the machine has it all the same */
+            if (device == NULL) { /* no file has it, but the machine does */
                 device = arena_calloc(import->arena, 1, sizeof(*device));
                 device->id = device->name = spark_names[cage][f];
                 device->host = (uint32_t)(host - import->hosts);
@@ -166,7 +167,7 @@ static void relate_members(struct import *import, struct import_host *host,
     }
 }
 
-/* ---- what is left out ---- */
+/* ---- devices that are left out ---- */
 
 static void leave_out(struct import *import)
 {
@@ -268,7 +269,7 @@ static void note_management(struct import *import, struct import_device *device,
 
 #define HOSTS_LINES_MAX 4096u
 
-/* Reads a file as hosts(5): an address and names a line; `#` begins a comment. */
+/* Reads a file as hosts(5): an address and names per line; `#` begins a comment. */
 static void read_hosts(struct import *import)
 {
     const struct import_answers *answers = import->answers;

@@ -2,7 +2,7 @@
 
 #include "import/model.h"
 
-/* The text is ours; the loader may still know of a limit that the files pass. */
+/* Loads the generated scenario, because the files can exceed a limit that only the loader knows. */
 static void check(struct import *import, const struct weft_text *text)
 {
     struct scenario_diagnostics diag;

@@ -1,6 +1,6 @@
-/* Makes scenarios of the network configuration that hosts have: netplan's files (netplan(5)).
- * Cables are inferred from the networks; what cannot be inferred is asked for, never guessed. Pure:
- * no file is opened here. */
+/* Creates scenarios from the network configuration of hosts: netplan's files (netplan(5)). Cables
+ * are inferred from the networks. If that is ambiguous the user is asked; nothing is guessed. Opens
+ * no files. */
 #ifndef WEFT_IMPORT_IMPORT_H
 #define WEFT_IMPORT_IMPORT_H
 
@@ -11,34 +11,39 @@
 
 /* One netplan file of a host. Nothing is owned. */
 struct import_file {
-    const char *host; /* whose it is; NULL: by its path, see import_host_of */
-    const char *path; /* for messages, and for the order of a host's files */
+    /* Host that the file belongs to; NULL to derive it from the path (import_host_of). */
+    const char *host;
+    const char *path; /* for messages, and to order the files of a host */
     const char *bytes;
     size_t n_bytes;
 };
 
-/* What the user adds to the files. Nothing is owned. */
+/* The user's additions to the files. Nothing is owned. */
 struct import_answers {
     const char *const *cables; /* "HOST:PORT,HOST:PORT"; [n_cables] */
     size_t n_cables;
-    const char *const *switches; /* networks, each of one switch; [n_switches] */
+    const char *const *switches; /* networks that each have one switch; [n_switches] */
     size_t n_switches;
-    const char *const *without; /* "HOST:PORT" or "PORT", not of the mesh; [n_without] */
+    /* "HOST:PORT" or "PORT", which are not part of the mesh; [n_without] */
+    const char *const *without;
     size_t n_without;
-    const char *hosts_path; /* as hosts(5): management addresses; or NULL */
-    const char *hosts;      /* [n_hosts] */
+    /* Name of a file as hosts(5) with management addresses; or NULL. */
+    const char *hosts_path;
+    const char *hosts; /* [n_hosts] */
     size_t n_hosts;
 };
 
-/* Writes to `out` the name of the host that the file at `path` is of: the folder of a file that is
- * called as those of /etc/netplan (`50-cloud-init.yaml`), without the folders etc, run, usr, lib
- * and netplan; otherwise the file's own name without its extension. False if there is none. */
+/* Writes to `out` the name of the host to which the file at `path` belongs. If the file is named as
+ * those in /etc/netplan (`50-cloud-init.yaml`), that is the last folder of the path other than etc,
+ * run, usr, lib and netplan; otherwise the file's name without its extension. Returns false if
+ * there is none. */
 bool import_host_of(const char *path, char *out, size_t out_bytes);
 
 /* Appends to `out` the scenario that `files` [n_files] describe, as YAML that the loader accepts.
- * False, with `out` unchanged and a line for everything that is wrong or must be asked in `wrong`,
- * if there is such a thing. Files of one host are merged as netplan merges them: by file name,
- * later values win, lists grow; of files with one name /run hides /etc, and that /lib. */
+ * If something is invalid or must be asked, returns false, leaves `out` unchanged and appends a
+ * line for each problem to `wrong`. Files of one host are merged as netplan does it: in the order
+ * of file names, later values replace earlier ones and lists are extended; of files with the same
+ * name, those in /run hide those in /etc, and these those in /lib. */
 bool import_netplan(const struct import_file *files, size_t n_files,
                     const struct import_answers *answers, struct weft_text *out,
                     struct weft_text *wrong);

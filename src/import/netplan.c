@@ -1,4 +1,4 @@
-/* Reads netplan's files, as netplan(5) describes them, and merges those of a host. */
+/* Reads netplan's files (netplan(5)), and merges those of each host. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ void import_complain(struct import *import, const char *format, ...)
     }
 }
 
-/* ---- whose file ---- */
+/* ---- the host of a file ---- */
 
 static const char *base_name(const char *path)
 {
@@ -31,7 +31,7 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* Returns true for a name as files have in /etc/netplan: digits, then a dash or nothing more. */
+/* Returns true for a file name as in /etc/netplan: digits, then a dash, a dot or nothing. */
 static bool is_numbered(const char *name)
 {
     size_t n = strspn(name, "0123456789");
@@ -64,7 +64,7 @@ bool import_host_of(const char *path, char *out, size_t out_bytes)
         return n > 0;
     }
     while (end > path) {
-        const char *begin = --end; /* at a slash */
+        const char *begin = --end; /* points to a slash */
 
         while (begin > path && begin[-1] != '/') {
             begin--;
@@ -93,7 +93,7 @@ static void add_address(struct reading *reading, struct import_device *device,
     struct io_prefix address;
 
     if (node->kind == TREE_MAP && node->n == 1) {
-        node = node->pairs[0].key; /* with a label or a lifetime */
+        node = node->pairs[0].key; /* has a label or a lifetime */
     }
     if (!address_read(&reading->loader, node, "addresses", &address)) {
         return;
@@ -120,7 +120,8 @@ static bool is_default(const char *text)
            strcmp(text, "::/0") == 0 || strcmp(text, "0/0") == 0;
 }
 
-/* Notes a route by a gateway; those without one (scope link) are what addresses make, too. */
+/* Adds a route through a gateway. Ignores routes without one (scope link), which addresses create
+ * too. */
 static void add_route(struct reading *reading, struct import_device *device,
                       const struct tree_node *node)
 {
@@ -185,7 +186,7 @@ static void add_member(struct reading *reading, struct import_device *device,
 typedef void (*adder)(struct reading *reading, struct import_device *device,
                       const struct tree_node *node);
 
-/* A later file adds to the list of an earlier one. */
+/* Adds all items of a list; a later file extends the list of an earlier one. */
 static void add_all(struct reading *reading, struct import_device *device,
                     const struct tree_node *list, const char *key, adder add)
 {
@@ -215,9 +216,8 @@ static void read_dhcp(struct reading *reading, struct import_device *device,
               &device->has_dhcp[strcmp(key, "dhcp6") == 0 ? 1 : 0]);
 }
 
-/* Reads one key. What netplan has beyond these says nothing of cables and addresses. */
-/* A key that netplan does not know, as far as it is near one that is read here: netplan refuses the
- * file, whose cable would be taken for one without an address. */
+/* Rejects an unknown key that is similar to one that is read here. Netplan rejects such a file, and
+ * the import would miss its address. */
 static void refuse_misspelt(struct loader *loader, const struct tree_node *key)
 {
     static const char *const read[] = {"addresses", "routes",   "interfaces", "mtu",
@@ -232,6 +232,7 @@ static void refuse_misspelt(struct loader *loader, const struct tree_node *key)
     }
 }
 
+/* Reads one key of a device. Netplan's other keys do not affect cables and addresses. */
 static void read_key(struct reading *reading, struct import_device *device,
                      const struct tree_node *name, const struct tree_node *value)
 {
@@ -331,7 +332,7 @@ static void read_section(struct reading *reading, enum import_kind kind, const c
                          const struct tree_node *map)
 {
     if (map->kind == TREE_SCALAR && tree_scalar_kind(map) == TREE_NULL) {
-        return; /* `ethernets:` and nothing below */
+        return; /* `ethernets:` without devices */
     }
     if (!read_map(&reading->loader, map, name)) {
         return;
@@ -420,13 +421,13 @@ static void read_file(struct import *import, struct import_host *host,
 
 /* ---- the files of all hosts ---- */
 
-/* A file in the order in which netplan reads it. */
+/* A file, with the keys that determine the order in which netplan reads it. */
 struct entry {
     const struct import_file *file;
-    char given[IMPORT_HOST_NAME_BYTES]; /* its host */
+    char given[IMPORT_HOST_NAME_BYTES]; /* name of its host */
     uint32_t host;
     size_t order;
-    unsigned folder; /* 3: /run, 2: /etc, 1: /lib; 0: another */
+    unsigned folder; /* 3 for /run, 2 for /etc, 1 for /lib, 0 for others */
 };
 
 static unsigned folder_of(const char *path)
@@ -459,7 +460,7 @@ static int compare_entries(const void *a, const void *b)
     return order != 0 ? order : x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Writes a host's name as a scenario allows it: [a-z0-9-]+. */
+/* Converts a host's name to what a scenario allows: [a-z0-9-]+. */
 static void host_name(const char *given, char *out, size_t out_bytes)
 {
     size_t n = 0;

@@ -1,6 +1,6 @@
-/* No netplan files make the import crash, hang or leak, and what it makes of them is a scenario.
- * The input is the files of several hosts, one after each 0x01, then answers and a hosts file after
- * 0x02. */
+/* Fuzzes the import: no input may make it crash, hang or leak, and a scenario that it makes must
+ * load. The input is the files of several hosts, each after a 0x01, then three answers, each after
+ * a 0x02; the rest is a hosts file. */
 #include <stdint.h>
 #include <string.h>
 
@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 #define ANSWERS_MAX 3
 #define ANSWER_BYTES 80
 
-/* Splits off what begins with `mark`: returns its length, and moves on. */
+/* Takes the part that begins with `mark`: moves `*at` past it and returns its length without the
+ * mark. */
 static size_t take(const uint8_t *data, size_t n_bytes, size_t *at, uint8_t mark)
 {
     size_t n = 0;
@@ -74,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         weft_check(again.n == out.n && memcmp(again.bytes, out.bytes, out.n) == 0);
     } else {
         weft_check(out.n == 0 && wrong.n > 0);
-        /* Whatever is wrong is the files' fault: the text that is made of them loads. */
+        /* Every error is one of the files; the generated text itself always parses as YAML. */
         weft_check(strstr(wrong.bytes, "not YAML: did not find expected") == NULL ||
                    strstr(wrong.bytes, "the scenario:") == NULL);
     }

@@ -5,14 +5,14 @@
 #include "base/check.h"
 #include "import/model.h"
 
-#define MTU_DEFAULT 9000u /* of a scenario */
-#define MTU_KERNEL 1500u  /* of a netdev of which nothing is said */
+#define MTU_DEFAULT 9000u /* default of a scenario */
+#define MTU_KERNEL 1500u  /* default of the kernel, if no file sets it */
 
 /* One link of the file. */
 struct cable {
-    struct import_device *ends[2]; /* [1] NULL: at a switch */
-    bool is_whole;                 /* both functions of two cages */
-    bool overlaps;                 /* with the network of another one */
+    struct import_device *ends[2]; /* [1] is NULL if at a switch */
+    bool is_whole;                 /* joins both functions of two cages */
+    bool overlaps;                 /* its network overlaps that of another cable */
 };
 
 struct cables {
@@ -30,7 +30,7 @@ static bool is_written(const struct import_device *device)
     return import_is_port(device) && device->left == IMPORT_KEPT;
 }
 
-/* ---- which cables, in which order ---- */
+/* ---- cables and their order ---- */
 
 static int compare_ends(const struct import_device *a, const struct import_device *b)
 {
@@ -51,7 +51,7 @@ static int compare_cables(const void *a, const void *b)
                         ((const struct cable *)b)->ends[0]);
 }
 
-/* Returns true if the loader's rule for `subnet` gives both ends the addresses that they have. */
+/* Returns true if the loader would derive the addresses of both ends from `subnet`. */
 static bool is_by_rule(const struct import_device *a, const struct import_device *b)
 {
     struct io_prefix network, first, second;
@@ -69,7 +69,7 @@ static bool are_alike(const struct import_device *a, const struct import_device 
     return mtu_of(a) == mtu_of(b) && a->vlan == NULL && b->vlan == NULL;
 }
 
-/* Returns true if one link between cages says all of the cable at function 0 of `a`. */
+/* Returns true if one link between cages describes the cable at function 0 of `a` completely. */
 static bool is_whole(const struct import_device *a)
 {
     const struct import_device *b = a->peer;
@@ -89,7 +89,7 @@ static void add_cable(struct cables *cables, struct import_device *a,
     cables->items[cables->n++] = (struct cable){{a, b}, is_of_two, false};
 }
 
-/* A use of a network by a cable. */
+/* A network used by a cable. */
 struct use {
     struct io_prefix network;
     size_t cable;
@@ -108,8 +108,9 @@ static int compare_uses(const void *a, const void *b)
     return order != 0 ? order : x->cable < y->cable ? -1 : x->cable > y->cable;
 }
 
-/* Marks cables whose networks overlap; those at one switch share theirs. Networks nest or are
- * disjoint, so that in order the widest one that holds the next is enough. */
+/* Marks cables whose networks overlap; those at one switch share theirs. Networks are nested or
+ * disjoint, so in sorted order it is enough to compare each with the widest one that contains
+ * it. */
 static void find_overlaps(struct cables *cables)
 {
     struct use *uses = weft_calloc(4 * cables->n + 1, sizeof(*uses));
@@ -140,7 +141,8 @@ static void find_overlaps(struct cables *cables)
     free(uses);
 }
 
-/* Splits cables of cages whose networks others use, too: `subnets` would number them on. */
+/* Splits cables of cages whose networks others use too, because with `subnets` the loader would
+ * number their addresses consecutively. */
 static void split_overlapping(struct cables *cables)
 {
     const size_t n = cables->n;
@@ -188,7 +190,7 @@ static void find_cables(const struct import *import, struct cables *cables)
 
 /* ---- nodes ---- */
 
-/* "key: " before the first item, ", " before others. */
+/* Adds `begin` before the first item, ", " before others. */
 static void add_item(struct weft_text *out, bool *is_first, const char *begin)
 {
     weft_text_add(out, "%s", *is_first ? begin : ", ");
@@ -214,7 +216,7 @@ static void write_ports(const struct import_host *host, struct weft_text *out,
     weft_text_add(out, "%s", is_first_port ? "" : "]");
 }
 
-/* Addresses that no link gives. */
+/* Writes the addresses that no link defines. */
 static void write_addresses(const struct import_host *host, struct weft_text *out,
                             bool *is_first)
 {
@@ -289,7 +291,7 @@ static void write_bonds(const struct import_host *host, struct weft_text *out,
     weft_text_add(out, "%s", is_first_bond ? "" : "}");
 }
 
-/* Returns true if a port or bond of the host is in one network with a gateway. */
+/* Returns true if a port or bond of the host is in the same network as a gateway. */
 static bool reaches(const struct import_host *host, const struct io_ip *via)
 {
     for (uint32_t d = 0; d < host->n_devices; d++) {
@@ -415,7 +417,7 @@ static void write_link_addresses(const struct cable *cable, struct weft_text *ou
     }
 }
 
-/* Writes `key` as one value, or by end. Values of 0 are not written. */
+/* Writes `key` as one value, or one per end if they differ. A value of 0 is omitted. */
 static void write_by_end(const struct import *import, const struct cable *cable,
                          const char *key, const uint32_t values[2], struct weft_text *out)
 {
@@ -466,7 +468,7 @@ static void write_link(const struct import *import, const struct cable *cable,
 
 /* ---- the rest ---- */
 
-/* Returns true if no address that is written lies in `network`. */
+/* Returns true if no address of the scenario overlaps `network`. */
 static bool is_unused(const struct import *import, const struct io_prefix *network)
 {
     for (uint32_t h = 0; h < import->n_hosts; h++) {
@@ -484,8 +486,8 @@ static bool is_unused(const struct import *import, const struct io_prefix *netwo
     return true;
 }
 
-/* The network that the hosts have for it, if there is one with room that no cable uses, as a
- * scenario's management network never carries data; else one that is free. */
+/* Writes the management network: one of the hosts' own that has room and that no cable uses,
+ * because a scenario's management network never carries data; otherwise one that is free. */
 static void write_management(const struct import *import, struct weft_text *out)
 {
     static const char *const others[] = {"10.0.0.0/24", "198.18.0.0/15", "172.31.0.0/16",

@@ -56,7 +56,8 @@ bool io_ip_same_subnet(const struct io_ip *a, const struct io_ip *b, unsigned pr
     return left == 0 || (a->bytes[n_bytes] ^ b->bytes[n_bytes]) >> (8 - left) == 0;
 }
 
-/* The longest run of at least two zero groups, the first of equals (RFC 5952, 4.2). */
+/* Returns the first group of the longest run of at least two zero groups, the first of equals (RFC
+ * 5952, 4.2); -1 if there is none. */
 static int longest_zero_run(const unsigned *groups, int *out_n)
 {
     int best = -1;
@@ -127,8 +128,8 @@ static bool parse_number(const char **at, unsigned base, unsigned max,
     return n > 0 && value <= max;
 }
 
-/* Four decimal bytes without leading zeros, which some read as octal. Leaves `*at`
- * behind. */
+/* Parses four decimal bytes. Leading zeros are rejected, because some programs read them as octal.
+ * Moves `*at` past them. */
 static bool parse_dotted(const char **at, uint8_t out[4])
 {
     for (int i = 0; i < 4; i++) {
@@ -145,7 +146,7 @@ static bool parse_dotted(const char **at, uint8_t out[4])
     return true;
 }
 
-/* Reads groups up to the end of the text or a '/'; `gap` is where "::" stood, or -1. */
+/* Parses groups up to the end of the text or a '/'; `*out_gap` is the position of "::", or -1. */
 static bool parse_groups(const char **at, uint8_t bytes[16], int *out_n, int *out_gap)
 {
     int n = 0;

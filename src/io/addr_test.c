@@ -7,7 +7,7 @@
 #include "io/hostinfo.h"
 #include "io/verbs.h"
 
-/* Text, its canonical form (RFC 5952), and the first and last two bytes. */
+/* An address, its canonical form (RFC 5952), and its first and last two bytes. */
 static const struct {
     const char *text, *canonical;
     uint8_t first[2], last[2];

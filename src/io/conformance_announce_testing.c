@@ -1,4 +1,4 @@
-/* io/oob.h: datagrams to the neighbours on a link, and within a host. */
+/* Tests of io/oob.h: datagrams to the neighbours on a link, and within a host. */
 #include <errno.h>
 #include <string.h>
 
@@ -38,7 +38,8 @@ static void close_one(int host, struct io_announcer *announcer)
 static const char *said[8];
 static size_t n_said;
 
-/* The suite may run again in the same process, over another backend or host. */
+/* Forgets sent datagrams, because the suite can run again in this process with another backend or
+ * host. */
 static void forget_said(void)
 {
     n_said = 0;
@@ -54,7 +55,8 @@ static void say(int host, struct io_announcer *announcer, const char *text)
     ck_assert_int_eq(error, 0);
 }
 
-/* Whether it is a datagram that was sent: it may have come before, in another family. */
+/* Returns true if the bytes are a datagram that was sent. It can be received twice, in another
+ * address family. */
 static bool was_said(const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n_said; i++) {
@@ -65,7 +67,8 @@ static bool was_said(const char *bytes, size_t n)
     return false;
 }
 
-/* Takes all that waits; true if `text` was among it. Nothing may be that was never sent. */
+/* Receives all waiting datagrams; returns true if `text` is one of them. Fails on one that was
+ * never sent. */
 static bool heard(int host, struct io_announcer *announcer, const char *text,
                   struct io_endpoint *out_from)
 {
@@ -123,7 +126,7 @@ START_TEST(neighbours_hear_and_are_woken)
 }
 END_TEST
 
-/* Where it came from is where one can connect to. */
+/* A connection to the source of a datagram succeeds. */
 START_TEST(who_was_heard_can_be_dialled)
 {
     uint32_t left = data_ifindex(LEFT), right = data_ifindex(RIGHT);
@@ -154,7 +157,8 @@ START_TEST(who_was_heard_can_be_dialled)
 }
 END_TEST
 
-/* The processes of a host share the port; other ports, and oneself, do not hear. */
+/* All processes of a host that share the port receive a datagram; other ports and the sender do
+ * not. */
 START_TEST(a_port_is_shared_and_kept_apart)
 {
     uint32_t left = data_ifindex(LEFT), right = data_ifindex(RIGHT);
@@ -168,7 +172,7 @@ START_TEST(a_port_is_shared_and_kept_apart)
     say(LEFT, a, "all of you");
     WAIT_FOR(heard(RIGHT, b, "all of you", &from));
     WAIT_FOR(heard(RIGHT, twin, "all of you", &from));
-    /* A second one, to be sure that what was not heard of the first never comes. */
+    /* Send a second one, to make sure that the first is not received later. */
     say(RIGHT, b, "the echo");
     WAIT_FOR(heard(LEFT, a, "the echo", &from));
     WAIT_FOR(heard(LEFT, too, "the echo", &from));
@@ -240,7 +244,7 @@ START_TEST(datagrams_are_whole_cut_or_refused)
     ck_assert_uint_eq(n, sizeof got);
     ck_assert_mem_eq(got, bytes, sizeof got);
     while (oob->hear(b, got, sizeof got, &n, &from) == 0) {
-        ck_assert_uint_eq(n, sizeof got); /* the same in the other family */
+        ck_assert_uint_eq(n, sizeof got); /* its copy in the other family */
     }
     ck_assert_int_eq(oob->announce(a, bytes, 100), 0);
     memset(got, 0xee, sizeof got);

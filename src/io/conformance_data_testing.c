@@ -1,12 +1,12 @@
-/* The contract of io/verbs.h: two hosts that move data. */
+/* Tests of io/verbs.h: two hosts transfer data. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "io/conformance_testing.h"
 
-#define N_BYTES 20000   /* several packets, and not a multiple of the MTU */
-#define IMM 0xcafe1234u /* carried as it is */
+#define N_BYTES 20000   /* several packets, not a multiple of the MTU */
+#define IMM 0xcafe1234u /* delivered unchanged */
 
 static struct end {
     struct ibv_pd *pd;
@@ -17,7 +17,7 @@ static struct end {
     uint8_t *memory; /* [N_BYTES] */
 } ends[2];
 
-static const struct io_device_ops *ops[2]; /* a world may have two kinds of device */
+static const struct io_device_ops *ops[2]; /* a world can have two kinds of devices */
 
 static void connect_with(uint8_t timeout)
 {
@@ -149,7 +149,7 @@ START_TEST(a_write_and_a_read_back)
     post_send(2, IBV_WR_RDMA_READ, N_BYTES);
     expect_completion(LEFT, 2, IBV_WC_RDMA_READ);
     ck_assert_mem_eq(ends[LEFT].memory, before, N_BYTES);
-    ck_assert(is_empty(RIGHT)); /* it noticed nothing */
+    ck_assert(is_empty(RIGHT)); /* no completion there */
 }
 END_TEST
 
@@ -161,7 +161,8 @@ static bool has_atomics(void)
     return attr.ibv.atomic_cap != IBV_ATOMIC_NONE;
 }
 
-/* On the 64-bit word at offset 8 of the right end; its old value comes to the left end's start. */
+/* Executes an atomic on the 64-bit word at offset 8 of the right end, and returns its old value,
+ * which is written to the start of the left end's memory. */
 static uint64_t atomic(enum ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap)
 {
     struct ibv_sge sge = {
@@ -203,7 +204,7 @@ START_TEST(atomics_tell_the_old_value)
     }
     ck_assert_uint_eq(atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 0), first);
     ck_assert_uint_eq(atomic(IBV_WR_ATOMIC_CMP_AND_SWP, first, 7),
-                      first + 2); /* not it */
+                      first + 2); /* not equal: no swap */
     ck_assert_uint_eq(atomic(IBV_WR_ATOMIC_CMP_AND_SWP, first + 2, 7), first + 2);
     ck_assert_uint_eq(atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, UINT64_MAX, 0), 7);
     memcpy(&now, ends[RIGHT].memory + 8, sizeof(now));
@@ -234,13 +235,13 @@ START_TEST(an_armed_cq_wakes_once)
 {
     connect_qps();
     unsigned *n_woken = &now_testing.n_woken[RIGHT][TASK_CQ];
-    /* Not armed: a completion comes silently. */
+    /* A completion does not wake the task if the CQ is not armed. */
     post_recv(RIGHT, 1, 0);
     post_send(1, IBV_WR_RDMA_WRITE_WITH_IMM, N_BYTES);
     expect_completion(LEFT, 1, IBV_WC_RDMA_WRITE);
     expect_completion(RIGHT, 1, IBV_WC_RECV_RDMA_WITH_IMM);
     ck_assert_uint_eq(*n_woken, 0);
-    /* Arm, poll again, sleep: the next one wakes, the one after does not. */
+    /* After arming, the next completion wakes the task; the one after it does not. */
     ck_assert_int_eq(ops[RIGHT]->req_notify(ends[RIGHT].cq, 0), 0);
     ck_assert(is_empty(RIGHT));
     post_recv(RIGHT, 2, 0);
@@ -263,7 +264,8 @@ START_TEST(a_receive_may_come_late)
     weft_ns later = io_now(now_testing.env[LEFT]) + 2000000;
     while (conformance_step(later)) {
     }
-    ck_assert(is_empty(LEFT)); /* receiver not ready, for ever: rnr_retry 7 */
+    /* Receiver not ready; retried indefinitely with rnr_retry 7. */
+    ck_assert(is_empty(LEFT));
     post_recv(RIGHT, 1, N_BYTES);
     expect_completion(LEFT, 1, IBV_WC_SEND);
     expect_completion(RIGHT, 1, IBV_WC_RECV);

@@ -1,4 +1,4 @@
-/* The contract of io/verbs.h: facts, objects and the operations that make and change them. */
+/* Tests of io/verbs.h: attributes, objects and the operations that create and modify them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ struct ibv_qp *conformance_qp(int host, struct ibv_pd *pd, struct ibv_cq *cq)
     op.arg.create_qp.pd = pd;
     op.arg.create_qp.init = qp_init(cq);
     ck_assert_int_eq(conformance_op(host, &op), 0);
-    ck_assert_uint_ge(op.arg.create_qp.init.cap.max_send_wr, 16); /* as granted */
+    ck_assert_uint_ge(op.arg.create_qp.init.cap.max_send_wr, 16); /* granted caps */
     ck_assert_int_eq(op.out.qp->qp_type, IBV_QPT_RC);
     return op.out.qp;
 }
@@ -100,7 +100,7 @@ int conformance_to_init(int host, struct ibv_qp *qp)
                   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/* The RoCE v2 entry of the host's IPv4 address on the cable. */
+/* Returns the index of the RoCE v2 GID of the host's IPv4 address on the cable. */
 static uint32_t gid_index(int host)
 {
     struct ibv_port_attr port;
@@ -225,10 +225,10 @@ START_TEST(what_is_abandoned_leaves_nothing)
     op.arg.create_qp.init = qp_init(cq);
     ck_assert_int_eq(dev->ops->submit(dev, &op), 0);
     dev->ops->abandon(dev, &op);
-    memset(&op, 0x5a, sizeof op); /* ours again */
+    memset(&op, 0x5a, sizeof op); /* can be reused */
     struct io_op idle = {.kind = IO_OP_ALLOC_PD};
     dev->ops->abandon(dev, &idle);
-    /* The QP that nobody owns goes away by itself: its PD can. */
+    /* The abandoned QP is destroyed in the background; then its PD can be freed. */
     int error = EBUSY;
     for (int i = 0; error == EBUSY; i++) {
         op = (struct io_op){.kind = IO_OP_DEALLOC_PD, .arg.dealloc_pd = pd};
@@ -269,7 +269,7 @@ START_TEST(nobody_at_the_address)
     ck_assert_int_eq(conformance_to_init(LEFT, qp), 0);
     int error = conformance_to_rtr(LEFT, qp, 17, io_ip_v4(10, 77, 0, 99));
     ck_assert_msg(error == ETIMEDOUT || error == EHOSTUNREACH, "errno %d", error);
-    /* On failure nothing changed: the right address still works. */
+    /* A failed call changes nothing: the right address still works. */
     ck_assert_int_eq(conformance_to_rtr(LEFT, qp, 17, io_ip_v4(10, 77, 0, 2)), 0);
 }
 END_TEST

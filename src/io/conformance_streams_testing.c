@@ -1,4 +1,4 @@
-/* The contract of io/oob.h. */
+/* Tests of io/oob.h: streams. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static struct io_task *task(int host, int kind)
     return &now_testing.task[host][kind];
 }
 
-/* RIGHT listens on its address on the cable, on a port of its own choice. */
+/* RIGHT listens on its address on the cable, on an ephemeral port. */
 static void start_listening(int backlog)
 {
     struct io_endpoint any = {.ip = io_ip_v4(10, 77, 0, 2)};
@@ -58,7 +58,7 @@ static void put(struct io_stream *stream, const char *text)
     ck_assert_uint_eq(n, strlen(text));
 }
 
-/* Receives exactly `text`, in as many pieces as it takes. */
+/* Receives exactly `text`, in any number of pieces. */
 static void expect(struct io_stream *stream, const char *text)
 {
     while (*text != '\0') {
@@ -118,7 +118,7 @@ START_TEST(a_full_stream_says_so_and_goes_on)
     size_t n_sent = 0, n_received = 0, n;
     int error;
     connect_pair(&client, &server);
-    /* Nobody reads: sooner or later it is full. */
+    /* The peer does not read, so that the buffer becomes full. */
     do {
         for (size_t i = 0; i < sizeof block; i++) {
             block[i] = (uint8_t)((n_sent + i) * 7 >> 4);
@@ -132,7 +132,7 @@ START_TEST(a_full_stream_says_so_and_goes_on)
     while (n_received < n_sent) {
         WAIT_FOR((error = oob->recv(server, block, sizeof block, &n)) != EAGAIN);
         ck_assert_int_eq(error, 0);
-        bool same = true; /* an assertion for each of millions of bytes takes minutes */
+        bool same = true; /* asserting each of millions of bytes would take minutes */
         for (size_t i = 0; i < n; i++) {
             same = same && block[i] == (uint8_t)((n_received + i) * 7 >> 4);
         }
@@ -169,13 +169,13 @@ START_TEST(a_close_lets_bytes_arrive_first)
     expect(server, "last words");
     ck_assert_int_eq(recv_outcome(server, &n), 0);
     ck_assert_uint_eq(n, 0);
-    ck_assert_int_eq(recv_outcome(server, &n), 0); /* and stays at its end */
+    ck_assert_int_eq(recv_outcome(server, &n), 0); /* stays at end of stream */
     ck_assert_uint_eq(n, 0);
     oob->close(server, false);
 }
 END_TEST
 
-/* A kernel acknowledges for a process that reads nothing. */
+/* The kernel acknowledges data for a process that does not read. */
 START_TEST(the_other_kernel_acknowledges)
 {
     struct io_stream *client, *server;
@@ -258,7 +258,7 @@ START_TEST(a_listener_serves_many_and_survives_them)
     ck_assert_int_eq(oob->accept(listener, task(RIGHT, TASK_SERVER), &none), EAGAIN);
     oob->close(clients[1], true);
     put(clients[3], "three");
-    for (int i = 0; i < 4; i++) { /* which is whose: by the client's port */
+    for (int i = 0; i < 4; i++) { /* match streams by the client's port */
         struct io_endpoint local, remote;
         oob->endpoints(clients[3], &local, NULL);
         oob->endpoints(servers[i], NULL, &remote);

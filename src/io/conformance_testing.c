@@ -12,7 +12,7 @@ struct conformance now_testing;
 static const struct world_ops *backend;
 static const char *device_profile;
 
-/* ---- the world of all stories ---- */
+/* ---- the world of all tests ---- */
 
 static struct io_prefix addresses[2];
 static struct world_port ports[2];
@@ -85,7 +85,7 @@ bool conformance_step(weft_ns until)
 {
     struct io_task *task;
     weft_ns now = backend->now(now_testing.world);
-    /* In slices, for conditions that nobody is woken for. */
+    /* In slices, because some conditions wake no task. */
     weft_status status =
         backend->step(now_testing.world, now + MS < until ? now + MS : until);
     ck_assert(status == WEFT_OK || status == WEFT_AGAIN);
@@ -176,7 +176,7 @@ START_TEST(deadlines_wake_and_time_passes)
         for (was_woken = false; io_loop_pop(now_testing.loop) != NULL;) {
             was_woken = true;
         }
-        /* Once more where the machine let us wait for so long. */
+        /* Repeat if the machine delayed this process for that long. */
     } while (io_now(now_testing.env[LEFT]) >= start + 300 * MS);
     ck_assert_int_eq(early, WEFT_AGAIN);
     ck_assert_int_ge(io_now(now_testing.env[LEFT]), start + 2 * MS);
@@ -185,17 +185,18 @@ START_TEST(deadlines_wake_and_time_passes)
     WAIT_FOR(now_testing.n_woken[RIGHT][TASK_OTHER] == 1);
     weft_ns at = io_now(now_testing.env[RIGHT]);
     ck_assert_int_ge(at, start + 300 * MS);
-    ck_assert_int_ge(backend->now(now_testing.world), at); /* one clock for all */
+    /* All hosts have the same clock. */
+    ck_assert_int_ge(backend->now(now_testing.world), at);
     WAIT_FOR(now_testing.n_woken[LEFT][TASK_OTHER] == 1);
     ck_assert_int_ge(io_now(now_testing.env[LEFT]), start + 400 * MS);
-    /* A task that is ready is reported before time passes. */
+    /* A ready task is reported before time passes. */
     io_task_wake(first);
     ck_assert_int_eq(backend->step(now_testing.world, WEFT_NEVER), WEFT_OK);
     ck_assert_ptr_eq(io_loop_pop(now_testing.loop), first);
 }
 END_TEST
 
-/* ---- memory and what computes ---- */
+/* ---- memory and GPU operations ---- */
 
 START_TEST(memory_is_aligned_and_zero)
 {

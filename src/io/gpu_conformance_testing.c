@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-#define N 777 /* elements; no multiple of anything */
+#define N 777 /* elements; odd, so that no block size divides it */
 
 static const struct gpu_bed *bed;
 static struct io_gpu *gpu, *peer;
@@ -87,9 +87,10 @@ START_TEST(memory_is_zeroed_aligned_and_as_large_as_asked)
 }
 END_TEST
 
-/* ---- reductions, of small whole numbers: every type holds them and their results ---- */
+/* ---- reductions of small whole numbers, which every type can represent ---- */
 
-/* The bits of a small whole number in a floating-point type with so many fraction bits. */
+/* Returns the bits of a small whole number in a floating-point type with `n_fraction` fraction
+ * bits. */
 static uint64_t float_bits(unsigned value, unsigned n_fraction, unsigned bias)
 {
     unsigned exponent = 0;
@@ -153,7 +154,7 @@ static unsigned first_of(size_t i)
     return (unsigned)(i * 5 % 11);
 }
 
-/* Of the same parity, for avg. */
+/* Has the same parity as first_of(i), so that avg is exact. */
 static unsigned second_of(size_t i)
 {
     return (unsigned)(i * 7 % 5) * 2 + first_of(i) % 2;
@@ -315,7 +316,7 @@ START_TEST(an_export_names_the_whole_allocation)
     ck_assert_int_eq(gpu->sharing->identify(gpu, &identity), 0);
     ck_assert_str_eq(identity.uuid, gpu->uuid);
     if (identity.kinds == 0) {
-        return; /* it cannot share: nothing to name */
+        return; /* it cannot share memory */
     }
     memory = alloc(gpu, BYTES);
     ck_assert_int_eq(gpu->sharing->export_memory(gpu, memory, identity.kinds, &first), 0);

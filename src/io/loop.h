@@ -1,11 +1,11 @@
-/* Tasks, their deadlines and who is ready: how a backend tells the one event loop
- * which machine to look at, so that idle ones are never visited.
+/* Tasks, their deadlines and the ready lists of the event loop, which visits only machines that a
+ * backend has woken.
  *
- * A machine (listener, connector, rendezvous, executor ...) embeds a struct io_task
- * and hands its address to the operations it waits for. The backend wakes the task
- * when a stream turns readable or writable, an io_op or GPU operation ends, an armed
- * CQ gets a completion, or an async event comes. Waking is idempotent and means only
- * "look again". */
+ * A machine (listener, connector, rendezvous, executor ...) embeds a struct io_task and passes its
+ * address to the operations that it waits for. The backend wakes the task when a stream becomes
+ * readable or writable, an io_op or GPU operation ends, an armed CQ gets a completion, or an async
+ * event occurs. Waking is idempotent and can be spurious: the machine must check its state
+ * again. */
 #ifndef WEFT_IO_LOOP_H
 #define WEFT_IO_LOOP_H
 
@@ -21,9 +21,9 @@ struct io_task {
     struct io_loop *loop;      /* Not owned; outlives the task. */
     struct io_task *next;      /* in the host's ready list */
     struct weft_heap_node due; /* in the loop's deadline heap */
-    uint32_t host;             /* index in the world; hosts run in this order */
-    int kind;                  /* the owner's tag; host/ dispatches on it */
-    bool queued;               /* in a ready list */
+    uint32_t host; /* io_env.host: index of the process; lower ones run first */
+    int kind;      /* tag of the owner; host/ dispatches on it */
+    bool queued;   /* true while in a ready list */
 };
 
 struct io_ready {
@@ -34,38 +34,43 @@ struct io_ready {
 struct io_loop {
     struct weft_heap deadlines;
     struct io_ready *ready; /* Owned [n_hosts]. */
-    uint64_t *is_ready;     /* Owned bitmap [n_hosts]: running, with a non-empty list. */
-    uint64_t *is_paused;    /* Owned bitmap [n_hosts]. */
+    /* Owned bitmap [n_hosts]; set if not paused and the list is not empty */
+    uint64_t *is_ready;
+    uint64_t *is_paused; /* Owned bitmap [n_hosts]. */
     uint32_t n_hosts;
-    uint32_t n_ready;  /* bits set in is_ready */
-    uint64_t n_pauses; /* calls of io_loop_pause: who looks for the dead looks again */
+    uint32_t n_ready; /* bits set in is_ready */
+    /* Calls of io_loop_pause(); when it changes, host/loop.c checks again which processes have
+     * ended. */
+    uint64_t n_pauses;
 };
 
-/* Aborts when out of memory. */
+/* Initialises a loop for processes 0..n_hosts-1 (io_env.host). Aborts when out of memory. */
 void io_loop_init(struct io_loop *loop, uint32_t n_hosts);
 void io_loop_fini(struct io_loop *loop);
 
-/* Starts `task` for a machine of `host`: neither queued nor with a deadline. */
+/* Initialises `task` for a machine of `host`, not queued and without a deadline. `kind` is the
+ * owner's tag. */
 void io_task_init(struct io_task *task, struct io_loop *loop, uint32_t host, int kind);
-/* Forgets it: out of the ready list and the heap. Waking it later is a bug of the
- * backend's: close what could wake it first. */
+/* Removes `task` from the ready list and the deadline heap. It must not be woken later, so close
+ * the objects that can wake it first. */
 void io_task_fini(struct io_task *task);
-/* Queues `task` unless it is queued. NULL is ignored. */
+/* Adds `task` to the ready list of its host unless it is in there. NULL is ignored. */
 void io_task_wake(struct io_task *task);
-/* Sets when the task is to be woken if nothing else does; WEFT_NEVER removes it. */
+/* Sets the time at which the task is woken if it is not woken before; WEFT_NEVER removes the
+ * deadline. */
 void io_task_deadline(struct io_task *task, weft_ns at);
-/* Sets the deadline to `at` if it is later, or if there is none. */
+/* Brings the deadline forward to `at`, if it is later or if there is none. */
 void io_task_wake_by(struct io_task *task, weft_ns at);
 
-/* Holds back the tasks of `host` (it is stopped, or dead) until it is let go: they
- * still get queued, but io_loop_pop does not give them. For backends only. */
+/* Holds back the tasks of `host` (which is stopped or dead), or releases them: they are still
+ * queued, but io_loop_pop does not return them. For backends only. */
 void io_loop_pause(struct io_loop *loop, uint32_t host, bool paused);
 
-/* Wakes every task whose deadline is at or before `now`; their deadlines are removed. */
+/* Wakes every task whose deadline is at or before `now`, and removes these deadlines. */
 void io_loop_expire(struct io_loop *loop, weft_ns now);
-/* The least deadline, or WEFT_NEVER. */
+/* Returns the earliest deadline, or WEFT_NEVER. */
 weft_ns io_loop_next_deadline(const struct io_loop *loop);
-/* Takes the next ready task: the lowest host first, within a host the order of waking.
+/* Takes the next ready task: the lowest host first, within a host in the order of waking. Returns
  * NULL if none is ready. */
 struct io_task *io_loop_pop(struct io_loop *loop);
 

@@ -25,7 +25,7 @@ START_TEST(lowest_host_first_then_order_of_waking)
         io_task_init(&tasks[i], &loop, hosts[i], i);
         io_task_wake(&tasks[i]);
     }
-    io_task_wake(&tasks[1]); /* again: nothing changes */
+    io_task_wake(&tasks[1]); /* a second wake has no effect */
     io_task_wake(NULL);
 
     ck_assert_uint_eq(loop.n_ready, 4);
@@ -63,7 +63,7 @@ START_TEST(deadlines_wake_once_and_in_order)
 
     io_task_deadline(&late, 50);
     io_task_deadline(&early, 90);
-    io_task_deadline(&early, 10); /* the last one counts */
+    io_task_deadline(&early, 10); /* the last call counts */
     io_task_deadline(&removed, 5);
     io_task_deadline(&removed, WEFT_NEVER);
     io_task_deadline(&removed, WEFT_NEVER);
@@ -78,7 +78,8 @@ START_TEST(deadlines_wake_once_and_in_order)
 
     io_task_deadline(&early, 50); /* after `late` at the same time */
     io_loop_expire(&loop, 1000);
-    ck_assert_ptr_eq(io_loop_pop(&loop), &late); /* the lower host all the same */
+    /* The lower host comes first nevertheless. */
+    ck_assert_ptr_eq(io_loop_pop(&loop), &late);
     ck_assert_ptr_eq(io_loop_pop(&loop), &early);
     ck_assert_int_eq(io_loop_next_deadline(&loop), WEFT_NEVER);
 }
@@ -103,7 +104,7 @@ START_TEST(fini_takes_a_task_out_of_everything)
     ck_assert_ptr_eq(io_loop_pop(&loop), &tasks[0]);
     ck_assert_ptr_eq(io_loop_pop(&loop), &another);
     ck_assert_ptr_null(io_loop_pop(&loop));
-    io_task_fini(&tasks[0]); /* popped, but its deadline is still the loop's */
+    io_task_fini(&tasks[0]); /* popped, but its deadline is still in the loop */
     ck_assert_int_eq(io_loop_next_deadline(&loop), WEFT_NEVER);
 }
 END_TEST

@@ -14,7 +14,7 @@ void io_machine_fini(struct io_machine *machine)
     *machine = (struct io_machine){0};
 }
 
-/* Room for one more, zeroed. Returns the array; grows by doubling. */
+/* Appends a zeroed element and returns the array, which grows by doubling. */
 static void *grow(void *items, uint32_t *n, size_t each_bytes)
 {
     if ((*n & (*n + 1)) == 0) {

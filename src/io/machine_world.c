@@ -1,5 +1,5 @@
-/* The inside of a scenario's host. What is not written is a plain machine: one CPU, every GPU on
- * a root port of its own, all ports functions of the card behind their root. */
+/* The inside of a scenario's host. The default is a plain machine: one CPU, each GPU on its own
+ * root port, all ports functions of the card behind their root. */
 #include "io/machine.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "io/world.h"
 
 enum {
-    FUNCTIONS_PER_DEVICE = 8, /* PCI: three bits */
+    FUNCTIONS_PER_DEVICE = 8, /* a PCI function number has three bits */
     GPUS_PER_DOMAIN = 16,
     GPU_DOMAIN = 0x10,
     SPARK_GPU_DOMAIN = 0xf,
@@ -20,7 +20,7 @@ void io_machine_function(const struct world_host *host, uint32_t port, char *out
                          size_t out_bytes)
 {
     const struct world_port *self = &host->ports[port];
-    /* Of a Spark's two PCI domains the second is number 2. */
+    /* The second of a Spark's two PCI domains is number 2. */
     uint32_t domain = self->is_cage ? 2 * self->pcie_root : self->pcie_root;
     uint32_t function = 0;
 
@@ -47,7 +47,8 @@ static struct io_pci *add_pci(struct io_machine *machine, uint32_t parent,
     return pci;
 }
 
-/* A root port and what is behind it; returns the latter's index. */
+/* Adds a PCI function, and the root port above it if it does not exist. Returns the index of the
+ * function. */
 static uint32_t add_behind_root(struct io_machine *machine, const char *root_id,
                                 const char *bus_id, const char *class, const char *speed,
                                 uint32_t width)
@@ -87,7 +88,7 @@ static void add_gpu(struct io_machine *machine, uint32_t index, bool is_spark)
     weft_format(gpu->uuid, sizeof(gpu->uuid), "GPU-%08x", index);
 }
 
-/* The narrowest PCIe 5.0 link that moves the rate; of a Spark's functions x4. */
+/* Returns the width of the narrowest PCIe 5.0 link with at least this rate, at most x16. */
 static uint32_t width_for(uint64_t rate_bps)
 {
     uint64_t lane_bps = UINT64_C(31507692308); /* 32 GT/s, 128 of 130 bits */
@@ -113,7 +114,8 @@ static void add_net(struct io_machine *machine, const struct world_host *host,
 
     io_machine_function(host, port, bus_id, sizeof(bus_id));
     if (self->is_cage) {
-        bus_id[strlen(bus_id) - 1] = '0'; /* a dump of a Spark shows both ports there */
+        /* A topology dump of a Spark shows both ports at function 0. */
+        bus_id[strlen(bus_id) - 1] = '0';
     }
     weft_format(root_id, sizeof(root_id), "%.4s:00:00.0", bus_id);
     pci = io_machine_find_pci(machine, bus_id);
@@ -124,7 +126,7 @@ static void add_net(struct io_machine *machine, const struct world_host *host,
                     "0x15b3");
         weft_format(machine->pcis[pci].device, sizeof(machine->pcis[pci].device),
                     "0x1021");
-        /* A Spark's root port has four lanes; at a lower rate fewer of them came up. */
+        /* A Spark's root port has four lanes; at a lower rate the link has trained with fewer. */
         if (self->is_cage && root_bps != 0 && width_for(root_bps) < width) {
             machine->pcis[pci].link_width = width_for(root_bps);
         }
@@ -169,7 +171,7 @@ void io_machine_of_world(const struct world_host *host, const bool *is_connected
     }
 }
 
-/* A port is active with a cable that is up. */
+/* A port is connected if it has a cable that is up. */
 void io_machine_of_spec(const struct world_spec *spec, uint32_t host,
                         struct io_machine *out)
 {

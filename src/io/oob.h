@@ -1,6 +1,6 @@
-/* Out-of-band byte streams (TCP) for handshakes and rendezvous, and datagrams to whoever is
- * on the same link: never blocking, partial by nature. Every operation returns 0 or a
- * positive errno; EAGAIN means "wait for the task". */
+/* Out-of-band byte streams (TCP) for handshakes and rendezvous, and link-local datagrams. No
+ * operation blocks; send() and recv() can transfer fewer bytes than requested. Every operation
+ * returns 0 or a positive errno; EAGAIN means that the task will be woken when it can go on. */
 #ifndef WEFT_IO_OOB_H
 #define WEFT_IO_OOB_H
 
@@ -11,69 +11,67 @@
 
 struct io_env;
 
-/* Opaque; belong to the backend between open and close. */
+/* Opaque; the backend owns them from open to close. */
 struct io_listener;
 struct io_stream;
 struct io_announcer;
 
-/* The longest datagram: what any link takes without cutting it up. */
+/* Maximum size of a datagram, which every link transmits without fragmentation. */
 #define IO_ANNOUNCEMENT_MAX 1024
 
 struct io_oob_ops {
-    /* Listens on `at` (port 0: an ephemeral one; ip zero: every address). `*out_at`
-     * tells the real endpoint. `task` is woken when a client waits. EADDRINUSE,
-     * EADDRNOTAVAIL, ... */
+    /* Listens on `at` (port 0 for an ephemeral one, IP zero for every address). Writes the actual
+     * endpoint to `*out_at`. `task` is woken when a client waits. EADDRINUSE, EADDRNOTAVAIL, ... */
     int (*listen)(struct io_env *env, const struct io_endpoint *at, int backlog,
                   struct io_task *task, struct io_listener **out,
                   struct io_endpoint *out_at);
-    /* Takes one client; its stream wakes `task` from now on. EAGAIN if none waits.
-     * EMFILE, ENOBUFS, ECONNABORTED: the listener lives on. */
+    /* Accepts one client, whose stream wakes `task` from now on. Returns EAGAIN if none waits. The
+     * listener stays usable after EMFILE, ENOBUFS and ECONNABORTED. */
     int (*accept)(struct io_listener *listener, struct io_task *task,
                   struct io_stream **out);
-    /* Resets clients not yet accepted. NULL is ignored. */
+    /* Closes the listener and resets clients not yet accepted. NULL is ignored. */
     void (*close_listener)(struct io_listener *listener);
 
-    /* Starts connecting to `to`, from `from` unless NULL (its port may be 0). Succeeds at
-     * once; the outcome shows in `connected`. ENETUNREACH, EADDRNOTAVAIL, EMFILE, ... */
+    /* Starts connecting to `to`, from `from` unless NULL (its port can be 0). Returns without
+     * waiting; `connected` has the result. ENETUNREACH, EADDRNOTAVAIL, EMFILE, ... */
     int (*connect)(struct io_env *env, const struct io_endpoint *from,
                    const struct io_endpoint *to, struct io_task *task,
                    struct io_stream **out);
-    /* 0 once established, EAGAIN while under way, else why it failed: ECONNREFUSED,
-     * ETIMEDOUT, EHOSTUNREACH, ECONNRESET. */
+    /* Returns 0 once established, EAGAIN before that, otherwise the reason of the failure:
+     * ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH, ECONNRESET. */
     int (*connected)(struct io_stream *stream);
-    /* Up to n_bytes; `*out_n` > 0 on success. EAGAIN if the buffer is full; EPIPE,
-     * ECONNRESET, ETIMEDOUT when broken. */
+    /* Sends up to n_bytes; `*out_n` > 0 on success. EAGAIN if the buffer is full; EPIPE,
+     * ECONNRESET, ETIMEDOUT if the connection is broken. */
     int (*send)(struct io_stream *stream, const void *bytes, size_t n_bytes,
                 size_t *out_n);
-    /* Up to n_bytes; `*out_n` == 0 on success means end of stream. */
+    /* Receives up to n_bytes; `*out_n` == 0 on success means end of stream. */
     int (*recv)(struct io_stream *stream, void *out, size_t n_bytes, size_t *out_n);
-    /* How many of the bytes sent the other end's kernel has not acknowledged: 0 shows that it is
-     * there and reached, whatever its process does. */
+    /* Returns the number of sent bytes that the peer's kernel has not acknowledged. 0 shows that
+     * the peer's kernel is reachable, whatever its process does. */
     int (*unacked)(struct io_stream *stream, size_t *out_n);
-    /* Hands the stream's wake-ups to another task (NULL: nobody). */
+    /* Makes the stream wake another task (NULL for none). */
     void (*set_task)(struct io_stream *stream, struct io_task *task);
-    /* The two ends' addresses; either may be NULL. */
+    /* Returns the addresses of both ends; either pointer may be NULL. */
     void (*endpoints)(const struct io_stream *stream, struct io_endpoint *out_local,
                       struct io_endpoint *out_remote);
-    /* Closes: bytes sent so far still arrive, then end of stream (a reset if bytes
-     * received were never read). `reset` drops both directions at once. NULL is
-     * ignored. */
+    /* Closes the stream. Bytes sent so far still arrive, followed by end of stream, or by a reset
+     * if received bytes were never read. `reset` drops both directions at once. NULL is ignored. */
     void (*close)(struct io_stream *stream, bool reset);
 
-    /* Opens datagrams between the neighbours on the link of netdev `ifindex`, or with
-     * `ifindex` 0 between the processes of this host, whether or not it has a link. `port`
-     * (not 0) is shared: any number of announcers of a host may have it. `task` is woken
-     * when one arrives. ENODEV, EADDRNOTAVAIL (the netdev has no address yet), EMFILE. */
+    /* Opens datagrams between neighbours on the link of netdev `ifindex`, or, if `ifindex` is 0,
+     * between the processes of this host, whether or not it has a link. `port` (not 0) is shared by
+     * any number of announcers of a host. `task` is woken when one arrives. ENODEV, EADDRNOTAVAIL
+     * (the netdev has no address yet), EMFILE. */
     int (*open_announcer)(struct io_env *env, uint32_t ifindex, uint16_t port,
                           struct io_task *task, struct io_announcer **out);
-    /* Sends one datagram to every announcer of that port on the link, in every address family
-     * that the netdev has, so that it may come twice; lost, doubled or reordered as the link
-     * pleases. It does not leave the link. EMSGSIZE beyond IO_ANNOUNCEMENT_MAX; ENETDOWN,
-     * ENETUNREACH, EADDRNOTAVAIL while the link cannot; EAGAIN: no room now. */
+    /* Sends one datagram to every announcer of that port on the link, in every address family that
+     * the netdev has, so that it can arrive twice. It can be lost, duplicated or reordered, and is
+     * never routed. EMSGSIZE beyond IO_ANNOUNCEMENT_MAX; ENETDOWN, ENETUNREACH or EADDRNOTAVAIL
+     * while the link cannot send; EAGAIN if there is no room now. */
     int (*announce)(struct io_announcer *announcer, const void *bytes, size_t n_bytes);
-    /* Takes the next that arrived: its first `cap` bytes, and where it came from, with the
-     * ifindex that it came in on. EAGAIN if none waits; what is not taken in time is lost.
-     * On a link one's own do not come back; within a host they may. */
+    /* Receives the next datagram: its first `cap` bytes, and its source, with the ifindex on which
+     * it arrived. Returns EAGAIN if none waits. Datagrams are dropped while the receive buffer is
+     * full. On a link an announcer does not receive its own; within a host it can. */
     int (*hear)(struct io_announcer *announcer, void *out, size_t cap, size_t *out_n,
                 struct io_endpoint *out_from);
     /* NULL is ignored. */

@@ -1,13 +1,13 @@
-/* RDMA as one host is given it: verbs-shaped operations over the types of libibverbs.
+/* RDMA devices of a host: operations in the shape of verbs, on the types of libibverbs.
  *
- * Errors: every operation returns 0 or a positive errno, never -1, and gives objects
- * through out-parameters; src/rdma turns errno into weft errors once.
+ * Errors: every operation returns 0 or a positive errno, never -1, and returns objects through
+ * out-parameters; src/rdma translates errno to weft errors.
  *
- * Objects are libibverbs' own structs (ibv_pd, ibv_mr, ibv_cq, ibv_qp), of which users
- * read only the documented fields: mr->lkey, mr->rkey, mr->addr, mr->length, cq->cqe,
- * qp->qp_num, qp->qp_type. They belong to the backend between create and destroy.
+ * Objects are libibverbs' own structs (ibv_pd, ibv_mr, ibv_cq, ibv_qp), of which users read only
+ * the documented fields: mr->lkey, mr->rkey, mr->addr, mr->length, cq->cqe, qp->qp_num,
+ * qp->qp_type. The backend owns them from create to destroy.
  *
- * Threads: a device and all its objects are used from one thread at a time. */
+ * Threads: a device and all its objects are used by one thread at a time. */
 #ifndef WEFT_IO_VERBS_H
 #define WEFT_IO_VERBS_H
 
@@ -18,32 +18,34 @@
 #include "io/addr.h"
 #include "io/loop.h"
 
-/* What ibv_query_device tells, and the facts that it does not. */
+/* Attributes of ibv_query_device, and facts that it does not report. */
 struct io_device_attr {
     struct ibv_device_attr ibv; /* ibv_query_device(3) */
-    uint32_t max_inline_bytes;  /* the most create_qp grants; 0: no inline */
-    uint32_t max_msg_bytes;     /* longest message: ibv_port_attr.max_msg_sz */
-    uint8_t retry_cnt_max;      /* largest retry_cnt that is finite: 7, on rxe 6 */
-    /* Software that waits for a processor answers nobody meanwhile: its peers, and it, too, are
-     * to be more patient than with a NIC. Never where time is simulated. */
+    /* Maximum that create_qp grants; 0 if inline is not supported. */
+    uint32_t max_inline_bytes;
+    uint32_t max_msg_bytes; /* maximum message size: ibv_port_attr.max_msg_sz */
+    uint8_t retry_cnt_max;  /* largest finite retry_cnt: 7, on rxe 6 */
+    /* True if the device is software (rxe, soft) and cannot respond while its thread is
+     * descheduled; both ends of its connections then use longer timeouts. Always false in simulated
+     * time. */
     bool may_stall;
     /* bytes of a WRITE land in order (ibv_query_qp_data_in_order) */
     bool writes_in_order;
     bool has_dmabuf; /* ibv_reg_dmabuf_mr works */
-    /* GPU memory can be registered by its address, nvidia_peermem(7). */
+    /* GPU memory can be registered by its address (nvidia_peermem). */
     bool has_peer_memory;
     bool flush_on_poll; /* flush completions appear only while polling (hns HIP08) */
-    /* a completion with GENERAL_ERR says nothing about its WR, and the QP lives (hns) */
+    /* GENERAL_ERR says nothing about the WR, and the QP stays usable (hns) */
     bool general_err_is_harmless;
-    const char *profile; /* "mlx5", "rxe", "hns-hip08", ...; "unknown" if not told */
+    const char *profile; /* "mlx5", "rxe", "hns-hip08", ...; "unknown" if unknown */
 };
 
-/* One slot of the GID table, with ibv_query_gid_ex(3)'s facts. */
+/* One slot of the GID table, with the facts of ibv_query_gid_ex(3). */
 struct io_gid_entry {
     union ibv_gid gid;
     enum ibv_gid_type type; /* IBV_GID_TYPE_ROCE_V1 or _V2 */
     uint32_t index;
-    uint32_t ifindex; /* the netdev that owns it; 0: none */
+    uint32_t ifindex; /* netdev that owns it; 0 if none */
 };
 
 enum io_op_kind {
@@ -59,16 +61,19 @@ enum io_op_kind {
     IO_OP_DESTROY_QP
 };
 
-enum io_op_state { IO_OP_IDLE, IO_OP_RUNNING, IO_OP_DONE };
+enum io_op_state {
+    IO_OP_IDLE,    /* not submitted, rejected or abandoned */
+    IO_OP_RUNNING, /* submitted; waiting for the device */
+    IO_OP_DONE     /* completed; `error` is valid */
+};
 
-/* A verb that may stall for seconds on real hardware (modify to RTR resolves the
- * neighbour). Owned by the caller, at a stable address from submit until poll says it
- * is done or abandon was called. Fill `kind` and the member of `arg` for it, zero the
- * rest, submit, and poll when `task` is woken. Pointers in `arg` need to live only
- * until submit returns. */
+/* A verb that can block for seconds on real hardware (modify to RTR resolves the neighbour). Owned
+ * by the caller, at a stable address from submit until poll reports that it is done or abandon is
+ * called. Set `kind` and its member of `arg`, zero the rest, submit, and poll when `task` is woken.
+ * Pointers in `arg` must be valid only until submit returns. */
 struct io_op {
     enum io_op_kind kind;
-    enum io_op_state state; /* the backend's from submit on */
+    enum io_op_state state; /* set by the backend from submit on */
     int error;              /* positive errno or 0, once DONE */
     struct io_task *task;   /* woken when it is done; Not owned; may be NULL */
     union {
@@ -78,9 +83,9 @@ struct io_op {
             void *addr;
             size_t length;
             int access; /* IBV_ACCESS_* */
-            /* Memory of a GPU behind a descriptor, from `dmabuf_offset` on, known to work
-             * requests by `addr`, which nobody here touches: ibv_reg_dmabuf_mr(3). Where
-             * !has_dmabuf: EOPNOTSUPP. */
+            /* GPU memory behind a dma-buf, from `dmabuf_offset` on. Work requests name it by
+             * `addr`, which the CPU does not access (ibv_reg_dmabuf_mr(3)). EOPNOTSUPP without
+             * has_dmabuf. */
             bool is_dmabuf;
             int dmabuf_fd;
             uint64_t dmabuf_offset;
@@ -88,14 +93,14 @@ struct io_op {
         struct ibv_mr *dereg_mr;
         struct {
             int cqe;
-            /* woken by completions of this CQ while it is armed, until its destruction is
-             * asked for, whatever comes of that */
+            /* Woken by completions of this CQ while it is armed, until its destruction is
+             * submitted, even if that fails. */
             struct io_task *task;
         } create_cq;
         struct ibv_cq *destroy_cq;
         struct {
             struct ibv_pd *pd;
-            /* granted caps are read back into it when done */
+            /* The granted caps are written back into it when done. */
             struct ibv_qp_init_attr init;
         } create_qp;
         struct {
@@ -105,7 +110,7 @@ struct io_op {
         } modify_qp;
         struct ibv_qp *destroy_qp;
     } arg;
-    union { /* the object made; valid when DONE with error 0; the caller's to destroy */
+    union { /* the created object, valid when DONE with error 0; the caller destroys it */
         struct ibv_pd *pd;
         struct ibv_mr *mr;
         struct ibv_cq *cq;
@@ -114,82 +119,83 @@ struct io_op {
     void *backend[4]; /* private to the backend while RUNNING */
 };
 
-/* An async event of ibv_get_async_event(3). Delivered once; taking it acknowledges it. */
+/* An async event (ibv_get_async_event(3)). It is delivered once; taking it acknowledges it. */
 struct io_async_event {
     enum ibv_event_type type;
-    struct ibv_qp *qp; /* for QP events, else NULL */
-    struct ibv_cq *cq; /* for CQ_ERR, else NULL */
-    uint8_t port;      /* for port and GID events, else 0 */
+    struct ibv_qp *qp; /* NULL if not a QP event */
+    struct ibv_cq *cq; /* NULL if not CQ_ERR */
+    uint8_t port;      /* 0 if not a port or GID event */
 };
 
-/* What a port has counted since it was made: RoCE packets only, unless said otherwise. A
- * counter that the device does not have is IO_UNKNOWN (io/hostinfo.h). */
+/* Counters of one port since it was created: RoCE packets only, unless stated otherwise. A counter
+ * that the device does not have is IO_UNKNOWN (io/hostinfo.h). */
 struct io_port_counters {
-    /* On the wire, whatever came of them; a device behind the IP stack counts as received what
-     * that let in. */
+    /* Packets on the wire, including those dropped later. A device behind the IP stack counts as
+     * received only packets that the stack did not drop. */
     int64_t tx_packets, rx_packets;
-    int64_t retransmits;        /* packets sent again */
-    int64_t timeouts;           /* of waiting for an acknowledgement */
-    int64_t out_of_sequence;    /* packets that came after a gap */
+    int64_t retransmits;        /* packets retransmitted */
+    int64_t timeouts;           /* expired waits for an acknowledgement */
+    int64_t out_of_sequence;    /* packets received after a gap */
     int64_t rnr_naks_sent;      /* "receiver not ready" */
-    int64_t icrc_errors;        /* arrived damaged */
-    int64_t rx_unclaimed;       /* belonged to no queue pair that could take them */
-    int64_t rx_filtered_source; /* the IP stack's reverse path filter refused them ... */
-    int64_t rx_filtered_port;   /* ... or its firewall: devices made of software only */
-    int64_t rx_oversize;        /* longer than the netdev's MTU: dropped */
-    int64_t tx_queue_drops;     /* frames of any kind that found their queue full */
-    int64_t rx_pauses;          /* times that the other end stopped this one */
+    int64_t icrc_errors;        /* received with a wrong ICRC */
+    int64_t rx_unclaimed;       /* received for no queue pair that could accept them */
+    int64_t rx_filtered_source; /* dropped by the IP stack's reverse path filter */
+    int64_t rx_filtered_port;   /* dropped by its firewall (software devices only) */
+    int64_t rx_oversize;        /* dropped because longer than the netdev's MTU */
+    int64_t tx_queue_drops; /* frames of any kind dropped because their queue was full */
+    int64_t rx_pauses;      /* times that the link partner paused this port */
 };
 
 struct io_device;
 
 struct io_device_ops {
-    /* Immediate, from cached or kernel state. */
+    /* Returns at once, from cached or kernel state. */
     int (*query_device)(struct io_device *device, struct io_device_attr *out);
-    /* `port` counts from 1. EINVAL if there is no such port. */
+    /* `port` is numbered from 1. EINVAL if there is no such port. */
     int (*query_port)(struct io_device *device, uint8_t port, struct ibv_port_attr *out);
-    /* ENODATA for an empty slot, EINVAL beyond gid_tbl_len. */
+    /* Returns ENODATA for an empty slot, EINVAL beyond gid_tbl_len. */
     int (*query_gid)(struct io_device *device, uint8_t port, uint32_t index,
                      struct io_gid_entry *out);
-    /* The netdev behind a port: its ifindex in hostinfo; 0 if none. */
+    /* Returns the ifindex (as in hostinfo) of the netdev behind a port; 0 if none. */
     int (*port_netdev)(struct io_device *device, uint8_t port, uint32_t *out_ifindex);
-    /* Where several ports share a counter, it is unknown. May be NULL: none is known. */
+    /* A counter that several ports share is unknown. May be NULL if no counter is known. */
     int (*port_counters)(struct io_device *device, uint8_t port,
                          struct io_port_counters *out);
 
-    /* Starts op->kind. 0: op is RUNNING or already DONE (with op->error). An errno:
-     * refused at once, op is IDLE. */
+    /* Starts op->kind. Returns 0 if op is RUNNING or already DONE (with op->error), or an errno if
+     * it was rejected at once and op is IDLE. */
     int (*submit)(struct io_device *device, struct io_op *op);
-    /* EINPROGRESS while RUNNING; else op->error, and op is DONE. */
+    /* Returns EINPROGRESS while RUNNING, otherwise op->error, and op is DONE. */
     int (*poll)(struct io_device *device, struct io_op *op);
-    /* Gives up a RUNNING op: the backend finishes it behind the scenes and undoes it
-     * (an object made is destroyed). `op` is free for reuse on return. No-op unless
-     * RUNNING. */
+    /* Abandons a RUNNING op: the backend completes it in the background and undoes it (a created
+     * object is destroyed). `op` can be reused on return. Does nothing unless RUNNING. */
     void (*abandon)(struct io_device *device, struct io_op *op);
 
     /* The data path: ibv_post_send(3), ibv_post_recv(3), ibv_poll_cq(3). */
     int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
     int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-    /* `*out_n` completions were written to wc[0..n). EIO: the CQ overran. */
+    /* Writes `*out_n` completions to wc[0..n). EIO if the CQ overran. */
     int (*poll_cq)(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *out_n);
-    /* Arms `cq`: the next completion wakes its task once. Poll again after arming. */
+    /* Arms `cq`: the next completion wakes its task once. Poll again after arming, because a
+     * completion that arrived before raises no event. */
     int (*req_notify)(struct ibv_cq *cq, int solicited_only);
 
-    /* EAGAIN if there is none. The device's `async_task` is woken when one comes. */
+    /* Takes the next event. Returns EAGAIN if there is none. The device's `async_task` is woken
+     * when one arrives. */
     int (*async_event)(struct io_device *device, struct io_async_event *out);
 };
 
-/* One RDMA device of one host. Belongs to the environment; lives as long as it. */
+/* One RDMA device of one host. Owned by the environment, and valid as long as it. */
 struct io_device {
     const struct io_device_ops *ops;
     char name[32];              /* "mlx5_0"; in a scenario the port's name, "p0" */
-    char pci_path[64];          /* sysfs path of the function, or "" */
-    uint64_t guid;              /* node GUID, host order; distinct per function */
+    char pci_path[64];          /* sysfs path of the PCI function, or "" */
+    uint64_t guid;              /* node GUID in host byte order; distinct per function */
     uint8_t n_ports;            /* ports are 1..n_ports */
     struct io_task *async_task; /* set by the user; Not owned; may be NULL */
 };
 
-/* Names as the manuals print them: static text, "?" for values out of range. */
+/* Return names as in the manual pages: static text, "?" for values out of range. */
 const char *io_op_kind_name(enum io_op_kind kind);     /* "modify_qp" */
 const char *io_wc_status_name(int wc_status);          /* "RETRY_EXC_ERR" */
 const char *io_wr_opcode_name(int wr_opcode);          /* "RDMA_WRITE_WITH_IMM" */

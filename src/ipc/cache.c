@@ -14,7 +14,7 @@ void ipc_cache_init(struct ipc_cache *cache, const struct ipc_cache_config *conf
     cache->config = *config;
 }
 
-/* ---- the order of use ---- */
+/* ---- order of use ---- */
 
 static void take_out(struct ipc_cache *cache, struct ipc_mapping *mapping)
 {
@@ -54,7 +54,7 @@ static void drop(struct ipc_cache *cache, struct ipc_mapping *mapping)
     free(mapping);
 }
 
-/* Nobody gets it any more; whoever has it may go on. */
+/* Prevents further use. Current users keep the mapping. */
 static void make_stale(struct ipc_cache *cache, struct ipc_mapping *mapping)
 {
     if (!mapping->is_stale) {
@@ -73,7 +73,7 @@ void ipc_cache_fini(struct ipc_cache *cache)
     }
 }
 
-/* ---- what is there ---- */
+/* ---- lookup ---- */
 
 static bool is_of(const struct ipc_mapping *mapping, const uint8_t *owner)
 {
@@ -85,7 +85,7 @@ static bool overlaps(const struct io_gpu_export *a, const struct io_gpu_export *
     return a->base < b->base + b->n_bytes && b->base < a->base + a->n_bytes;
 }
 
-/* The address may be an old one's: the buffer's id and the handle must be the same too. */
+/* Compares buffer id and handle, too, because addresses are reused. */
 static bool is_same(const struct io_gpu_export *a, const struct io_gpu_export *b)
 {
     return a->base == b->base && a->n_bytes == b->n_bytes && a->kind == b->kind &&
@@ -93,7 +93,8 @@ static bool is_same(const struct io_gpu_export *a, const struct io_gpu_export *b
            memcmp(&a->handle, &b->handle, sizeof(a->handle)) == 0;
 }
 
-/* The mapping, or NULL. What lies in its place, and is another, is stale. */
+/* Returns the mapping, or NULL. Makes others that overlap its addresses stale, because the owner
+ * has replaced them. */
 static struct ipc_mapping *find(struct ipc_cache *cache, const uint8_t *owner,
                                 const struct io_gpu_export *memory)
 {
@@ -140,7 +141,7 @@ static bool make_room(struct ipc_cache *cache, uint64_t n_bytes)
     return true;
 }
 
-/* ---- what could not be opened ---- */
+/* ---- failed imports ---- */
 
 static int refused_lately(const struct ipc_cache *cache, const uint8_t *owner,
                           uint64_t buffer_id, weft_ns now)
@@ -169,8 +170,8 @@ static void remember(struct ipc_cache *cache, const uint8_t *owner, uint64_t buf
     refusal->sys_errno = sys_errno;
 }
 
-/* Short of memory, descriptors or address space, or it is open under another name: all that is
- * idle goes, and it is tried once more. */
+/* Imports memory. If memory, descriptors or address space are short, or the memory is already
+ * open under another handle, closes all idle mappings and tries once more. */
 static int open_memory(struct ipc_cache *cache, const struct io_gpu_export *memory,
                        void **out)
 {
@@ -187,7 +188,7 @@ static int open_memory(struct ipc_cache *cache, const struct io_gpu_export *memo
     return any ? gpu->sharing->import_memory(gpu, memory, out) : sys_errno;
 }
 
-/* ---- for users ---- */
+/* ---- interface ---- */
 
 int ipc_cache_acquire(struct ipc_cache *cache, const uint8_t owner[IPC_NONCE_BYTES],
                       const struct io_gpu_export *memory, uint64_t generation,
@@ -203,7 +204,7 @@ int ipc_cache_acquire(struct ipc_cache *cache, const uint8_t owner[IPC_NONCE_BYT
     } else {
         sys_errno = refused_lately(cache, owner, memory->buffer_id, now);
         if (sys_errno == 0 && !make_room(cache, memory->n_bytes)) {
-            return ENOSPC; /* a matter of this moment */
+            return ENOSPC; /* not remembered, because room can become free at any time */
         }
         if (sys_errno == 0) {
             sys_errno = open_memory(cache, memory, &at);

@@ -43,7 +43,8 @@ void ipc_channel_gone(struct ipc_channel *channel)
     }
 }
 
-/* Every word answers something that the peer, or the user, may have open only so often. */
+/* The queue cannot overflow if the peer obeys its limits, because every word answers a request,
+ * and the number of open requests is limited. */
 void ipc_channel_say(struct ipc_channel *channel, const struct ipc_word *word)
 {
     if (channel->error.status != WEFT_OK) {
@@ -63,7 +64,8 @@ struct ipc_stage *ipc_channel_stage(struct ipc_channel *channel, uint64_t transf
     uint32_t half = channel->n_stages > 1 ? channel->n_stages / 2 : 1, n_same = 0;
     struct ipc_stage *found = NULL;
 
-    /* Neither direction takes all of them: each end waits for the other's receives. */
+    /* Each direction uses at most half, otherwise both ends could wait for each other's
+     * receives. */
     for (uint32_t i = 0; i < 2 * half; i++) {
         struct ipc_stage *stage = &channel->stages[i];
 
@@ -87,7 +89,7 @@ struct ipc_stage *ipc_channel_stage(struct ipc_channel *channel, uint64_t transf
     return found;
 }
 
-/* ---- buffers that go ---- */
+/* ---- invalidation ---- */
 
 uint64_t ipc_channel_invalidate(struct ipc_channel *channel, const void *memory)
 {

@@ -1,11 +1,11 @@
-/* The receiver's half: opening what is offered, or taking what is staged. */
+/* The receiver of a channel: copies from the sender's memory, and staged messages. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "ipc/channel_private.h"
 
-/* A message may be announced before its receive is posted: a slot holds both. */
+/* Returns the slot of a message, which may be announced before its receive is posted. */
 static struct ipc_receive *slot_of(struct ipc_channel *channel, uint64_t transfer)
 {
     bool is_near = transfer >= channel->n_receives_ended &&
@@ -45,7 +45,7 @@ weft_status ipc_channel_receive(struct ipc_channel *channel, void *memory,
     return WEFT_OK;
 }
 
-/* ---- from the sender's memory ---- */
+/* ---- direct copies ---- */
 
 static void refuse_offer(struct ipc_channel *channel, struct ipc_receive *receive,
                          uint64_t transfer)
@@ -144,7 +144,7 @@ static weft_status take_chunk(struct ipc_channel *channel,
     return WEFT_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- receives ---- */
 
 static weft_status begin(struct ipc_channel *channel, struct ipc_receive *receive,
                          uint64_t transfer)
@@ -173,7 +173,8 @@ static weft_status begin(struct ipc_channel *channel, struct ipc_receive *receiv
     return WEFT_OK;
 }
 
-/* A direct copy that is under way still writes: it is waited for. */
+/* Fails a receive. If a direct copy is in progress, waits for its end, because it still writes
+ * to the memory. */
 static void fail_receive(struct ipc_channel *channel, struct ipc_receive *receive)
 {
     struct ipc_node *node = ipc_channel_node(channel);
@@ -201,7 +202,7 @@ void ipc_receives_progress(struct ipc_channel *channel)
         if (channel->error.status != WEFT_OK) {
             fail_receive(channel, receive);
         } else if (receive->state == IPC_RECEIVE_POSTED && receive->is_announced) {
-            (void)begin(channel, receive, i); /* an error is the channel's */
+            (void)begin(channel, receive, i); /* an error has failed the channel */
         } else if (receive->state == IPC_RECEIVE_COPYING) {
             poll_copy(channel, receive, i);
         }

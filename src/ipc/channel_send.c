@@ -1,4 +1,4 @@
-/* The sender's half: what is offered, and what is staged. */
+/* The sender of a channel: offers and staged messages. */
 #include <errno.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ static void give_event_back(struct ipc_channel *channel, struct ipc_send *send)
 
 /* ---- offering ---- */
 
-/* All events lent is back-pressure: offers end soon, and staging would be slower. Without any
- * event there is nothing to wait for. */
+/* Offers the message if possible. Returns WEFT_AGAIN if all events are lent, because offers end
+ * soon and staging would be slower. Stages it if no event exists. */
 static weft_status choose_path(struct ipc_channel *channel, struct ipc_send *send)
 {
     weft_status status = ipc_peer_offer(&channel->peer, send->memory, send->n_bytes,
@@ -75,7 +75,7 @@ weft_status ipc_channel_send(struct ipc_channel *channel, const void *memory,
 
 /* ---- staging ---- */
 
-/* What is staged is copied in the order of the stream that wrote it. */
+/* Copies the message to free stages, on the stream whose work wrote it. */
 static void copy_out(struct ipc_channel *channel, struct ipc_send *send,
                      uint64_t transfer)
 {
@@ -107,7 +107,7 @@ static void copy_out(struct ipc_channel *channel, struct ipc_send *send,
     }
 }
 
-/* After an end, stages come back as their copies end. */
+/* After a failure, frees stages whose copies have ended. */
 static void reap(struct ipc_channel *channel)
 {
     struct io_gpu *gpu = ipc_channel_gpu(channel);
@@ -141,7 +141,8 @@ void ipc_sends_progress(struct ipc_channel *channel)
     }
 }
 
-/* The stage that holds the next bytes, once they are there. */
+/* Returns the stage that holds the bytes at offset `at`, if they have been copied, otherwise
+ * NULL. */
 static struct ipc_stage *copied_stage(struct ipc_channel *channel, uint64_t transfer,
                                       uint64_t at)
 {
@@ -177,7 +178,7 @@ static bool next_chunk(struct ipc_channel *channel, struct ipc_send *send,
     out->type = IPC_CHUNK;
     out->chunk = stage->memory;
     out->n_chunk = stage->n_bytes;
-    *out_stage = stage; /* free once it is encoded */
+    *out_stage = stage; /* freed once it is encoded */
     send->n_out += stage->n_bytes;
     send->n_stages--;
     if (send->n_out == send->n_bytes) {

@@ -1,6 +1,6 @@
-/* Messages between two processes, and every race that CUDA IPC is known for: whatever happens, the
- * bytes are right, nothing that was sent is lost while both live, and memory is used by nobody
- * who may not. */
+/* Tests messages between two processes, with every race that CUDA IPC is known for. The data
+ * must be right, no message may be lost while both processes exist, and no process may use
+ * memory that it must not use. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static struct ipc_world world;
 
 #define start(...) ipc_world_init(&world, __VA_ARGS__)
 
-/* All that was asked for came, and came right. */
+/* Runs until all messages have been received, and checks them. */
 static void finish(void)
 {
     ipc_world_run(&world);
@@ -87,14 +87,15 @@ START_TEST(nothing_is_said_before_the_first_gpu_buffer)
     start(&(struct ipc_world_config){.seed = 2, .processes = {{.uuid = A}, {.uuid = B}}});
     assert_states(IPC_INIT, IPC_INIT);
     ck_assert_uint_eq(world.sides[0].story.n + world.sides[1].story.n, 0);
-    /* One end has a buffer: the other answers, though it has none. */
+    /* Only one end has a buffer; the other replies although it has none. */
     ipc_link_touch(&world.sides[1].channel.peer.link);
     assert_states(IPC_OK, IPC_OK);
     finish();
 }
 END_TEST
 
-/* k messages before the other end has a context: they are staged, and then it is pushed. */
+/* k messages are sent before the peer has a context. They are staged; later ones are copied
+ * directly. */
 START_TEST(one_side_is_late_by_k_messages)
 {
     start(&(struct ipc_world_config){
@@ -113,7 +114,7 @@ START_TEST(one_side_is_late_by_k_messages)
 }
 END_TEST
 
-/* In exclusive mode the second process on a GPU never gets a context: nothing waits for it. */
+/* In exclusive mode the second process on a GPU never gets a context. No message waits for it. */
 START_TEST(a_process_that_never_gets_a_context_is_served)
 {
     start(&(struct ipc_world_config){
@@ -125,7 +126,7 @@ START_TEST(a_process_that_never_gets_a_context_is_served)
 }
 END_TEST
 
-/* The original is given five chances, then it is BAD; data comes all the same. */
+/* The original gives up after five tries and enters BAD. Messages still arrive. */
 START_TEST(the_original_gives_up_after_five_messages)
 {
     struct ipc_settings original = ipc_world_settings();
@@ -154,7 +155,7 @@ START_TEST(the_original_compares_ordinals_of_two_processes)
     struct ipc_settings original = ipc_world_settings();
 
     original.is_original = _i == 1;
-    /* Both see one GPU only, and call it 0; neither reaches the other's. */
+    /* Each sees only its own GPU, as ordinal 0, and cannot access the other's. */
     start(&(struct ipc_world_config){
         .seed = 5,
         .processes = {{.uuid = A, .reachable = A}, {.uuid = B, .reachable = B}},
@@ -191,7 +192,8 @@ START_TEST(another_ordinal_of_the_same_gpu_is_the_same_gpu)
 }
 END_TEST
 
-/* Two instances of one GPU, that do not reach each other, or one way only: the probe finds out. */
+/* Two instances of one GPU that cannot access each other, or only in one direction. The probe
+ * detects both. */
 START_TEST(access_in_one_direction_is_no_access)
 {
     start(&(struct ipc_world_config){
@@ -234,7 +236,8 @@ START_TEST(a_forked_child_is_no_peer)
 }
 END_TEST
 
-/* What the driver of a virtual machine says, yama, a descriptor limit, no memory for a mapping. */
+/* Errors of a virtual machine's driver, of Yama, of a descriptor limit, and of a mapping without
+ * memory. */
 START_TEST(what_the_system_forbids_is_staged)
 {
     static const struct {
@@ -252,7 +255,7 @@ START_TEST(what_the_system_forbids_is_staged)
     start(&(struct ipc_world_config){.seed = 10 + (uint64_t)_i,
                                      .processes = {{.uuid = A}, {.uuid = B}}});
     gpu = world.sides[0].gpu;
-    if (_i >= n) { /* only once it is agreed on */
+    if (_i >= n) { /* fail only after the ends have agreed */
         ipc_link_touch(&world.sides[0].channel.peer.link);
         assert_states(IPC_OK, IPC_OK);
     }
@@ -262,7 +265,7 @@ START_TEST(what_the_system_forbids_is_staged)
 }
 END_TEST
 
-/* Descriptors are short for a moment: idle mappings go, and it is tried again. */
+/* If descriptors are short for a moment, idle mappings are closed and the import is retried. */
 START_TEST(idle_mappings_make_room)
 {
     struct ipc_node *node;
@@ -282,7 +285,7 @@ START_TEST(idle_mappings_make_room)
 }
 END_TEST
 
-/* Refused, because a buffer was just gone; not for ever. */
+/* A refusal because of a passing condition is not permanent. */
 START_TEST(a_refusal_expires)
 {
     struct ipc_side *left, *right;
@@ -295,8 +298,8 @@ START_TEST(a_refusal_expires)
     run(10, 10);
     assert_states(IPC_BAD, IPC_BAD);
     assert_reason(1, IPC_NO_ACCESS);
-    assert_reason(0, IPC_NO_ACCESS); /* it was told */
-    /* The end that refused looks again, at its next GPU buffer after a while. */
+    assert_reason(0, IPC_NO_ACCESS); /* as reported by the peer */
+    /* The end that refused tries again at its next GPU buffer after the expiry. */
     right->now += 31 * (weft_ns)1000000000;
     run(0, 1);
     assert_states(IPC_OK, IPC_OK);
@@ -331,7 +334,7 @@ START_TEST(the_peer_dies_between_hello_and_verdict)
 }
 END_TEST
 
-/* At any moment: what was received was right. */
+/* The peer is killed at some moment. All messages received until then are right. */
 START_TEST(the_peer_dies_in_the_middle)
 {
     start(&(struct ipc_world_config){.seed = 100 + (uint64_t)_i,
@@ -347,7 +350,7 @@ START_TEST(the_peer_dies_in_the_middle)
 }
 END_TEST
 
-/* A new epoch on one end while the other's verdict about the old one is under way. */
+/* One end starts a new epoch while the peer's verdict about the old one is in transit. */
 START_TEST(a_verdict_crosses_a_change_of_device)
 {
     start(
@@ -366,7 +369,8 @@ START_TEST(a_verdict_crosses_a_change_of_device)
 }
 END_TEST
 
-/* Freed with the peer's consent, and back at the same address, of the same size or another. */
+/* Buffers are freed with the peer's consent, and new ones of the same or another size get their
+ * addresses. */
 START_TEST(buffers_come_back_at_the_same_address)
 {
     start(&(struct ipc_world_config){.seed = 200 + (uint64_t)_i,
@@ -378,7 +382,8 @@ START_TEST(buffers_come_back_at_the_same_address)
 }
 END_TEST
 
-/* Only one mapping may be open, and it is in use: others are staged, none is taken away. */
+/* Only one mapping may be open, and it is in use. Other messages are staged, and it is not
+ * closed. */
 START_TEST(what_is_being_copied_is_not_evicted)
 {
     struct ipc_settings settings = ipc_world_settings();
@@ -396,7 +401,7 @@ START_TEST(what_is_being_copied_is_not_evicted)
 }
 END_TEST
 
-/* One event to lend: sends wait for it, and all goes well. */
+/* There is one event to lend. Sends wait for it, and all messages arrive. */
 START_TEST(a_pool_of_one_event_is_back_pressure)
 {
     struct ipc_settings settings = ipc_world_settings();

@@ -1,4 +1,4 @@
-/* The decoder of what two processes say about CUDA IPC, on any bytes: what decodes must encode to
+/* Fuzzes the decoder of CUDA IPC messages with arbitrary bytes. Whatever decodes must encode to
  * the same bytes. */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t out[IPC_MESSAGE_MAX];
     struct ipc_message decoded;
-    /* An exact copy: one byte too far is a finding. */
+    /* An exact copy, so that a read past the end is detected. */
     uint8_t *bytes = malloc(size > 0 ? size : 1);
 
     if (bytes == NULL || size > IPC_MESSAGE_MAX) {

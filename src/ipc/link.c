@@ -65,7 +65,7 @@ void ipc_link_init(struct ipc_link *link, const struct ipc_link_config *config)
     link->expires_ns = WEFT_NEVER;
 }
 
-/* ---- the machine, and what it asks for ---- */
+/* ---- the machine and its actions ---- */
 
 static void start_probe(struct ipc_link *link);
 
@@ -96,7 +96,8 @@ static void simply(struct ipc_link *link, enum ipc_input input)
     step(link, &(struct ipc_event){.input = input});
 }
 
-/* What was found by trying may be another time; what both are stays as it is. */
+/* Returns true if the reason was found by trying, so that another attempt can succeed. The
+ * others depend on facts that do not change. */
 static bool expires(enum ipc_reason reason)
 {
     return reason == IPC_NO_ACCESS || reason == IPC_OTHER_MEMORY;
@@ -109,7 +110,7 @@ static void judged(struct ipc_link *link, uint32_t epoch, enum ipc_reason reason
         link->n_refusals < EXPIRY_DOUBLINGS ? link->n_refusals : EXPIRY_DOUBLINGS;
 
     if (link->machine.state != IPC_ACKING || link->machine.peer_epoch != epoch) {
-        return; /* too late */
+        return; /* outdated */
     }
     link->reason = reason;
     link->expires_ns = WEFT_NEVER;
@@ -123,7 +124,7 @@ static void judged(struct ipc_link *link, uint32_t epoch, enum ipc_reason reason
                    .input = IPC_JUDGED, .about = epoch, .accepts = reason == IPC_FINE});
 }
 
-/* ---- the probe: to be sure, the peer's memory is read ---- */
+/* ---- the probe: reading the peer's memory proves that it can be opened ---- */
 
 static enum ipc_reason open_probe(struct ipc_link *link)
 {
@@ -183,7 +184,7 @@ static void end_probe(struct ipc_link *link)
     if (sys_errno == EINPROGRESS) {
         return;
     }
-    /* Closed before the verdict is said: who hears it may free the probe. */
+    /* Close the mapping before the verdict is sent, because the peer may then free the probe. */
     ipc_cache_release(&node->cache, link->probe_mapping);
     (void)ipc_cache_invalidate(&node->cache, link->probe_owner, link->probe_buffer, 0);
     link->probe = IPC_PROBE_IDLE;
@@ -199,7 +200,7 @@ static void end_probe(struct ipc_link *link)
     }
 }
 
-/* ---- the original ---- */
+/* ---- mode smcuda-4.1 ---- */
 
 static void original_step(struct ipc_link *link, const struct ipc_message *message)
 {
@@ -224,7 +225,7 @@ static void original_step(struct ipc_link *link, const struct ipc_message *messa
     trace_state(link, before);
 }
 
-/* ---- for users ---- */
+/* ---- interface ---- */
 
 void ipc_link_touch(struct ipc_link *link)
 {

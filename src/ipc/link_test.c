@@ -1,5 +1,5 @@
-/* The negotiation where channel_test.c does not lead it: a probe that is not what it says, carriers
- * that lose messages, settings, and the order in which open memory is given up. */
+/* Tests of the negotiation that channel_test.c does not cover: a probe with other contents,
+ * carriers that lose messages, settings, and the order in which mappings are closed. */
 #include "ipc/link.h"
 
 #include <check.h>
@@ -37,7 +37,8 @@ START_TEST(a_handle_that_opens_other_memory_is_not_believed)
 }
 END_TEST
 
-/* Half of all messages are lost; each end says all again until it is settled, and no longer. */
+/* Half of all messages are lost. Each end repeats its messages until it is settled, and then
+ * stops. */
 START_TEST(a_carrier_that_loses_messages_settles_too)
 {
     struct ipc_world_config config = two;
@@ -116,7 +117,7 @@ START_TEST(settings_are_read_and_what_is_wrong_is_named)
 }
 END_TEST
 
-/* Room for two: what was used longest ago goes, and never what is in use. */
+/* There is room for two. The least recently used mapping is closed first, and never one in use. */
 START_TEST(the_least_recently_used_goes_first)
 {
     const uint8_t owner[IPC_NONCE_BYTES] = {1};
@@ -152,7 +153,7 @@ START_TEST(the_least_recently_used_goes_first)
     ipc_cache_release(&cache, mapping[2]);
     ck_assert(ipc_cache_has(&cache, owner, memory[0].buffer_id));
     ck_assert(!ipc_cache_has(&cache, owner, memory[1].buffer_id));
-    /* What could not be opened is not tried again for a while. */
+    /* A failed import is not retried for a while. */
     hostmem_fail(gpu, HOSTMEM_IMPORT, EACCES, 1);
     ck_assert_int_eq(ipc_cache_acquire(&cache, owner, &memory[1], 0, 10, &mapping[1]),
                      EACCES);
@@ -169,13 +170,13 @@ START_TEST(the_least_recently_used_goes_first)
 }
 END_TEST
 
-/* Freed without a word, and back at the same address, as large, larger or smaller: never taken
- * for what was there. And what is taken back while somebody copies from it is closed when nobody
- * does. */
+/* Memory is freed without invalidation, and new memory of the same, a larger or a smaller size
+ * gets its address. It must not be mistaken for the old memory. A mapping that is invalidated
+ * while in use is closed with its last user. */
 START_TEST(the_same_address_is_not_the_same_memory)
 {
-    static const size_t again[] = {5000, 8000,
-                                   4097}; /* all of two pages: they come back */
+    /* All need two pages, so the address is reused. */
+    static const size_t again[] = {5000, 8000, 4097};
     const size_t sizes[2] = {5000, again[_i]};
     const uint8_t owner[IPC_NONCE_BYTES] = {1};
     struct ipc_cache cache;
@@ -215,8 +216,8 @@ START_TEST(the_same_address_is_not_the_same_memory)
 }
 END_TEST
 
-/* Its owner takes it away while it is copied from, and offers the same again: who asks now gets a
- * mapping of its own, because the old one is closed with its last user. */
+/* The owner invalidates memory that is being copied, and offers it again. The next user must not
+ * get the old mapping, because that is closed with its last user. */
 START_TEST(what_was_taken_away_is_not_handed_out_again)
 {
     const uint8_t owner[IPC_NONCE_BYTES] = {1};
@@ -257,7 +258,7 @@ START_TEST(what_was_taken_away_is_not_handed_out_again)
 }
 END_TEST
 
-/* A driver opens a legacy handle once; who needs it again shares what is open. */
+/* A driver opens a legacy handle only once, so further users share the mapping. */
 START_TEST(a_handle_that_is_open_is_not_opened_again)
 {
     const uint8_t owner[IPC_NONCE_BYTES] = {1};
@@ -281,7 +282,7 @@ START_TEST(a_handle_that_is_open_is_not_opened_again)
     ck_assert_uint_eq(cache.n_opened, 1);
     ipc_cache_release(&cache, mapping[0]);
     ck_assert(!ipc_cache_invalidate(&cache, owner, memory.buffer_id, 0));
-    ck_assert_uint_eq(hostmem_n_imports(gpu), 1); /* the second still copies */
+    ck_assert_uint_eq(hostmem_n_imports(gpu), 1); /* the second user remains */
     ipc_cache_release(&cache, mapping[1]);
     ck_assert_uint_eq(hostmem_n_imports(gpu), 0);
     ipc_cache_fini(&cache);

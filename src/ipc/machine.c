@@ -18,8 +18,8 @@ bool ipc_machine_is_settled(const struct ipc_machine *machine)
     return machine->state == IPC_OK || machine->state == IPC_BAD;
 }
 
-/* A new epoch leads back to SENT or ACKING from anywhere; BAD is reached from anywhere too, for
- * the other end can go, or refuse, at any time. */
+/* Changes the state. A new epoch leads back to SENT or ACKING from any state. BAD is reached
+ * from any state, because the peer can end or refuse at any time. */
 static void enter(struct ipc_machine *machine, enum ipc_state next)
 {
     enum ipc_state state = machine->state;
@@ -31,7 +31,7 @@ static void enter(struct ipc_machine *machine, enum ipc_state next)
     machine->state = next;
 }
 
-/* Both HELLOs are known and nothing is of them yet. */
+/* Starts to judge the peer. Both HELLOs are known, and neither end has a verdict yet. */
 static void judge(struct ipc_machine *machine, struct ipc_actions *actions)
 {
     machine->own = IPC_UNKNOWN;
@@ -62,7 +62,7 @@ static void settle(struct ipc_machine *machine)
     }
 }
 
-/* Who asks again may lack all that was said. */
+/* Repeats everything, because the peer can have missed any of it. */
 static void say_all(const struct ipc_machine *machine, struct ipc_actions *actions)
 {
     actions->says_hello = machine->epoch != 0;
@@ -74,7 +74,7 @@ static void take_hello(struct ipc_machine *machine, const struct ipc_event *even
 {
     machine->is_wanted = true;
     if (event->epoch < machine->peer_epoch) {
-        return; /* of an epoch that is over */
+        return; /* message of an old epoch */
     }
     if (event->epoch == machine->peer_epoch) {
         if (event->is_again) {
@@ -91,7 +91,7 @@ static void take_hello(struct ipc_machine *machine, const struct ipc_event *even
     }
 }
 
-/* One that is late or early says nothing of these two epochs. */
+/* Takes a verdict. Ignores it if it concerns other epochs. */
 static void take_verdict(struct ipc_machine *machine, const struct ipc_event *event,
                          struct ipc_actions *actions)
 {

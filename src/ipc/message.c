@@ -46,7 +46,8 @@ static void put_text(struct wire_writer *writer, const char *text, size_t n_byte
     wire_put_bytes(writer, field, n_bytes);
 }
 
-/* Terminated, and nothing after that; else bad. */
+/* Reads a NUL-terminated text. Marks the reader as bad if the NUL is missing or followed by
+ * other bytes. */
 static void get_text(struct wire_reader *reader, char *out, size_t n_bytes)
 {
     size_t n;
@@ -149,7 +150,7 @@ static void put_offer(struct wire_writer *writer, const struct ipc_offer *offer)
     wire_put_bytes(writer, offer->event.bytes, IO_GPU_HANDLE_BYTES);
 }
 
-/* What is offered lies in the allocation. */
+/* Reads an offer. Marks the reader as bad unless the offer lies within its allocation. */
 static void get_offer(struct wire_reader *reader, struct ipc_offer *out)
 {
     out->generation = wire_get_u64(reader);

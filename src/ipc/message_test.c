@@ -1,4 +1,4 @@
-/* Every message as bytes and back, and what is none. */
+/* Tests encoding and decoding of every message, and rejection of invalid ones. */
 #include "ipc/message.h"
 
 #include <check.h>
@@ -61,7 +61,7 @@ static struct ipc_message a_message(enum ipc_type type)
     return message;
 }
 
-/* Encodes the same again, and nothing shorter or longer is a message. */
+/* A message decodes to one that encodes to the same bytes. Shorter and longer ones are rejected. */
 START_TEST(each_comes_back_as_it_was)
 {
     static uint8_t bytes[IPC_MESSAGE_MAX], again[IPC_MESSAGE_MAX];

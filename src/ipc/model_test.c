@@ -1,7 +1,7 @@
-/* The model check: all interleavings of two ends that negotiate CUDA IPC as link.h does, though
- * messages are lost, ends die, and devices change: from every state both ends can still come to
- * know, and rightly so. With the word `deep`, for minutes and not in `make test`, more of each.
- * What the original does is smcuda_test.c's. */
+/* Model check of two ends that negotiate CUDA IPC as link.h does: explores all interleavings
+ * while messages are lost, ends are killed and devices change. From every state both ends can
+ * still reach the right result. The argument `deep` checks larger limits, which takes minutes
+ * and is not part of `make test`. smcuda_test.c checks the original. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,24 +14,23 @@
 
 static bool is_deep;
 
-/* ---- ours ---- */
+/* ---- Weft's machine ---- */
 
 #define WAY_MAX 12
 
 struct ours_config {
-    bool can
-        [2]
-        [2]; /* [side][later]: what judging finds, in a first epoch and in later ones */
-    bool is_ready[2]; /* from the beginning; else at any time later */
+    /* [side][later]: the result of judging in a first epoch, and in later ones */
+    bool can[2][2];
+    bool is_ready[2]; /* at the start; otherwise at any later time */
     uint8_t n_losses, n_renewals, n_deaths;
 };
 
 struct ours_side {
     struct ipc_machine machine;
-    uint8_t judging; /* the epoch that is being judged; 0: none */
+    uint8_t judging; /* the epoch that is being judged; 0 if none */
     uint8_t n_renewals;
     bool is_dead;
-    uint8_t n_way; /* messages on their way to it */
+    uint8_t n_way; /* number of messages in transit to it */
     uint8_t way[WAY_MAX];
 };
 
@@ -40,7 +39,7 @@ struct ours {
     uint8_t n_losses, n_deaths;
 };
 
-/* A message as a byte: verdict or hello, again, accepts, about (2 bits), epoch (2 bits). */
+/* Packs a message into a byte: verdict or hello, again, accepts, about (2 bits), epoch (2 bits). */
 static uint8_t pack_message(const struct ipc_event *event)
 {
     bool is_verdict = event->input == IPC_VERDICT_IN;
@@ -120,7 +119,7 @@ static void say(struct ours *ours, int to, struct ipc_event event)
     }
 }
 
-/* The machine itself, and what it asks for put on its way. */
+/* Steps the machine, and puts the messages of its actions in transit. */
 static void happen(struct walk *walk, const struct ours *before, int i,
                    const struct ipc_event *event)
 {
@@ -146,7 +145,8 @@ static void happen(struct walk *walk, const struct ours *before, int i,
     if (actions.judges) {
         ours.sides[i].judging = (uint8_t)machine->peer_epoch;
     } else if (event->input == IPC_JUDGED || machine->state != IPC_ACKING) {
-        ours.sides[i].judging = 0; /* late ones are ignored: link_test.c has those */
+        /* Results that arrive late are ignored; link_test.c tests them. */
+        ours.sides[i].judging = 0;
     }
     pack_ours(&ours, &state);
     walk_next(walk, &state);
@@ -229,7 +229,7 @@ static void expand_side(struct walk *walk, const struct ours *ours, int i,
         next.sides[i].n_renewals--;
         simply(walk, &next, i, IPC_RENEW);
     }
-    /* Timers are longer than ways: when one ends, nothing is under way any more. */
+    /* Timers are longer than transit times, so no message is in transit when one expires. */
     if (config->n_losses > 0 && other->n_way == 0 && side->n_way == 0 &&
         !other->is_dead && (machine->state == IPC_SENT || machine->state == IPC_ACKED)) {
         simply(walk, ours, i, IPC_TIMER);
@@ -255,7 +255,7 @@ static void expand_ours(struct walk *walk, const struct walk_state *state,
     }
 }
 
-/* Both know, and rightly so; who lives on knows that the other is gone. */
+/* Returns true if both ends have the right result. An end whose peer was killed must be BAD. */
 static bool is_settled(const struct walk_state *state, const void *context)
 {
     const struct ours_config *config = context;
@@ -279,7 +279,7 @@ static bool is_settled(const struct walk_state *state, const void *context)
     return true;
 }
 
-/* Nobody is OK while the other end, in the same epochs, did not accept. */
+/* Returns true unless an end is OK although the peer did not accept in the same epochs. */
 static bool is_safe(const struct walk_state *state)
 {
     struct ours ours;
@@ -332,7 +332,8 @@ static void walk_ours(const struct ours_config *config, struct totals *totals)
     walk_fini(&walk);
 }
 
-/* Access of each end before and after a device changes, and who has a context at first. */
+/* Walks all combinations of access at each end, before and after a device changes, and of
+ * contexts at the start. */
 static void walk_ours_all(uint8_t n_losses, uint8_t n_renewals, uint8_t n_deaths,
                           struct totals *totals)
 {

@@ -76,7 +76,7 @@ weft_status ipc_settings_read(struct io_env *env, struct ipc_settings *out,
     return status;
 }
 
-/* ---- this process ---- */
+/* ---- the node ---- */
 
 void ipc_node_init(struct ipc_node *node, struct io_env *env, struct io_task *task,
                    const struct ipc_settings *settings)
@@ -97,7 +97,7 @@ void ipc_node_init(struct ipc_node *node, struct io_env *env, struct io_task *ta
     node->is_out = env->gpu->sharing == NULL || settings->is_off;
 }
 
-/* What was there of the device goes. */
+/* Releases what belongs to the device. A peer may still read the probe, so it is only retired. */
 static void give_back(struct ipc_node *node)
 {
     struct io_gpu *gpu = node->env->gpu;
@@ -141,7 +141,7 @@ void ipc_node_device_changed(struct ipc_node *node)
     node->is_ready = false;
 }
 
-/* What others open to find out whether they can: without it, they do not try. */
+/* Creates the memory that peers open to find out whether they can. Without it they do not try. */
 static void make_probe(struct ipc_node *node)
 {
     struct ipc_identity *identity = &node->identity;
@@ -222,8 +222,8 @@ static bool is_one_fabric(const struct io_gpu_identity *a,
            memcmp(a->cluster, b->cluster, sizeof(none)) == 0 && a->clique == b->clique;
 }
 
-/* Of the kinds that both know, those that lead from one to the other: descriptors are reached
- * within a namespace of processes. */
+/* Returns the kinds of handles that both know and that work between them. Descriptors work only
+ * within one PID namespace. */
 static uint32_t common_kinds(const struct io_gpu_identity *a,
                              const struct io_gpu_identity *b)
 {

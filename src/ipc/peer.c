@@ -80,8 +80,8 @@ static uint32_t kinds_for(const struct ipc_peer *peer)
     return own->pid_ns == other->pid_ns ? kinds : kinds & ~(1u << IO_GPU_HANDLE_FD);
 }
 
-/* What tells the peer where the message is and when it is there. EOPNOTSUPP and the like: it
- * cannot be told. */
+/* Describes the message's memory and the event behind its work. Returns a positive errno, such
+ * as EOPNOTSUPP, if it cannot be offered. */
 static int make_offer(struct ipc_peer *peer, const void *memory, uint64_t n_bytes,
                       struct io_gpu_stream *stream, struct io_gpu_event *event,
                       struct ipc_offer *offer)
@@ -93,7 +93,7 @@ static int make_offer(struct ipc_peer *peer, const void *memory, uint64_t n_byte
 
     if (sys_errno == 0) {
         offered = find_offered(peer, offer->memory.buffer_id);
-        /* Nobody gets at memory that is being taken away. */
+        /* Memory that is being invalidated must not be opened again. */
         sys_errno = offered != NULL && offered->is_going ? EBUSY : 0;
     }
     if (sys_errno == 0) {
@@ -132,9 +132,9 @@ weft_status ipc_peer_offer(struct ipc_peer *peer, const void *memory, uint64_t n
     return WEFT_OK;
 }
 
-/* ---- copying what is offered ---- */
+/* ---- copies of offered messages ---- */
 
-/* Events come again and again: as many as the peer has. */
+/* Returns the imported event. The peer reuses its events, at most IPC_EVENTS_MAX. */
 static int event_of(struct ipc_peer *peer, const struct io_gpu_handle *handle,
                     struct io_gpu_event **out)
 {
@@ -158,7 +158,7 @@ static int event_of(struct ipc_peer *peer, const struct io_gpu_handle *handle,
     return sys_errno;
 }
 
-/* The copy comes after the event: on the stream that copies, or not at all. */
+/* Starts the copy behind the event. Both need a stream. */
 static int start_copy(struct ipc_peer *peer, const struct ipc_offer *offer,
                       struct io_gpu_op *op)
 {
@@ -206,7 +206,7 @@ int ipc_peer_copy(struct ipc_peer *peer, const struct ipc_offer *offer, void *to
     return 0;
 }
 
-/* ---- buffers that go ---- */
+/* ---- invalidation ---- */
 
 uint64_t ipc_peer_invalidate(struct ipc_peer *peer, const void *memory)
 {
@@ -257,7 +257,7 @@ static bool take_invalidate(struct ipc_peer *peer, const struct ipc_message *mes
     return true;
 }
 
-/* ---- words ---- */
+/* ---- messages ---- */
 
 bool ipc_peer_take(struct ipc_peer *peer, const struct ipc_message *message)
 {
@@ -272,7 +272,7 @@ bool ipc_peer_take(struct ipc_peer *peer, const struct ipc_message *message)
     return true;
 }
 
-/* The first that is closed now, or was before. */
+/* Returns INVALIDATED for the first buffer that is closed, now or before. */
 static bool next_closed(struct ipc_peer *peer, struct ipc_message *out)
 {
     struct ipc_node *node = node_of(peer);

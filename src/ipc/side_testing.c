@@ -1,4 +1,5 @@
-/* What one side of the world does: produces messages, sends them, compares what it receives. */
+/* One side of the test environment: produces messages, sends them, and compares what it
+ * receives. */
 #include <check.h>
 
 #include "base/check.h"
@@ -26,7 +27,8 @@ void *ipc_side_alloc(struct ipc_side *side, enum io_memory where, size_t n_bytes
     return memory;
 }
 
-/* A buffer that is large enough; sometimes another one in the same place. */
+/* Provides a buffer that is large enough. Sometimes replaces it by another at the same address.
+ * Returns false while waiting for the peer to close the old one. */
 static bool make_buffer(struct ipc_side *side, struct ipc_slot *slot, size_t n_bytes)
 {
     struct io_gpu *gpu = side->gpu;
@@ -64,7 +66,7 @@ static void start(struct ipc_side *side, struct io_gpu_op *op, void *out,
     ck_assert_int_eq(side->gpu->ops->start(side->gpu, op), 0);
 }
 
-/* Produced on one of two streams, and sent before that is done. */
+/* Produces a message on one of two streams, and sends it before that work is complete. */
 static void post_send(struct ipc_side *side)
 {
     uint64_t k = side->n_sent, transfer;
@@ -79,7 +81,7 @@ static void post_send(struct ipc_side *side)
     }
     if (slot->fill.out != NULL &&
         side->gpu->ops->poll(side->gpu, &slot->fill) == EINPROGRESS) {
-        return; /* what overwrites the message before is not done */
+        return; /* the previous message is not overwritten yet */
     }
     if (!make_buffer(side, slot, n)) {
         return;
@@ -90,7 +92,7 @@ static void post_send(struct ipc_side *side)
     start(side, &slot->fill, slot->memory, pattern, n, stream);
     status = ipc_channel_send(&side->channel, slot->memory, n, stream, &transfer);
     if (status == WEFT_AGAIN) {
-        return; /* produced once more, later */
+        return; /* produced again by a later call */
     }
     ck_assert_int_eq(status, WEFT_OK);
     ck_assert_uint_eq(transfer, k);
@@ -126,7 +128,7 @@ static void side_fails(struct ipc_side *side, weft_status status)
     side->status = status;
 }
 
-/* The memory is ours again: used at once. */
+/* Ends a send, and overwrites its memory at once. */
 static void end_send(struct ipc_side *side)
 {
     struct ipc_slot *slot = &side->sends[side->n_send_ended % IPC_WORLD_SLOTS];
@@ -147,7 +149,7 @@ static void end_send(struct ipc_side *side)
         return;
     }
     if (side->gpu->ops->poll(side->gpu, &slot->fill) == EINPROGRESS) {
-        side->n_wrong += slot->fill.count > 0; /* sent, though it was not there */
+        side->n_wrong += slot->fill.count > 0; /* sent before it was produced */
         return;
     }
     start(side, &slot->fill, slot->memory, side->junk, slot->n_bytes, NULL);

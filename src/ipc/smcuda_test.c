@@ -1,5 +1,6 @@
-/* The original machine: what it does step by step, and all interleavings of two of them with eight
- * sends each. Where they stay for ever is a table in docs/ipc.md, as this test makes it. */
+/* Tests the original machine step by step, and explores all interleavings of two of them with
+ * eight sends each. docs/ipc.md must contain the table that this test generates of the states in
+ * which they get stuck. */
 #include "ipc/smcuda.h"
 
 #include <check.h>
@@ -112,7 +113,8 @@ static void expand(struct walk *walk, const struct walk_state *state, const void
     }
 }
 
-/* [state of the lower rank][of the higher] of the ends of all lives. */
+/* Explores a pair. Sets ends[state of the lower rank][of the higher] for all final states.
+ * Returns the number of states. */
 static uint32_t walk_pair(const struct config *config,
                           bool ends[IPC_N_STATES][IPC_N_STATES], bool *asserted)
 {
@@ -146,7 +148,7 @@ static uint32_t walk_pair(const struct config *config,
 
 enum outcome { RIGHT, WRONG, STUCK, NOT_YET, N_OUTCOMES };
 
-/* Both should come to ACKED if both can, and to BAD otherwise. */
+/* Both should reach ACKED if both can access the other's memory, and BAD otherwise. */
 static enum outcome outcome_of(const struct config *config, int lower, int higher)
 {
     bool should = config->can[0] && config->can[1];
@@ -212,7 +214,7 @@ START_TEST(crossing_requests_are_answered_by_the_higher_rank)
 
     ck_assert_int_eq(smcuda_send(&low), SMCUDA_REQUEST);
     ck_assert_int_eq(smcuda_send(&high), SMCUDA_REQUEST);
-    ck_assert_int_eq(smcuda_send(&low), SMCUDA_NOTHING); /* one is under way */
+    ck_assert_int_eq(smcuda_send(&low), SMCUDA_NOTHING); /* a request is in transit */
     ck_assert_int_eq(smcuda_receive(&low, SMCUDA_REQUEST, true), SMCUDA_NOTHING);
     ck_assert_int_eq(low.state, IPC_SENT);
     ck_assert_int_eq(smcuda_receive(&high, SMCUDA_REQUEST, true), SMCUDA_ACK);
@@ -221,7 +223,7 @@ START_TEST(crossing_requests_are_answered_by_the_higher_rank)
 }
 END_TEST
 
-/* A peer that takes its time: five sends, and it is over for good. */
+/* A peer that is not ready for five sends is never asked again. */
 START_TEST(the_sixth_try_is_never_made)
 {
     struct smcuda_machine low = {.is_ready = true}, high = {.is_higher = true};
@@ -236,7 +238,7 @@ START_TEST(the_sixth_try_is_never_made)
     high.is_ready = true;
     ck_assert_int_eq(smcuda_send(&low), SMCUDA_NOTHING);
     ck_assert_int_eq(low.state, IPC_BAD);
-    /* The other end asks, and is never answered. */
+    /* The other end sends a request, which is never answered. */
     ck_assert_int_eq(smcuda_send(&high), SMCUDA_REQUEST);
     ck_assert_int_eq(smcuda_receive(&low, SMCUDA_REQUEST, true), SMCUDA_NOTHING);
     ck_assert_int_eq(high.state, IPC_SENT);
@@ -251,7 +253,7 @@ START_TEST(who_refuses_does_not_answer)
     ck_assert_int_eq(smcuda_send(&low), SMCUDA_REQUEST);
     ck_assert_int_eq(smcuda_receive(&high, SMCUDA_REQUEST, false), SMCUDA_NOTHING);
     ck_assert_int_eq(high.state, IPC_BAD);
-    ck_assert_int_eq(low.state, IPC_SENT); /* for ever */
+    ck_assert_int_eq(low.state, IPC_SENT); /* permanently */
     ck_assert_int_eq(smcuda_send(&low), SMCUDA_NOTHING);
 }
 END_TEST

@@ -20,7 +20,7 @@ static uint64_t hash_of(const struct walk_state *state)
     return hash;
 }
 
-/* Where it is, or is to be put. */
+/* Returns the slot of a state, or the free slot where it belongs. */
 static uint32_t *slot_of(const struct walk *walk, const struct walk_state *state)
 {
     uint64_t at = hash_of(state) & (walk->cap_table - 1);
@@ -95,7 +95,7 @@ void walk_all(struct walk *walk, const struct walk_system *system,
     }
 }
 
-/* Edges sorted by where they lead, then backwards from the goals. */
+/* Sorts edges by destination, then searches backwards from the goals. */
 bool *walk_can_reach(const struct walk *walk,
                      bool (*is_goal)(const struct walk_state *state, const void *context))
 {

@@ -15,7 +15,7 @@ struct ipc_way_message {
     uint8_t bytes[];
 };
 
-/* ---- what a process is given ---- */
+/* ---- I/O environment ---- */
 
 static struct ipc_side *side_of(struct io_env *env)
 {
@@ -66,7 +66,7 @@ struct ipc_settings ipc_world_settings(void)
     return settings;
 }
 
-/* ---- the ways ---- */
+/* ---- messages in transit ---- */
 
 static void lock(struct ipc_world *world)
 {
@@ -151,7 +151,7 @@ bool ipc_side_absorb(struct ipc_side *side)
     return true;
 }
 
-/* ---- the world ---- */
+/* ---- the environment ---- */
 
 static void init_side(struct ipc_world *world, uint32_t index,
                       const struct ipc_world_config *config)
@@ -271,7 +271,7 @@ void ipc_world_kill(struct ipc_world *world, uint32_t index)
     unlock(world);
 }
 
-/* As a process that ends in order: what is dead has left nothing to close. */
+/* Frees a side. A process that was killed closes nothing; others end in order. */
 static void fini_side(struct ipc_side *side)
 {
     struct io_gpu *gpu = side->gpu;

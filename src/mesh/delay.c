@@ -10,10 +10,11 @@
 
 struct place {
     struct weft_heap_node node;
-    weft_ps delay; /* INT64_MAX: not reached */
+    weft_ps delay; /* INT64_MAX if not reached */
 };
 
-/* Dijkstra from `from`; the rank that is farthest, the first of equals. */
+/* Runs Dijkstra's algorithm from `from`. Returns the index of the farthest rank that it
+ * reaches, the first among equals. */
 static uint32_t farthest(const struct mesh_index *index, struct place *places,
                          uint32_t from, const uint32_t *ranks, uint32_t n)
 {

@@ -1,14 +1,15 @@
-/* The shortest delays between ranks. Private to mesh/. */
+/* Longest of the shortest delays between ranks. Private to mesh/. */
 #ifndef WEFT_MESH_DELAY_H
 #define WEFT_MESH_DELAY_H
 
 #include "mesh/index.h"
 
-/* Above this many ranks the longest is looked for by sweeps, and may be missed. */
+/* With more ranks than this the result comes from a few sweeps and can be less than the
+ * longest delay. */
 #define MESH_DELAY_EXACT_RANKS 256
 
-/* The longest of the shortest delays between two of `ranks` (hosts, [n], n >= 1) that are
- * connected; never more than that. */
+/* Returns the longest of the shortest delays between any two connected hosts of `ranks` ([n],
+ * n >= 1). With more than MESH_DELAY_EXACT_RANKS ranks, returns a lower bound of it. */
 weft_ps mesh_longest_delay(const struct mesh_index *index, const uint32_t *ranks,
                            uint32_t n);
 

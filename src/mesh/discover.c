@@ -12,10 +12,11 @@
 struct port {
     uint32_t host, port;
     const struct mesh_member_port *facts;
-    uint32_t network; /* index of the first port on it, by way of others */
-    uint32_t n_on;    /* of the first port: how many are on its network */
-    uint32_t node;    /* of the first port: its switch, or NOBODY */
-    bool faces_v4;    /* someone, by an IPv4 address */
+    /* index of a port nearer to the network's first one, which has its own */
+    uint32_t network;
+    uint32_t n_on; /* first port only: number of ports on its network */
+    uint32_t node; /* first port only: its switch, or NOBODY */
+    bool faces_v4; /* faces another port by an IPv4 address */
 };
 
 struct discovery {
@@ -84,7 +85,7 @@ static uint32_t network_of(struct discovery *discovery, uint32_t port)
     return port;
 }
 
-/* The lesser index stays the first. */
+/* Joins two networks. The lesser index becomes the first port. */
 static void join(struct discovery *discovery, uint32_t a, uint32_t b)
 {
     a = network_of(discovery, a);
@@ -92,7 +93,7 @@ static void join(struct discovery *discovery, uint32_t a, uint32_t b)
     discovery->ports[a > b ? a : b].network = a < b ? a : b;
 }
 
-/* Addresses of the host's active ports; `port` is the index among all ports. */
+/* Lists the addresses of the host's active ports; `port` is the index among all ports. */
 static size_t list_addresses(const struct discovery *discovery, uint32_t host,
                              struct mesh_address **out)
 {
@@ -156,7 +157,8 @@ static uint64_t lesser(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Both directions between a port and another, or (NULL) the switch `node`. */
+/* Adds both directions of a cable between port `a` and port `b`, or switch `node` if `b` is
+ * NULL. */
 static void add_cable(struct mesh_graph *graph, const struct port *a,
                       const struct port *b, uint32_t node, uint32_t switch_port)
 {
@@ -181,7 +183,8 @@ static void add_cable(struct mesh_graph *graph, const struct port *a,
     graph->edges[graph->n_edges++] = edge;
 }
 
-/* In order of ports: a cable where its first end is, a switch where its first port is. */
+/* Adds cables and switches in order of ports: a cable at its second port, a switch at its
+ * first. */
 static void add_cables(struct discovery *discovery, struct mesh_graph *graph)
 {
     uint32_t *n_used = weft_calloc((size_t)discovery->n_ports + 1, sizeof(*n_used));
@@ -220,9 +223,9 @@ void mesh_discover(const struct mesh_member *members, uint32_t n_members,
     free(discovery.head);
 }
 
-/* ---- what is known ---- */
+/* ---- adopting a known graph ---- */
 
-/* The node's number in `known`; switches have none. */
+/* Returns the node's number in `known`, or NOBODY for a switch or an unknown host. */
 static uint32_t known_host(const struct mesh_graph *graph, const uint32_t *known_hosts,
                            uint32_t node)
 {

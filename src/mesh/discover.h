@@ -1,4 +1,5 @@
-/* The mesh as its members tell it: who shares a host, and which ports face each other. */
+/* Builds the mesh graph from what members announce: which of them share a host, and which
+ * ports face each other. */
 #ifndef WEFT_MESH_DISCOVER_H
 #define WEFT_MESH_DISCOVER_H
 
@@ -16,26 +17,29 @@ struct mesh_member_port {
     bool is_active;
 };
 
-/* A process. Those of one host announce the same id and see the same ports. */
+/* One process. Processes of one host announce the same id and see the same ports. */
 struct mesh_member {
-    uint8_t host_id[MESH_HOST_ID_BYTES];  /* all 0: unknown, a host of its own */
+    /* all zeros if unknown; the member then counts as a host of its own */
+    uint8_t host_id[MESH_HOST_ID_BYTES];
     const struct mesh_member_port *ports; /* [n_ports] */
     uint32_t n_ports;
 };
 
-/* Makes the graph of the members' hosts, numbered by their first members, whose lists of
- * ports count; out_hosts [n_members] gets everyone's host. Active ports that face each
- * other (mesh_find_facing, without link-local addresses), directly or over others, are one
- * network: two ports are a cable, more are a switch, which becomes a node. Delays are not
- * known, and 0. What a cable can carry is the lesser of its ends. The same members in the
- * same order give the same graph everywhere. The caller frees it with mesh_graph_fini. */
+/* Makes the graph of the members' hosts. Hosts are numbered by their first members, whose port
+ * lists are used; out_hosts [n_members] receives the host of each member. Active ports that
+ * face each other (mesh_find_facing without link-local addresses), directly or through other
+ * ports, form one network: two ports are a cable, more are a switch, which becomes a node. The
+ * rate and MTU of a cable are the lesser of its ends'; delays are unknown and 0. The same
+ * members in the same order give the same graph on every process. The caller frees `out` with
+ * mesh_graph_fini. */
 void mesh_discover(const struct mesh_member *members, uint32_t n_members,
                    struct mesh_graph *out, uint32_t *out_hosts);
 
-/* Copies delays, rates and PCIe roots from a description that is known (a scenario, a file)
- * to what was discovered, where the same ports of the same hosts are joined, by a cable or
- * over a switch; the rest stays. `known_hosts` [graph->n_hosts] says which host in `known`
- * each is, UINT32_MAX none; NULL: they are numbered alike. Ports are numbered alike. */
+/* Replaces the roots of `graph` by those of `known`, a complete description (a scenario, a
+ * file), and copies delay, rate and roots of each edge that joins the same ports of the same
+ * hosts in both, by a cable or through a switch. Other edges stay as they are. `known_hosts`
+ * [graph->n_hosts] maps each host to its number in `known`, or to UINT32_MAX; if NULL, the
+ * numbers are the same. Port numbers are the same in both. */
 void mesh_adopt(struct mesh_graph *graph, const struct mesh_graph *known,
                 const uint32_t *known_hosts);
 

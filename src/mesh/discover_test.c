@@ -22,7 +22,7 @@ struct mesh {
     struct mesh_graph graph;
 };
 
-/* A port with one address; the index of its member. */
+/* Adds a port with one address to a member. */
 static struct mesh_member_port *port(struct mesh *mesh, uint32_t member, uint8_t id,
                                      const char *address)
 {
@@ -52,7 +52,7 @@ static void discover(struct mesh *mesh)
     mesh_discover(mesh->list, mesh->n, &mesh->graph, mesh->hosts);
 }
 
-/* "0.1>2.0 100" an edge, in order. */
+/* Compares the cables in order, each as "0.1-2.0 100". */
 static void expect(const struct mesh *mesh, const char *edges)
 {
     struct weft_text text = {NULL, 0, 0};
@@ -71,7 +71,7 @@ static void expect(const struct mesh *mesh, const char *edges)
     weft_text_fini(&text);
 }
 
-/* The triangle, every cable a subnet, and a second member on the first host. */
+/* A triangle with one subnet per cable, and a second member on the first host. */
 START_TEST(a_triangle_tells_itself)
 {
     static struct mesh mesh;
@@ -98,7 +98,7 @@ START_TEST(a_triangle_tells_itself)
 }
 END_TEST
 
-/* Three ports in one subnet are a switch; the cable beside it stays a cable. */
+/* Three ports in one subnet are a switch; a cable next to it stays a cable. */
 START_TEST(a_shared_subnet_is_a_switch)
 {
     static struct mesh mesh;
@@ -118,7 +118,7 @@ START_TEST(a_shared_subnet_is_a_switch)
 }
 END_TEST
 
-/* A port that is down faces nobody, link-local addresses tell nothing, and members without
+/* A port that is down faces no other, link-local addresses prove nothing, and members without
  * an id share no host. */
 START_TEST(what_is_not_known_is_not_joined)
 {
@@ -139,7 +139,8 @@ START_TEST(what_is_not_known_is_not_joined)
 }
 END_TEST
 
-/* Host 1 of the discovered mesh is host 0 of the description; what is not in there stays. */
+/* Host 1 of the discovered mesh is host 0 of the description; edges that are not in it stay
+ * unchanged. */
 START_TEST(a_description_adds_what_cannot_be_seen)
 {
     static struct mesh mesh;

@@ -6,17 +6,17 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* Arc i and its reverse, 2i and 2i+1, hold what may still be pushed. */
+/* A residual network. Half-arcs 2i and 2i + 1 are arc i and its reverse. */
 struct flow {
     const struct mesh_arc *arcs;
     size_t n_arcs;
     uint32_t n_hosts;
-    uint64_t *left;  /* [2 n_arcs] */
+    uint64_t *left;  /* [2 n_arcs]: residual capacity */
     size_t *next;    /* [2 n_arcs]: next half-arc out of the same host */
     size_t *first;   /* [n_hosts] */
-    size_t *arrived; /* [n_hosts]: half-arc by which the search came */
+    size_t *arrived; /* [n_hosts]: half-arc by which the search reached the host */
     uint32_t *queue; /* [n_hosts] */
-    bool *seen;      /* [n_hosts], the caller's */
+    bool *seen;      /* [n_hosts], owned by the caller */
 };
 
 #define NO_ARC SIZE_MAX
@@ -33,7 +33,8 @@ static void add_half(struct flow *flow, uint32_t from, size_t half)
     flow->first[from] = half;
 }
 
-/* Breadth first from `source` over what is left; true if it reached `sink`. */
+/* Searches breadth first from `source` over residual capacity. Returns true if it reached
+ * `sink`. */
 static bool search(struct flow *flow, uint32_t source, uint32_t sink)
 {
     memset(flow->seen, 0, flow->n_hosts * sizeof(*flow->seen));
@@ -55,7 +56,7 @@ static bool search(struct flow *flow, uint32_t source, uint32_t sink)
     return flow->seen[sink];
 }
 
-/* Pushes what fits along the path found, and returns it. */
+/* Pushes as much as possible along the path found. Returns the amount. */
 static uint64_t augment(struct flow *flow, uint32_t source, uint32_t sink)
 {
     uint64_t amount = UINT64_MAX;

@@ -22,7 +22,8 @@ void mesh_index_init(struct mesh_index *index, const struct mesh_graph *graph)
     for (uint32_t v = 0; v < n; v++) {
         index->first[v + 2] += index->first[v + 1];
     }
-    /* first[v + 1] is where v's next edge goes; once all are in, where v + 1's begin. */
+    /* first[v + 1] is the position of v's next edge; after the last it is where those of v + 1
+     * begin. */
     for (size_t e = 0; e < graph->n_edges; e++) {
         index->out[index->first[graph->edges[e].from + 1]++] = e;
     }
@@ -35,8 +36,8 @@ void mesh_index_fini(struct mesh_index *index)
     free(index->queue);
 }
 
-/* Marks `node` and every switch that can be reached from it through switches alone: all of
- * them are `hops` away. Returns the new length of the queue. */
+/* Marks `node` and every switch that can be reached from it through switches alone as `hops`
+ * away. Returns the new length of the queue. */
 static uint32_t enqueue(const struct mesh_index *index, uint32_t node, uint32_t hops,
                         uint32_t n_queued, uint32_t *out)
 {

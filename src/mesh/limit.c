@@ -1,45 +1,46 @@
-/* The physical bound of a collective, from topology and job alone. docs/mesh.md has the
- * derivations at length.
+/* Lower bound of the time of a collective, from topology and job alone. docs/mesh.md has the
+ * derivations in full.
  *
- * Capacity. A directed cable of rate R carries at most R x P / W payload bits a second,
+ * Capacity. A directed cable of rate R carries at most R x P / W payload bits per second,
  * where P is the path MTU and W what a full packet occupies on the wire
  * (mesh_packet_overhead + P). Packets with more headers or less payload only carry less.
- * Ports behind one PCIe root carry no more than it does, each way. Capacities are rounded
- * up and times down, so that the result stays a bound. Within a host data is free.
+ * Ports behind one PCIe root carry no more than the root does, in each direction. Capacities
+ * are rounded up and times down, so that the result stays a bound. Data within a host is free.
  *
- * Three arguments bound the time T from below; n ranks on h hosts, S is nccl-tests' size
- * column. A transfer leads from a host to the next, over a cable or a switch; switches
- * neither add nor multiply.
+ * Three arguments bound the time T from below, for n ranks on h hosts; S is nccl-tests' size
+ * column. A transfer leads from one host to the next, over a cable or a switch; switches
+ * neither reduce nor multicast.
  *
- * Work: whatever the plan, so many transfers of so much; all hosts together give out (and
- * take in) at most sum(C): T >= W / sum(C).
+ * Work: every plan needs transfers of W bytes in total, and all hosts together send (and
+ * receive) at most sum(C), so T >= W / sum(C). W is:
  *   all_reduce      2(h-1) S   every byte position: h-1 transfers until one host can know
  *                              the sum, h-1 more until all do (one-way gossip takes 2h-2)
  *   reduce_scatter  (h-1) S    n shares of S/n, each summed over h hosts by h-1 transfers
- *   all_gather      (h-1) S    n shares of S/n, each told to h-1 hosts
+ *   all_gather      (h-1) S    n shares of S/n, each sent to h-1 hosts
  *   broadcast, reduce  (h-1) S
  *   all_to_all      S/n x sum of hops over ordered pairs: pieces cannot be combined
  *   send_recv       S x sum of hops from rank i to rank i+1 (mod n)
  *
- * Parts: the first four hold as well if every part of some division of the hosts counts as
- * one host, with k parts in the place of h and the cables between parts as sum(C). Divisions
- * are made by joining, one by one, the two parts with the most capacity between them.
+ * Parts: for the first five, Work also holds if the hosts are divided into k parts and each
+ * part counts as one host, with the cables between parts as sum(C). Divisions are made by
+ * joining, one by one, the two parts with the most capacity between them.
  *
- * Cuts: for every division of the nodes into A and B with ranks on both sides, what must go
- * from A to B crosses the cables from A to B: T >= D(A,B) / C(A,B). With a and b ranks on
- * A, B:
+ * Cuts: for every division of the nodes into A and B with ranks on both sides, the demand
+ * D(A,B) must cross the cables from A to B, so T >= D(A,B) / C(A,B). With a and b ranks on
+ * A, B, D(A,B) is:
  *   all_reduce      S          B's result depends on all of A's S bytes
  *   reduce_scatter  b S/n      the shares of B's ranks, with A's part summed in
  *   all_gather      a S/n      the shares of A's ranks
  *   broadcast       S if the root is in A;  reduce: S if the root is in B
  *   all_to_all      a b S/n
  *   send_recv       S x the number of i with rank i in A and rank i+1 in B
- * The root is not told, so the bound is the least over all roots.
+ * The root is not an argument, so the bound is the least over all roots.
  *
  * With up to EXACT_NODES nodes every cut is tried. Beyond, the cuts are those around single
- * hosts and the least cuts between rank 0 and other ranks, both ways: for all_reduce that is
- * still exact while there are no more than FLOWS_MAX ranks (every cut has rank 0 on one side
- * and some rank on the other); for the others it stays a bound.
+ * hosts and the least cuts between rank 0 and other ranks, both ways. For all_reduce that is
+ * still exact if every rank is tried (up to FLOWS_MAX ranks, fewer with many edges), because
+ * every cut has rank 0 on one side and some rank on the other; for the others it stays a
+ * bound.
  *
  * A barrier moves no data: its bound is the longest of the shortest delays between two
  * ranks. */
@@ -54,7 +55,8 @@
 
 #define EXACT_NODES 12
 #define PARTS_NODES 64
-/* Beyond so many edges looked at, least cuts are taken for some ranks only. */
+/* Maximum number of edges to scan for least cuts; with more, they are computed for some ranks
+ * only. */
 #define FLOW_EDGES_MAX 20000000
 #define FLOWS_MAX 256
 #define SIZE_MAX_BYTES ((uint64_t)1 << 56)
@@ -66,14 +68,14 @@ struct limit {
     const struct mesh_graph *graph;
     struct mesh_network network; /* Owned */
     struct mesh_index index;     /* Owned */
-    const uint32_t *ranks;       /* [n] host of each rank */
+    const uint32_t *ranks;       /* [n]: host of each rank */
     uint32_t n;
-    uint32_t *n_on;   /* Owned [n_nodes]: ranks */
-    uint32_t n_hosts; /* with ranks */
+    uint32_t *n_on;   /* Owned [n_nodes]: number of ranks */
+    uint32_t n_hosts; /* hosts with ranks */
     enum mesh_collective collective;
     uint64_t size_bytes;
-    bool *is_a;  /* Owned [n_nodes]: the cut being looked at */
-    u128 *worst; /* Owned [n]: per root; others use [0] */
+    bool *is_a;  /* Owned [n_nodes]: side A of the cut under consideration */
+    u128 *worst; /* Owned [n]: bound per root; without a root, [0] only */
 };
 
 static bool is_rooted(enum mesh_collective collective)
@@ -81,14 +83,15 @@ static bool is_rooted(enum mesh_collective collective)
     return collective == MESH_BROADCAST || collective == MESH_REDUCE;
 }
 
-/* Picoseconds for `parts`/n of `count` x size over `capacity` bit/s, rounded down. */
+/* Returns the picoseconds that `count` times the size, divided by n if `is_share`, take at
+ * `capacity` bit/s, rounded down. */
 static u128 time_of(const struct limit *limit, uint64_t count, bool is_share,
                     uint64_t capacity)
 {
     weft_check(capacity > 0);
     u128 bits = (u128)limit->size_bytes * 8 * count;
     u128 divisor = (u128)capacity * (is_share ? limit->n : 1);
-    /* bits < 2^59 x count; whole seconds first keeps the product within 128 bits. */
+    /* bits < 2^59 x count. Dividing out whole seconds first keeps the product within 128 bits. */
     return bits / divisor * PS_PER_S + bits % divisor * PS_PER_S / divisor;
 }
 
@@ -99,7 +102,7 @@ static void raise(u128 *worst, u128 value)
 
 /* ---- cuts ---- */
 
-/* D(A,B) in units of S, or of S/n when *is_share. */
+/* Returns D(A,B) in units of S, or of S/n if *is_share is set. */
 static uint64_t demand_of(const struct limit *limit, uint32_t a, uint32_t b,
                           bool *is_share)
 {
@@ -133,8 +136,8 @@ static uint64_t demand_of(const struct limit *limit, uint32_t a, uint32_t b,
     return 0;
 }
 
-/* Takes a cut with a ranks on A into account; false if it separates ranks without any
- * cable. */
+/* Applies the bound of a cut with `a` ranks on side A. Returns false if the cut separates
+ * ranks and has no capacity. */
 static bool weigh(struct limit *limit, uint32_t a, uint64_t capacity)
 {
     if (a == 0 || a == limit->n) {
@@ -159,7 +162,7 @@ static bool weigh(struct limit *limit, uint32_t a, uint64_t capacity)
     return true;
 }
 
-/* The same for the cut in is_a. */
+/* Applies the bound of the cut in is_a. */
 static bool consider(struct limit *limit)
 {
     uint32_t a = 0;
@@ -184,7 +187,7 @@ static bool consider_all(struct limit *limit)
     return true;
 }
 
-/* One host and all others, or all others and it. */
+/* Considers the cut between one host and all others, outwards or inwards. */
 static bool consider_host(struct limit *limit, uint32_t host, bool outwards)
 {
     for (uint32_t v = 0; v < limit->network.n_nodes; v++) {
@@ -218,7 +221,8 @@ static bool consider_some(struct limit *limit)
     return true;
 }
 
-/* Every rank reaches every other: with many ranks not all cuts are looked at. */
+/* Returns true if rank 0 reaches every other rank. Needed because with many nodes not every
+ * cut is considered. */
 static bool is_connected(const struct limit *limit)
 {
     uint32_t *hops = weft_alloc(((size_t)limit->network.n_nodes + 1) * sizeof(*hops));
@@ -233,8 +237,8 @@ static bool is_connected(const struct limit *limit)
 
 /* ---- work ---- */
 
-/* The sum of hops that pieces travel: between all ordered pairs, or from each to the
- * next. */
+/* Returns the sum of distances in hops over all ordered pairs of ranks, or from each rank to
+ * the next. */
 static uint64_t sum_of_hops(const struct limit *limit, bool all_pairs)
 {
     uint32_t *hops = weft_alloc(((size_t)limit->network.n_nodes + 1) * sizeof(*hops));
@@ -250,7 +254,8 @@ static uint64_t sum_of_hops(const struct limit *limit, bool all_pairs)
     return sum;
 }
 
-/* The transfers of S between k hosts; 0: this collective is not counted so. */
+/* Returns the number of transfers of S between k hosts; 0 if this argument does not apply to
+ * the collective. */
 static uint64_t transfers_of(const struct limit *limit, uint32_t k)
 {
     switch (limit->collective) {
@@ -285,12 +290,13 @@ static u128 work_bound(struct limit *limit)
 
 struct parts {
     uint32_t n;
-    uint64_t *between; /* Owned [n x n]: capacity, one way */
-    bool *is_gone;     /* Owned [n]: joined into another */
-    uint32_t *n_ranks; /* Owned [n] */
+    uint64_t *between; /* Owned [n x n]: capacity from one part to another */
+    bool *is_gone;     /* Owned [n]: joined into another part */
+    uint32_t *n_ranks; /* Owned [n]: ranks in each part */
 };
 
-/* What two parts have in common with third ones: tells a clique from a bridge. */
+/* Returns the capacity that two parts share with third ones. It distinguishes a clique from a
+ * bridge. */
 static uint64_t common(const struct parts *parts, uint32_t a, uint32_t b)
 {
     uint64_t sum = 0;
@@ -302,7 +308,8 @@ static uint64_t common(const struct parts *parts, uint32_t a, uint32_t b)
     return sum;
 }
 
-/* Joins the two parts with the most between them; false if only one is left. */
+/* Joins the two parts with the most capacity between them. Returns false if no two parts are
+ * connected. */
 static bool join(struct parts *parts)
 {
     uint32_t best_a = 0;
@@ -380,7 +387,7 @@ static u128 parts_bound(struct limit *limit)
     return worst;
 }
 
-/* ---- all of it ---- */
+/* ---- the bound ---- */
 
 static u128 bound(struct limit *limit)
 {
@@ -401,7 +408,7 @@ static u128 bound(struct limit *limit)
         raise(&least, work_bound(limit));
         raise(&least, parts_bound(limit));
     }
-    /* 0 says "not connected"; no bit crosses a cable in less than a picosecond. */
+    /* 0 means "not connected", and no bit crosses a cable in less than a picosecond. */
     raise(&least, 1);
     return least;
 }

@@ -6,9 +6,9 @@
 #include "mesh/flow.h"
 #include "mesh/mesh.h"
 
-/* At 41.78 Gbit/s a cable with 4178 byte times for 4096 bytes carries exactly 40.96 Gbit/s of
- * payload: 5 120 000 bytes take U = 1 ms = 10^9 ps. All figures below are worked out by hand in
- * units of U from the number of cables and cuts alone. */
+/* At 41.78 Gbit/s a cable with 4178 byte times per 4096 bytes carries exactly 40.96 Gbit/s of
+ * payload: 5 120 000 bytes take U = 1 ms = 10^9 ps. All figures below are computed by hand, in
+ * units of U, from the number of cables and cuts. */
 #define RATE UINT64_C(41780000000)
 #define SIZE 5120000
 #define U INT64_C(1000000000)
@@ -34,7 +34,7 @@ static void cable(struct mesh *mesh, uint32_t a, uint32_t b)
     one_way(mesh, b, a, RATE);
 }
 
-/* `n_hosts` hosts, each with a rank. */
+/* Makes `n_hosts` hosts, each with a rank. */
 static void make(struct mesh *mesh, uint32_t n_hosts)
 {
     memset(mesh, 0, sizeof(*mesh));
@@ -81,7 +81,7 @@ static void make_ring_of_4(struct mesh *mesh)
     make_ring(mesh, 4);
 }
 
-/* A hub without a rank and three leaves. */
+/* Makes a hub without a rank and three leaves. */
 static void make_star(struct mesh *mesh)
 {
     make(mesh, 4);
@@ -146,7 +146,7 @@ static void make_switch_of_4(struct mesh *mesh)
     }
 }
 
-/* Three full meshes of 4, joined in a ring by a cable each. */
+/* Makes three full meshes of 4, joined in a ring by one cable each. */
 static void make_ring_of_cliques(struct mesh *mesh)
 {
     make(mesh, 12);
@@ -204,8 +204,8 @@ static const struct {
      U / 16, U / 15, DELAY},
     /* Two hosts: 2 of 4 shares cross, 2 x 2 pieces of 1/4, and rank 1 to 2 or 3 to 0. */
     {"two ranks a host", make_two_ranks_a_host, U, U / 2, U / 2, U, U, U, U, DELAY},
-    /* Hosts take in over 4 cables what nobody adds up on the way: all_reduce 2 x 3 / 4;
-     * shares 3 / 4; rooted: a host's one; all_to_all: 12 pieces of 1/4 over 4; send_recv:
+    /* Hosts receive over 4 cables, and the switch reduces nothing. all_reduce: 2 x 3 / 4;
+     * shares: 3 / 4; rooted: one host's cable; all_to_all: 12 pieces of 1/4 over 4; send_recv:
      * 4 / 4. */
     {"switch of 4", make_switch_of_4, 3 * U / 2, 3 * U / 4, 3 * U / 4, U, U, 3 * U / 4, U,
      2 * DELAY},
@@ -215,7 +215,8 @@ static const struct {
      * barrier: from 2 over 1 and 4 to 6. */
     {"ring of cliques", make_ring_of_cliques, 2 * U / 3, U / 3, U / 3, U / 2, U / 2,
      4 * U / 3, U / 2, 3 * DELAY},
-    /* 6 directed cables; every leaf hangs on one: all that it must get or give crosses it. */
+    /* 6 directed cables; every leaf has one cable, which all that it sends or receives must
+     * cross. */
     {"star", make_star, U, 2 * U / 3, 2 * U / 3, U, U, 2 * U / 3, U, 2 * DELAY},
 };
 
@@ -263,7 +264,8 @@ START_TEST(the_triangle_at_100_gbps)
 }
 END_TEST
 
-/* A cable of 1 one way and 1/2 the other. Rooted ones get the bound of the better root. */
+/* A cable of rate 1 in one direction and 1/2 in the other. Rooted collectives get the bound of
+ * the better root. */
 START_TEST(directions_count_apart)
 {
     struct mesh mesh;
@@ -278,8 +280,8 @@ START_TEST(directions_count_apart)
 }
 END_TEST
 
-/* Twin cables between two hosts; host 0 has both behind one PCIe root, which passes as much
- * as one cable. Then each behind a root of its own. */
+/* Twin cables between two hosts. First both ports of host 0 are behind one PCIe root with the
+ * rate of one cable, then each is behind its own root. */
 START_TEST(ports_of_a_root_share_it)
 {
     struct mesh mesh;
@@ -303,8 +305,9 @@ START_TEST(ports_of_a_root_share_it)
 }
 END_TEST
 
-/* A line of 14 whose second host has both ports behind one root: relaying passes it inwards
- * and outwards, which do not share. The flow network of a large mesh knows roots too. */
+/* A line of 14 whose second host has both ports behind one root: relayed data passes it
+ * inwards and outwards, which do not share its rate. The mesh is large enough for the flow
+ * network to be used. */
 START_TEST(a_relay_passes_its_root_once_each_way)
 {
     struct mesh mesh;
@@ -322,7 +325,7 @@ START_TEST(a_relay_passes_its_root_once_each_way)
 }
 END_TEST
 
-/* All ranks on one host: nothing has to cross a cable. */
+/* All ranks are on one host, so nothing has to cross a cable. */
 START_TEST(a_host_alone_is_free)
 {
     struct mesh mesh;
@@ -341,20 +344,20 @@ START_TEST(no_way_no_limit)
     cable(&mesh, 0, 1);
     ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
     ck_assert_int_eq(limit(&mesh, MESH_BARRIER, 0), 0);
-    /* The host without a way has no rank: it does not matter. */
+    /* The unconnected host has no rank, so it does not matter. */
     mesh.n_ranks = 2;
     ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U);
     mesh.n_ranks = 1;
     ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
-    /* One way only. */
+    /* One direction only. */
     make(&mesh, 2);
     one_way(&mesh, 0, 1, RATE);
     ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
-    /* Too small an MTU for any packet. */
+    /* The MTU is too small for any packet. */
     make_pair(&mesh);
     mesh.edges[0].mtu_bytes = 300;
     ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
-    /* Beyond the exact size. */
+    /* More nodes than are solved exactly. */
     make_line(&mesh, 20);
     mesh.graph.n_edges -= 2;
     ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
@@ -377,7 +380,7 @@ START_TEST(extremes_stay_in_range)
 }
 END_TEST
 
-/* Two cliques of seven joined by one cable: only a cut in the middle sees it. */
+/* Makes two cliques of seven joined by one cable, which only a cut in the middle detects. */
 static void make_dumbbell(struct mesh *mesh)
 {
     make(mesh, 14);
@@ -456,8 +459,8 @@ START_TEST(the_least_cut_is_least)
 }
 END_TEST
 
-/* The shortest way 0-1-2-7 blocks both of the two that fit together, 0-1-5-6-7 and 0-3-4-2-7:
- * what was pushed over 1-2 has to be taken back. */
+/* The shortest path 0-1-2-7 blocks both of the paths that fit together, 0-1-5-6-7 and
+ * 0-3-4-2-7, so that flow over 1-2 must be taken back. */
 START_TEST(flow_is_taken_back)
 {
     static const struct mesh_arc arcs[] = {{0, 1, 1}, {1, 2, 1}, {2, 7, 1},
@@ -465,7 +468,7 @@ START_TEST(flow_is_taken_back)
                                            {1, 5, 1}, {5, 6, 1}, {6, 7, 1}};
     bool side[8];
     ck_assert_uint_eq(mesh_least_cut(8, arcs, 9, 0, 7, side), 2);
-    /* Without the way around there is only one. */
+    /* Without the path around there is only one. */
     ck_assert_uint_eq(mesh_least_cut(8, arcs, 8, 0, 7, side), 1);
 }
 END_TEST

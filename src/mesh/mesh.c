@@ -18,7 +18,7 @@ static bool face(const struct mesh_address *local, const struct mesh_address *re
     if (a->prefix_len == 0 || io_ip_equal(&a->ip, &b->ip)) {
         return false;
     }
-    /* fe80::/64 is on every cable: sharing it says nothing. */
+    /* fe80::/64 is on every cable, so that sharing it proves nothing. */
     bool both_link_local = io_ip_is_link_local(&a->ip) && io_ip_is_link_local(&b->ip);
     if (both_link_local && !io_ip_is_v4(&a->ip) && !match_link_local) {
         return false;
@@ -32,7 +32,7 @@ size_t mesh_find_facing(const struct mesh_address *local, size_t n_local,
                         bool match_link_local, struct mesh_facing *out, size_t cap)
 {
     size_t n_pairs = n_local * n_remote;
-    /* One bit a pair of addresses: faces. Pairs are few (addresses of two hosts). */
+    /* true for the pairs of addresses that face each other */
     bool *faces = weft_calloc(n_pairs > 0 ? n_pairs : 1, sizeof(*faces));
     for (size_t i = 0; i < n_pairs; i++) {
         faces[i] = face(&local[i / n_remote], &remote[i % n_remote], match_link_local);
@@ -112,8 +112,8 @@ uint32_t mesh_path_mtu(uint32_t ip_mtu_bytes, uint32_t overhead_bytes)
     return 0;
 }
 
-/* Preamble and start of frame 8, Ethernet header 14, FCS 4, least gap 12 (IEEE 802.3);
- * IP; UDP 8, BTH 12, ICRC 4 (InfiniBand specification volume 1, annexes A16 and A17). */
+/* Preamble and start of frame 8, Ethernet header 14, FCS 4, least gap 12 (IEEE 802.3); IP; UDP
+ * 8, BTH 12, ICRC 4 (InfiniBand specification volume 1, annexes A16 and A17). */
 uint32_t mesh_packet_overhead(bool is_ipv6)
 {
     return 8 + 14 + 4 + 12 + (is_ipv6 ? 40u : 20u) + 8 + 12 + 4;
@@ -121,7 +121,7 @@ uint32_t mesh_packet_overhead(bool is_ipv6)
 
 static uint64_t packets_of(uint64_t message_bytes, uint32_t path_mtu)
 {
-    /* An empty message is one packet too. */
+    /* an empty message is one packet too */
     return message_bytes == 0 ? 1 : (message_bytes - 1) / path_mtu + 1;
 }
 
@@ -138,7 +138,7 @@ uint64_t mesh_wire_bytes(uint64_t payload_bytes, uint64_t message_bytes,
         n_messages++;
         n_packets += packets_of(rest, path_mtu);
     }
-    /* Payload is padded to whole words; only the last packet of a message can need it. */
+    /* Payload is padded to whole words; only the last packet of a message can need padding. */
     uint64_t pad = n_full * ((4 - message_bytes % 4) % 4) + (4 - rest % 4) % 4;
     return payload_bytes + pad + n_packets * mesh_packet_overhead(is_ipv6) +
            n_messages * reth_bytes;

@@ -66,7 +66,7 @@ START_TEST(link_local_pairs_on_request)
 }
 END_TEST
 
-/* A pair of ports counts once, by IPv4 if it can, whatever the order of the addresses. */
+/* A pair of ports counts once, by IPv4 if possible, in any order of the addresses. */
 START_TEST(a_pair_of_ports_appears_once)
 {
     struct mesh_address local[] = {address(0, "fd00::1/64"), address(0, "10.0.0.1/24"),
@@ -84,7 +84,7 @@ START_TEST(a_pair_of_ports_appears_once)
 }
 END_TEST
 
-/* Four ports in one subnet: four pairs; the count is told even when they do not fit. */
+/* Four ports in one subnet are four pairs. The count is returned even if they do not fit. */
 START_TEST(what_does_not_fit_is_counted)
 {
     struct mesh_address local[] = {address(0, "10.0.0.1/24"), address(1, "10.0.0.2/24")};
@@ -101,7 +101,7 @@ END_TEST
 
 /* ---- distances ---- */
 
-/* A line of four and one host apart. */
+/* A line of four hosts, and one unconnected host. */
 START_TEST(distances_are_hops)
 {
     struct mesh_edge edges[] = {{.from = 2, .to = 3}, {.from = 3, .to = 2},
@@ -152,7 +152,7 @@ END_TEST
 
 START_TEST(bytes_on_the_wire)
 {
-    /* A full packet at path MTU 4096: 4178, as design and simulator have it. */
+    /* A full packet at path MTU 4096 takes 4178. */
     ck_assert_uint_eq(mesh_packet_overhead(false), 82);
     ck_assert_uint_eq(mesh_packet_overhead(true), 102);
     /* One message of one packet: 4096 + 82 + RETH 16. */
@@ -162,7 +162,7 @@ START_TEST(bytes_on_the_wire)
     ck_assert_uint_eq(mesh_wire_bytes(1 << 20, 1 << 20, 4096, false), 256 * 4178 + 16);
     /* 10000 in messages of 4096 at MTU 1024: 4 + 4 + 2 packets, 3 RETH. */
     ck_assert_uint_eq(mesh_wire_bytes(10000, 4096, 1024, false), 10000 + 10 * 82 + 48);
-    /* 8 bytes; 5 bytes padded to 8; nothing at all is one packet still. */
+    /* 8 bytes; 5 bytes padded to 8; an empty message is one packet too. */
     ck_assert_uint_eq(mesh_wire_bytes(8, 1 << 20, 4096, false), 8 + 82 + 16);
     ck_assert_uint_eq(mesh_wire_bytes(5, 1 << 20, 4096, false), 8 + 82 + 16);
     ck_assert_uint_eq(mesh_wire_bytes(0, 1 << 20, 4096, false), 82 + 16);

@@ -6,12 +6,12 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* The least overhead of any driver (rxe): the largest path MTU that the cable may get. */
+/* Least overhead of any driver (rxe), for the largest path MTU that a cable can get. */
 #define LEAST_MTU_OVERHEAD 80
 
 __extension__ typedef unsigned __int128 u128;
 
-/* `rate_bps` in payload, rounded up so that what follows stays a bound. */
+/* Returns the payload share of `rate_bps`, rounded up so that the result stays a bound. */
 static uint64_t payload_rate(const struct mesh_edge *edge, uint64_t rate_bps)
 {
     if (edge->mtu_bytes == MESH_RAW_MTU) {
@@ -25,7 +25,7 @@ static uint64_t payload_rate(const struct mesh_edge *edge, uint64_t rate_bps)
     return (uint64_t)(((u128)rate_bps * mtu + wire - 1) / wire);
 }
 
-/* A root carries what its best edge would make of it. */
+/* Raises the payload rate of a root to what the packets of `edge` would make of its rate. */
 static void raise_root(struct mesh_network *network, uint32_t root,
                        const struct mesh_edge *edge)
 {
@@ -105,7 +105,7 @@ void mesh_network_fini(struct mesh_network *network)
 
 /* ---- cuts ---- */
 
-/* The root that an edge passes: outwards (0) or inwards (1). UINT32_MAX: none. */
+/* Returns the root that an edge passes outwards (0) or inwards (1), or UINT32_MAX. */
 static uint32_t root_of(const struct mesh_network *network, size_t e, int way)
 {
     const struct mesh_edge *edge = &network->graph->edges[e];
@@ -113,7 +113,8 @@ static uint32_t root_of(const struct mesh_network *network, size_t e, int way)
     return root < network->graph->n_roots ? root : UINT32_MAX;
 }
 
-/* Decides which roots of one way are full, given those of the other; what then can cross. */
+/* Decides which roots of one direction are full, given those of the other. Returns the
+ * capacity of the cut with that choice. */
 static uint64_t fill_roots(struct mesh_network *network, const bool *is_a, int way)
 {
     const struct mesh_graph *graph = network->graph;
@@ -141,7 +142,7 @@ static uint64_t fill_roots(struct mesh_network *network, const bool *is_a, int w
     return capacity;
 }
 
-/* Beginning with the roots of one way, turn by turn while it helps. */
+/* Alternates between the directions, beginning with `way`, while the capacity decreases. */
 static uint64_t cut_from(struct mesh_network *network, const bool *is_a, int way)
 {
     memset(network->is_full[0], 0, network->graph->n_roots * sizeof(bool));
@@ -173,7 +174,7 @@ void mesh_network_least_cut(struct mesh_network *network, uint32_t source, uint3
     memcpy(out_is_a, network->side, network->n_nodes * sizeof(*out_is_a));
 }
 
-/* What hosts give out (way 0) or take in. */
+/* Returns the rate at which hosts send (way 0) or receive (way 1). */
 static uint64_t hosts_one_way(struct mesh_network *network, int way)
 {
     const struct mesh_graph *graph = network->graph;

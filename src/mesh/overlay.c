@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "mesh/index.h"
 
-/* What a RoCE packet adds to its payload at IP level; rdma_rxe's figures, the least of any
- * driver (rxe.c, rxe_set_mtu): IPv6 takes 20 more. */
+/* What a RoCE packet with a RETH adds to its payload at IP level: IP 20 or 40, UDP 8, BTH 12,
+ * RETH 16, ICRC 4. rdma_rxe subtracts 80 for either (rxe.c, rxe_set_mtu). */
 #define OVERHEAD_V4 60
 #define OVERHEAD_V6 80
 
@@ -20,9 +20,9 @@ struct maker {
     const struct mesh_graph *graph;
     struct mesh_index index;
     struct mesh_overlay *overlay;
-    uint32_t *rank_of; /* Owned [n_nodes]: the first rank on it, or NO_RANK */
-    uint32_t *hops;    /* Owned [n_nodes]: from the host being looked at */
-    size_t *came_by;   /* Owned [n_nodes]: the edge by which it was reached */
+    uint32_t *rank_of; /* Owned [n_nodes]: first rank of the host, or NO_RANK */
+    uint32_t *hops;    /* Owned [n_nodes]: hops from the host being explored */
+    size_t *came_by;   /* Owned [n_nodes]: edge by which the node was reached */
     uint32_t *queue;   /* Owned [n_nodes] */
     uint32_t *n_users; /* Owned [n_resources] */
     size_t cap_lanes, cap_uses;
@@ -83,13 +83,13 @@ static void use_edge(struct maker *maker, struct mesh_lane *lane, size_t e, uint
     }
 }
 
-/* The share of `part` that falls to the first `seen` of `total`. */
+/* Returns how many of `part` parts belong to the first `seen` of `total`. */
 static uint32_t part_until(uint64_t seen, uint64_t total, uint32_t part)
 {
     return (uint32_t)((u128)seen * part / total);
 }
 
-/* The sum of rates of the edges from `from` to `to`. */
+/* Returns the sum of the rates of the edges from `from` to `to`. */
 static uint64_t hop_rate(const struct maker *maker, uint32_t from, uint32_t to)
 {
     const struct mesh_index *index = &maker->index;
@@ -101,8 +101,8 @@ static uint64_t hop_rate(const struct maker *maker, uint32_t from, uint32_t to)
     return total;
 }
 
-/* The edges from `from` to `to` take `part` of the lane's data, each by its rate. Returns
- * the least of their delays. There is one. */
+/* Divides `part` of the lane's data by rate over the edges from `from` to `to`, of which there
+ * must be one. Returns the least of their delays. */
 static weft_ps use_hop(struct maker *maker, struct mesh_lane *lane, uint32_t from,
                        uint32_t to, uint32_t part)
 {
@@ -122,7 +122,7 @@ static weft_ps use_hop(struct maker *maker, struct mesh_lane *lane, uint32_t fro
     return delay;
 }
 
-/* What the lane can carry alone: the resource that is full first decides. */
+/* Sets the lane's rate from the resource that is full first if no other lane is busy. */
 static void rate_lane(struct maker *maker, struct mesh_lane *lane)
 {
     const struct mesh_overlay *overlay = maker->overlay;
@@ -138,7 +138,7 @@ static void rate_lane(struct maker *maker, struct mesh_lane *lane)
 
 /* ---- the lanes of a host ---- */
 
-/* What leads from `from` over `via` (a switch, or `to` itself) to `to`. */
+/* Returns the rate from `from` to `to` through `via`, which is a switch or `to` itself. */
 static uint64_t rail_rate(const struct maker *maker, uint32_t from, uint32_t via,
                           uint32_t to)
 {
@@ -150,7 +150,8 @@ static uint64_t rail_rate(const struct maker *maker, uint32_t from, uint32_t via
     return there < on ? there : on;
 }
 
-/* Is `via` the first neighbour like itself in the list of `from`? Each counts once. */
+/* Returns true if no earlier edge of `from` leads to the same neighbour, so that each
+ * neighbour counts once. */
 static bool is_first(const struct maker *maker, uint32_t from, size_t at)
 {
     const struct mesh_index *index = &maker->index;
@@ -163,8 +164,8 @@ static bool is_first(const struct maker *maker, uint32_t from, size_t at)
     return true;
 }
 
-/* All that both share: their cables, and every switch that both are on. False if there is
- * no such thing. */
+/* Adds a lane over all that both hosts share: their cables and every switch that both are on.
+ * Returns false if they share nothing. */
 static bool lay_rails(struct maker *maker, uint32_t from, uint32_t to)
 {
     const struct mesh_index *index = &maker->index;
@@ -199,7 +200,7 @@ static bool lay_rails(struct maker *maker, uint32_t from, uint32_t to)
     return true;
 }
 
-/* Along came_by, from its end. */
+/* Adds a lane along came_by, backwards from its end. */
 static void lay_relayed(struct maker *maker, uint32_t from, uint32_t to)
 {
     struct mesh_lane *lane = add_lane(maker, maker->rank_of[from], maker->rank_of[to]);
@@ -212,8 +213,8 @@ static void lay_relayed(struct maker *maker, uint32_t from, uint32_t to)
     rate_lane(maker, lane);
 }
 
-/* Breadth first from host `from` through nodes without a rank. In hops; a switch is as far
- * as the host before it. */
+/* Explores breadth first from host `from` through nodes without a rank, counting hops. A
+ * switch is as far as the host before it. Returns the number of nodes found, in `queue`. */
 static uint32_t explore(struct maker *maker, uint32_t from)
 {
     const struct mesh_index *index = &maker->index;
@@ -270,7 +271,7 @@ static void lay_lanes(struct maker *maker, uint32_t from)
 
 /* ---- all of them ---- */
 
-/* Between the ranks of one host: a star around the first of them. */
+/* Adds the lanes between the ranks of one host: a star around the first of them. */
 static void lay_memory(struct maker *maker, uint32_t rank)
 {
     const struct mesh_overlay *overlay = maker->overlay;

@@ -23,7 +23,7 @@ static void make(struct mesh *mesh, uint32_t n_hosts, uint32_t n_switches)
                                       .roots = mesh->roots};
 }
 
-/* Both directions; returns the first edge. */
+/* Adds both directions of a cable. Returns the first edge. */
 static struct mesh_edge *cable(struct mesh *mesh, uint32_t a, uint32_t b, uint64_t rate)
 {
     struct mesh_edge edge = {.from = a,
@@ -57,7 +57,7 @@ static const struct mesh_lane *lane(const struct mesh *mesh, uint32_t from, uint
     return lane;
 }
 
-/* Data is divided in whole parts of 2^24: a few bits in a million are lost. */
+/* Data is divided into whole parts of 2^24, so that up to a millionth of the rate is lost. */
 static void about(uint64_t rate, uint64_t expected)
 {
     ck_assert_uint_le(rate, expected);
@@ -106,7 +106,7 @@ START_TEST(a_pcie_root_limits_the_ports_behind_it_together)
 }
 END_TEST
 
-/* Three hosts on a switch, two of them with a cable of their own besides. */
+/* Three hosts on a switch; two of them also share a cable. */
 START_TEST(a_switch_joins_all_that_are_on_it)
 {
     struct mesh mesh;
@@ -141,7 +141,7 @@ START_TEST(a_host_without_a_rank_relays)
     ck_assert_uint_eq(lane(&mesh, 0, 1)->n_hops, 2);
     ck_assert_int_eq(lane(&mesh, 0, 1)->delay_ps, 2 * US);
     ck_assert_uint_eq(lane(&mesh, 1, 2)->n_hops, 1);
-    /* Rank 1 lies between: no lane past it. */
+    /* Rank 1 is between them, so there is no lane past it. */
     ck_assert_ptr_null(mesh_overlay_lane(&mesh.overlay, 0, 2));
     mesh_overlay_fini(&mesh.overlay);
 }
@@ -153,7 +153,7 @@ START_TEST(ranks_of_a_host_hang_on_the_first)
     make(&mesh, 2, 0);
     cable(&mesh, 0, 1, 100 * G);
     lay(&mesh, (uint32_t[]){0, 0, 0, 1, 1}, 5);
-    /* 0-1, 0-2, 3-4 in memory and 0-3 by cable, both ways. */
+    /* 0-1, 0-2 and 3-4 in memory, and 0-3 by cable, in both directions. */
     ck_assert_uint_eq(mesh.overlay.n_lanes, 8);
     ck_assert_uint_eq(lane(&mesh, 0, 2)->rate_bps, MESH_MEMORY_BPS);
     ck_assert_uint_eq(lane(&mesh, 2, 0)->n_hops, 0);
@@ -162,7 +162,7 @@ START_TEST(ranks_of_a_host_hang_on_the_first)
     ck_assert_ptr_null(mesh_overlay_lane(&mesh.overlay, 1, 2));
     ck_assert_ptr_null(mesh_overlay_lane(&mesh.overlay, 2, 3));
     mesh_overlay_fini(&mesh.overlay);
-    /* One rank, no cables: nothing, and no crash. */
+    /* One rank and no cables give no lanes. */
     make(&mesh, 1, 0);
     lay(&mesh, (uint32_t[]){0}, 1);
     ck_assert_uint_eq(mesh.overlay.n_lanes, 0);

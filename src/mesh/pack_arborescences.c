@@ -1,9 +1,9 @@
-/* Trees out of one root, by Edmonds' theorem: k disjoint ones exist where every other
- * vertex can be reached by k disjoint ways. They are built as in Lovasz' proof (J. Comb.
- * Theory B 21, 1976): an arc may join the tree being grown if what then remains still gives
- * every vertex k - 1 ways; only sets that the arc enters can lose one, so one maximum flow
- * decides. Rates are counted in copies as in pack_trees.c, in units of the slowest lane or of
- * 1/MESH_PACKING_MAX of the least flow. */
+/* Trees out of one root, by Edmonds' theorem: k disjoint ones exist if every other vertex can
+ * be reached by k disjoint paths. They are built as in Lovasz' proof (J. Comb. Theory B 21,
+ * 1976): an arc may join the tree being grown if what then remains still gives every vertex
+ * k-1 paths. Only sets that the arc enters can lose a path, so one maximum flow decides. Rates
+ * are counted in copies as in pack_trees.c, in units of the slowest lane or of
+ * 1/MESH_PACKING_MAX of the least flow, whichever is greater. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -18,8 +18,9 @@
 
 struct branching {
     const struct pack *pack;
-    uint32_t root;         /* vertex */
-    struct mesh_arc *arcs; /* Owned [n_arcs + 1]; the last is for merging with the root */
+    uint32_t root; /* vertex */
+    /* Owned [n_arcs + 1]; the last one merges the tree with the root */
+    struct mesh_arc *arcs;
     const struct mesh_lane **lanes; /* Owned [n_arcs] */
     size_t n_arcs;
     bool *side;        /* Owned [n] */
@@ -27,7 +28,7 @@ struct branching {
     uint32_t *reached; /* Owned [n]: in the order in which the tree reached them */
 };
 
-/* The arcs lead from the root outwards, whichever way data goes over the lanes. */
+/* Lists the arcs from the root outwards, in whichever direction data uses the lanes. */
 static void list_arcs(struct branching *b, bool towards_root)
 {
     const struct mesh_overlay *overlay = b->pack->overlay;
@@ -42,7 +43,7 @@ static void list_arcs(struct branching *b, bool towards_root)
     }
 }
 
-/* The least flow from the root to any vertex with the capacities as they are. */
+/* Returns the least flow from the root to any vertex with the current capacities. */
 static uint64_t least_flow(struct branching *b)
 {
     uint64_t least = UINT64_MAX;
@@ -68,7 +69,7 @@ static void count_copies(struct branching *b, uint64_t unit_bps, uint32_t q)
     }
 }
 
-/* Whether `arc` may join the tree while k ways must remain for the trees to come. */
+/* Returns true if `arc` can join the tree and leaves k paths to every vertex for later trees. */
 static bool is_safe(struct branching *b, size_t arc, uint32_t k)
 {
     if (k == 0) {
@@ -84,7 +85,7 @@ static bool is_safe(struct branching *b, size_t arc, uint32_t k)
     return flow >= k;
 }
 
-/* Takes one tree out of the capacities, near vertices first; `k` more must remain. */
+/* Takes one tree out of the capacities, nearest vertices first, so that `k` more remain. */
 static void take_tree(struct branching *b, uint32_t k, uint32_t *parents)
 {
     uint32_t n = b->pack->n;
@@ -110,7 +111,7 @@ static void take_tree(struct branching *b, uint32_t k, uint32_t *parents)
                 found = true;
             }
         }
-        weft_check(found); /* Lovasz */
+        weft_check(found); /* by Lovasz' proof */
     }
 }
 
@@ -126,11 +127,11 @@ static uint64_t slowest_lane(struct branching *b)
 }
 
 struct choice {
-    uint32_t k, q; /* the best so far; q 0: none */
+    uint32_t k, q; /* best so far; q is 0 if there is none */
 };
 
-/* Looks for the least q that gives k trees, if they are worth 2 % more than the best so
- * far: from the least that the flow allows, upwards. */
+/* Searches for the least q that gives k trees, if they are at least 2 % better than the best
+ * so far. Tries the least q that the flow permits, then bisects. */
 static void try_count(struct branching *b, uint64_t unit_bps, uint64_t flow_bps,
                       uint32_t k, struct choice *best)
 {
@@ -173,7 +174,7 @@ static void pack_exactly(struct branching *b, enum pack_way way, struct mesh_pac
     free(parents);
 }
 
-/* Trees are made from the first rank of the root's host; another rank of it hangs above. */
+/* Makes `root` the parent of the first rank of its host, which the trees are rooted at. */
 static void hang_under(const struct pack *pack, uint32_t root, struct mesh_packing *out)
 {
     uint32_t head = pack->heads[pack->vertex_of[root]];
@@ -182,7 +183,7 @@ static void hang_under(const struct pack *pack, uint32_t root, struct mesh_packi
         tree->parent[head] = root;
         tree->parent[root] = MESH_NO_PARENT;
         tree->root = root;
-        /* The host's other ranks are now one deeper, if they were not at the top. */
+        /* All ranks except `root` are now one hop deeper. */
         tree->depth += pack->overlay->n_ranks > 2 ? 1 : 0;
     }
 }

@@ -1,5 +1,5 @@
-/* Cycles through all vertices of small meshes: by trying everything, within a budget; and
- * the ring that goes over other vertices, where there is no cycle. */
+/* Cycles through all vertices of small meshes, by exhaustive search within a budget; and the
+ * ring that passes through other vertices if there is no cycle. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,14 +18,14 @@ struct search {
     uint64_t rate_bps;
     uint32_t k;
     uint32_t *out; /* [k * n] */
-    bool *is_used; /* Owned [n_edges]: by some cycle */
-    bool *is_on;   /* Owned [n]: on the cycle being laid */
+    bool *is_used; /* Owned [n_edges]: used by some cycle */
+    bool *is_on;   /* Owned [n]: on the current cycle */
     uint32_t budget;
 };
 
 static bool lay(struct search *search, uint32_t cycle, uint32_t at);
 
-/* Goes on with the next cycle, or is done. */
+/* Searches for the next cycle. Returns true if there are k. */
 static bool close_cycle(struct search *search, uint32_t cycle)
 {
     if (cycle + 1 == search->k) {
@@ -43,8 +43,8 @@ static bool close_cycle(struct search *search, uint32_t cycle)
     return found;
 }
 
-/* Finds the `at`th vertex of a cycle, and with it all that follow. Recursion is as deep as
- * there are edges in the cycles: under a hundred. */
+/* Finds the `at`th vertex of a cycle and all that follow. Recursion is as deep as the cycles
+ * have edges: less than a hundred. */
 static bool lay(struct search *search, uint32_t cycle, uint32_t at)
 {
     const struct pack *pack = search->pack;
@@ -101,9 +101,9 @@ bool pack_cycles_exact(const struct pack *pack, uint64_t rate_bps, uint32_t k,
     return found;
 }
 
-/* ---- the long way ---- */
+/* ---- the ring through other vertices ---- */
 
-/* Hops over lanes from one vertex; PACK_NONE: no way. */
+/* Writes the distances in lanes from one vertex; PACK_NONE if there is no path. */
 static void hops_from(const struct pack *pack, uint32_t from, uint32_t *queue,
                       uint32_t *out)
 {
@@ -125,7 +125,8 @@ static void hops_from(const struct pack *pack, uint32_t from, uint32_t *queue,
     }
 }
 
-/* Missing lanes count first, then hops; no way at all more than anything. */
+/* Returns the cost of a step: missing lanes count first, then hops; no path costs more than
+ * any ring. */
 static uint64_t weight(uint32_t hops)
 {
     return hops == PACK_NONE ? UINT64_C(1) << 48
@@ -133,8 +134,8 @@ static uint64_t weight(uint32_t hops)
                              : hops;
 }
 
-/* Held and Karp: best[set][last] is the cheapest way from `last` over everything not in
- * `set` back to vertex 0. */
+/* Solves the Held-Karp recurrence: best[set][last] is the cheapest path from `last` through
+ * everything not in `set` back to vertex 0. */
 static void order_exactly(uint32_t n, const uint64_t *step, uint32_t *out)
 {
     uint32_t full = (1u << n) - 1;
@@ -169,7 +170,8 @@ static void order_exactly(uint32_t n, const uint64_t *step, uint32_t *out)
     free(then);
 }
 
-/* From `start` always to the nearest vertex left: found by a search that ends there. */
+/* Goes from `start` always to the nearest vertex left, found by a search that stops there.
+ * Returns the cost without the step back. */
 static uint64_t order_greedily(const struct pack *pack, uint32_t start, uint32_t *out)
 {
     uint32_t n = pack->n;

@@ -1,11 +1,11 @@
 /* Disjoint cycles through all vertices of larger meshes.
  *
- * Where every vertex has just 2k edges (rings, tori, hypercubes, full meshes of odd size)
- * all of them are needed. They are divided into k sets of cycles, each with two edges at
- * every vertex (Petersen 1891: an Euler tour gives every edge a direction, and matchings of
- * "leaves" with "enters" take one edge out of and one into every vertex). Then squares
- * whose edges have two colours in turn exchange them, as long as that makes fewer cycles of
- * more, until every colour is one cycle. */
+ * If every vertex has just 2k edges (rings, tori, hypercubes, full meshes of odd size), all of
+ * them are needed. They are divided into k sets of cycles, each with two edges at every vertex
+ * (Petersen 1891: an Euler tour gives every edge a direction, and matchings of "leaves" with
+ * "enters" take one edge out of and one into every vertex). Then squares whose edges alternate
+ * between two colours exchange them as long as that reduces the number of cycles, until every
+ * colour is one cycle. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +21,12 @@
 struct factors {
     const struct pack *pack;
     uint32_t n, k;
-    /* Owned [k * n * 2]: the two edges of a colour at a vertex: edge (colour, v, 0 or 1) */
+    /* Owned [k * n * 2]: the two edges of a colour at a vertex, see edge_at */
     uint32_t *edges;
     uint32_t *cycle_of; /* Owned [k * n] */
     uint32_t *n_cycles; /* Owned [k] */
-    uint32_t *target;   /* Owned [n_edges]: where the tour leaves by it; PACK_NONE: not */
+    /* Owned [n_edges]: vertex that the tour enters by the edge; PACK_NONE if not used */
+    uint32_t *target;
     struct weft_rng rng;
 };
 
@@ -41,8 +42,8 @@ static uint32_t beyond(const struct factors *f, uint32_t edge, uint32_t v)
 
 /* ---- the first division ---- */
 
-/* Gives every edge a direction so that as many leave a vertex as enter it: walks until
- * stuck, which can only be where it began. */
+/* Gives every edge a direction so that as many leave a vertex as enter it. Walks until it is
+ * stuck, which is possible only where it began. */
 static void direct_edges(struct factors *f, uint64_t rate_bps)
 {
     const struct pack *pack = f->pack;
@@ -66,14 +67,14 @@ static void direct_edges(struct factors *f, uint64_t rate_bps)
 struct matching {
     struct factors *f;
     uint32_t colour;
-    uint32_t *leaves; /* Owned [n]: the edge by which v leaves, or PACK_NONE */
+    uint32_t *leaves; /* Owned [n]: edge by which v is left, or PACK_NONE */
     uint32_t *enters; /* Owned [n]: the edge by which v is entered */
-    uint32_t *came;   /* Owned [n]: the edge by which the search came to enter v */
+    uint32_t *came;   /* Owned [n]: edge by which the search entered v */
     uint32_t *queue;  /* Owned [n] */
-    bool *is_taken;   /* Owned [n_edges]: by this or an earlier colour */
+    bool *is_taken;   /* Owned [n_edges]: taken by this or an earlier colour */
 };
 
-/* Lets `v` leave too, sending others elsewhere if need be. */
+/* Matches `v` with a vertex to leave to, moving other vertices to other edges if needed. */
 static void match(struct matching *m, uint32_t v)
 {
     struct factors *f = m->f;
@@ -212,7 +213,8 @@ static void exchange(struct factors *f, const struct square *s)
     replace(f, s->b, s->x, s->xu, s->wx);
 }
 
-/* Exchanges the square's colours if that makes fewer cycles, or, now and then, as many. */
+/* Exchanges the square's colours if that reduces the number of cycles, or sometimes if it
+ * keeps it. */
 static void consider(struct factors *f, const struct square *s, uint32_t pass)
 {
     bool may_wander = f->n <= SMALL_VERTICES && pass > 0;
@@ -220,7 +222,7 @@ static void consider(struct factors *f, const struct square *s, uint32_t pass)
     const uint32_t *b = f->cycle_of + (size_t)s->b * f->n;
     bool joins_a = a[s->u] != a[s->w];
     bool joins_b = b[s->v] != b[s->x];
-    /* To join both is sure to help; the first pass does nothing else. */
+    /* Joining two cycles in both colours always helps; the first pass does only that. */
     if (!(joins_a && joins_b) && (pass == 0 || (!joins_a && !joins_b && !may_wander))) {
         return;
     }
@@ -288,7 +290,7 @@ static bool join_cycles(struct factors *f)
     return is_done(f);
 }
 
-/* ---- all of it ---- */
+/* ---- all cycles ---- */
 
 static void read_cycles(struct factors *f, uint32_t *out)
 {

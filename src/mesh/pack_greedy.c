@@ -1,6 +1,6 @@
-/* Trees one after another, each grown from its root along whatever leaves the busiest thing
- * least busy: for large meshes, and where lanes share cables, switch ports or PCIe roots,
- * which no exact method here knows of. */
+/* Trees grown one after another from their roots along the lanes that leave the busiest
+ * resource least busy: for large meshes, and where lanes share cables, switch ports or PCIe
+ * roots, which the exact methods ignore. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -9,20 +9,21 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-/* Above this many vertices the busy-ness of a lane is worked out once a tree. */
+/* With more vertices than this the cost of each lane is computed only once per tree. */
 #define CAREFUL_VERTICES 128
 
 struct grower {
     const struct pack *pack;
     enum pack_way way;
-    uint64_t *parts;   /* Owned [n_resources]: of trees so far, in lanes' parts */
+    uint64_t *parts;   /* Owned [n_resources]: use by the trees so far, in lanes' parts */
     bool *is_in;       /* Owned [n] */
     uint32_t *depth;   /* Owned [n] */
     uint32_t *parents; /* Owned [n] */
-    uint64_t *cost;    /* Owned [n]: of the way in */
+    uint64_t *cost;    /* Owned [n]: cost of the hop from the parent */
 };
 
-/* How busy the lane's resources would be with one part more: parts / rate, scaled. */
+/* Returns how busy the lane's busiest resource would be with one more part: parts / rate,
+ * scaled. */
 static uint64_t lane_cost(const struct grower *grower, const struct mesh_lane *lane)
 {
     const struct mesh_overlay *overlay = grower->pack->overlay;
@@ -71,7 +72,7 @@ static void take_hop(struct grower *grower, uint32_t parent, uint32_t child)
     }
 }
 
-/* The lanes out of `v`, as ranks' heads. */
+/* Offers the vertices that lanes of `v` lead to a cheaper hop from `v`. */
 static void offer(struct grower *grower, uint32_t v)
 {
     const struct pack *pack = grower->pack;
@@ -96,7 +97,8 @@ static void offer(struct grower *grower, uint32_t v)
     }
 }
 
-/* What is cheapest to reach now; among equals the shallowest, then the least. */
+/* Returns the vertex that is cheapest to reach now; among equals the shallowest, then the
+ * lowest. */
 static uint32_t cheapest(const struct grower *grower)
 {
     uint32_t best = PACK_NONE;
@@ -122,7 +124,7 @@ static void reset(struct grower *grower, uint32_t root)
     }
 }
 
-/* Every step looks at everything again, for what the last step has made busy. */
+/* Grows a tree, recomputing all costs in each step, because the last step changed them. */
 static bool grow_carefully(struct grower *grower, uint32_t root)
 {
     uint32_t n = grower->pack->n;
@@ -149,7 +151,8 @@ static bool grow_carefully(struct grower *grower, uint32_t root)
     return true;
 }
 
-/* Breadth first; of the ways to a vertex from the level above the least busy. */
+/* Grows a tree breadth first. Each vertex is reached by its least busy hop from the level
+ * above. */
 static bool grow_quickly(struct grower *grower, uint32_t root)
 {
     uint32_t n = grower->pack->n;
@@ -181,7 +184,7 @@ static bool grow_quickly(struct grower *grower, uint32_t root)
     return n_queued == n;
 }
 
-/* The `i`th of k roots: spread over the vertices. */
+/* Returns the `i`th of k roots, which are spread over the vertices. */
 static uint32_t root_of(const struct pack *pack, uint32_t i, uint32_t k)
 {
     return (uint32_t)((uint64_t)i * pack->n / k);

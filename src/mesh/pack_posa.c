@@ -1,6 +1,6 @@
-/* Cycles through all vertices one after another, by rotation and extension (Posa 1976): a
- * path grows into the neighbour with the fewest ways on; where it is stuck, it turns round
- * behind one of its end's neighbours and goes on from there. */
+/* Cycles through all vertices, one after another, by rotation and extension (Posa 1976): a
+ * path grows into the neighbour with the fewest free neighbours; where it is stuck, the part
+ * behind one of its end's neighbours is reversed, and it grows on from the new end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +16,9 @@
 struct walk {
     const struct pack *pack;
     uint64_t rate_bps;
-    bool *is_used;      /* Owned [n_edges]: by cycles already found */
+    bool *is_used;      /* Owned [n_edges]: used by cycles already found */
     uint32_t *path;     /* Owned [n] */
-    uint32_t *position; /* Owned [n]: on the path, or PACK_NONE */
+    uint32_t *position; /* Owned [n]: position on the path, or PACK_NONE */
     uint32_t n_path;
     struct weft_rng rng;
 };
@@ -68,7 +68,8 @@ static bool extend(struct walk *walk)
     return true;
 }
 
-/* Some open neighbour of the path's end, `first` if it can be; PACK_NONE: none. */
+/* Returns a random open neighbour of the path's end: `first` if it closes the cycle, PACK_NONE
+ * if there is none. */
 static uint32_t neighbour(struct walk *walk, uint32_t first)
 {
     const struct pack *pack = walk->pack;
@@ -94,7 +95,7 @@ static uint32_t neighbour(struct walk *walk, uint32_t first)
     return choice;
 }
 
-/* What lies behind `pivot` is turned round. */
+/* Reverses the part of the path behind `pivot`. */
 static void turn(struct walk *walk, uint32_t pivot)
 {
     uint32_t low = walk->position[pivot] + 1;

@@ -1,7 +1,8 @@
 /* Rings: disjoint cycles through all hosts, each used in both directions.
  *
- * How many cycles, and over how slow cables they may go, is tried out; the cheapest wins,
- * among equals the fewest. Where there is no cycle, one ring goes over other hosts. */
+ * Tries numbers of cycles and the least rate of cables that they may use. The cheapest packing
+ * wins; among equals the one with the fewest cycles. If there is no cycle, one ring passes
+ * through other hosts. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -11,8 +12,8 @@
 #define EXACT_VERTICES 12
 #define RATES_MAX 8
 
-/* The slowest lane of a directed ring of vertices; PCIe roots and shared ports do not count
- * here, but in the load. */
+/* Returns the slowest lane of a directed ring of vertices. PCIe roots and shared ports do not
+ * count here, but in the load. */
 static uint64_t slowest_of(const struct pack *pack, const uint32_t *order)
 {
     uint64_t slowest = UINT64_MAX;
@@ -23,11 +24,11 @@ static uint64_t slowest_of(const struct pack *pack, const uint32_t *order)
             slowest = lane->rate_bps;
         }
     }
-    /* One of each, if there are no cables at all: shares need weights. */
+    /* 1 for each ring if there are no cables at all, because shares need weights. */
     return slowest == UINT64_MAX || slowest == 0 ? 1 : slowest;
 }
 
-/* The cycles [k * n] and their reverses. */
+/* Adds the cycles [k * n] and their reverses. */
 static void add_cycles(const struct pack *pack, const uint32_t *cycles, uint32_t k,
                        struct mesh_packing *out)
 {
@@ -40,7 +41,7 @@ static void add_cycles(const struct pack *pack, const uint32_t *cycles, uint32_t
         }
         weights[out->n_rings] = slowest_of(pack, order);
         pack_add_ring(pack, order, out);
-        /* Between two hosts the way back is the ring itself. */
+        /* With two hosts the reverse is the same ring. */
         if (pack->n > 2) {
             weights[out->n_rings] = slowest_of(pack, back);
             pack_add_ring(pack, back, out);
@@ -51,7 +52,7 @@ static void add_cycles(const struct pack *pack, const uint32_t *cycles, uint32_t
     pack_load(pack->overlay, PACK_BOTH, out);
 }
 
-/* The different rates of edges, fastest first, at most RATES_MAX of them. */
+/* Lists the different rates of edges, fastest first, at most RATES_MAX. */
 static uint32_t list_rates(const struct pack *pack, uint64_t *out)
 {
     uint32_t n = 0;
@@ -71,7 +72,7 @@ static uint32_t list_rates(const struct pack *pack, uint64_t *out)
     return n;
 }
 
-/* No more than half the edges around any vertex. */
+/* Returns a bound on the number of cycles: half the edges at any vertex. */
 static uint32_t most_cycles(const struct pack *pack, uint64_t rate_bps)
 {
     uint32_t least = MESH_PACKING_MAX;
@@ -85,7 +86,8 @@ static uint32_t most_cycles(const struct pack *pack, uint64_t rate_bps)
     return least / 2;
 }
 
-/* Keeps k cycles if they are 2 % cheaper than what there is; false if there are none. */
+/* Keeps k cycles if they are at least 2 % cheaper than `out`. Returns false if none were
+ * found. */
 static bool try_count(const struct pack *pack, uint64_t rate_bps, uint32_t k,
                       uint32_t *cycles, struct mesh_packing *out)
 {
@@ -102,8 +104,8 @@ static bool try_count(const struct pack *pack, uint64_t rate_bps, uint32_t k,
     return true;
 }
 
-/* Of cycles with cables of their own the most are the cheapest. Where lanes share ports or
- * roots more may be no better, so that few are tried first. */
+/* If cables share nothing, the most cycles are the cheapest. If lanes share ports or roots,
+ * more cycles may be no better, so that few are tried first. */
 static void try_rate(const struct pack *pack, uint64_t rate_bps, struct mesh_packing *out)
 {
     uint32_t *cycles =

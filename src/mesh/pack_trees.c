@@ -1,10 +1,10 @@
 /* Trees for all_reduce.
  *
- * Let b be the greatest rate at which cables still join everyone. Trees of equal share 1/k
- * that use a cable of rate r at most r q / (b GRAIN) times move b GRAIN k / q bits a second.
- * For every k the least q is looked for; the greatest k / q wins, among nearly equal ones
- * the fewest trees. No packing, of whatever shares, moves more than the sum of rates over
- * n - 1, nor than the cables of one host. */
+ * Let b be the greatest rate such that cables of at least that rate still join all hosts.
+ * Trees of equal share 1/k that use a cable of rate r at most r q / (b GRAIN) times move b
+ * GRAIN k / q bits per second. For every k the least q is searched; the greatest k / q wins,
+ * among nearly equal ones the fewest trees. No packing, of any shares, moves more than the sum
+ * of rates over n - 1, nor more than the cables of one host. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -16,7 +16,7 @@
 #define GRAIN 12
 #define BUDGET_STEPS 20000000
 
-/* How often each edge may be used; more than k times is of no use. */
+/* Sets how often each edge may be used; more than k times is useless. */
 static void count_copies(const struct pack *pack, uint64_t unit_bps, uint32_t k,
                          uint32_t q, uint32_t *out)
 {
@@ -30,7 +30,8 @@ static void count_copies(const struct pack *pack, uint64_t unit_bps, uint32_t k,
     }
 }
 
-/* A bound on GRAIN k / q, in 1/1024: the sum of copies of everything, and around any vertex. */
+/* Returns a bound on GRAIN k / q, in 1/1024: from the sum of all copies, and of those at any
+ * vertex. */
 static uint64_t bound_of(const struct pack *pack, uint64_t unit_bps)
 {
     uint64_t total = 0;
@@ -66,10 +67,10 @@ static bool try_union(const struct pack *pack, const uint32_t *copies, uint32_t 
 }
 
 struct choice {
-    uint32_t k, q; /* the best so far; q 0: none */
+    uint32_t k, q; /* best so far; q is 0 if there is none */
 };
 
-/* The greatest q at which k trees are worth 2 % more than the best so far. */
+/* Returns the greatest q at which k trees are at least 2 % better than the best so far. */
 static uint32_t most_q(const struct choice *best, uint32_t k)
 {
     if (best->q == 0) {
@@ -78,14 +79,14 @@ static uint32_t most_q(const struct choice *best, uint32_t k)
     return (uint32_t)(((uint64_t)k * best->q * 100 - 1) / ((uint64_t)best->k * 102));
 }
 
-/* The least q below which k trees would break the bound. */
+/* Returns the least q at which k trees are within the bound. */
 static uint32_t least_q(uint64_t bound, uint32_t k)
 {
     uint64_t q = ((uint64_t)k * GRAIN * 1024 + bound - 1) / bound;
     return q > 0 ? (uint32_t)q : 1;
 }
 
-/* Looks for k trees that are better than the best so far. */
+/* Searches for k trees that are better than the best so far. */
 static void try_count(const struct pack *pack, uint64_t unit_bps, uint64_t bound,
                       uint32_t k, struct choice *best, struct mesh_packing *out)
 {
@@ -100,7 +101,7 @@ static void try_count(const struct pack *pack, uint64_t unit_bps, uint64_t bound
             pack_keep_better(out, &found);
             high = q - 1;
         } else if (q == high) {
-            break; /* nothing worth having */
+            break; /* no better packing with k trees */
         } else {
             low = q + 1;
         }

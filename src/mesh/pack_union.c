@@ -1,7 +1,7 @@
-/* Disjoint spanning trees by matroid partition (Edmonds 1965; the augmenting search of
- * Roskind and Tarjan, Math. Oper. Res. 10, 1985, without their data structures): copies of
- * edges are put into k forests one by one. A copy that closes a cycle in every forest may
- * still go in if it pushes another copy out of that cycle into another forest. */
+/* Disjoint spanning trees by matroid partition (Edmonds 1965; the augmenting search of Roskind
+ * and Tarjan, Math. Oper. Res. 10, 1985, without their data structures): copies of edges are
+ * inserted into k forests one by one. A copy that closes a cycle in every forest can still be
+ * inserted if it pushes another copy out of that cycle into another forest. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,18 +14,20 @@ struct partition {
     uint32_t k;
     uint32_t n_copies;
     uint32_t *edge_of;   /* Owned [n_copies] */
-    uint32_t *forest_of; /* Owned [n_copies]: PACK_NONE: in none */
-    uint32_t *label;     /* Owned [n_copies]: which copy pushes it out */
+    uint32_t *forest_of; /* Owned [n_copies]: PACK_NONE if in none */
+    uint32_t *label;     /* Owned [n_copies]: copy that pushes it out */
     bool *is_labelled;   /* Owned [n_copies] */
     uint32_t *queue;     /* Owned [n_copies] */
-    uint32_t *up;        /* Owned [n]: of a search through a forest: copies */
-    uint32_t *vertices;  /* Owned [n] */
-    uint32_t *first_at;  /* Owned [k * n] */
-    uint32_t *next_at;   /* Owned [2 * n_copies] */
+    /* Owned [n]: copy by which a search through a forest reached the vertex */
+    uint32_t *up;
+    uint32_t *vertices; /* Owned [n] */
+    uint32_t *first_at; /* Owned [k * n]: first half-copy at a vertex of a forest */
+    uint32_t *next_at;  /* Owned [2 * n_copies]: next half-copy at the same vertex */
     uint64_t budget;
 };
 
-/* Forests are kept as lists of half-copies at every vertex: 2c at its edge's a, 2c+1 at b. */
+/* Adds a copy to a forest, which is kept as lists of half-copies at every vertex: 2c at its
+ * edge's a, 2c + 1 at b. */
 static void link_copy(struct partition *p, uint32_t copy, uint32_t forest)
 {
     const struct pack_edge *edge = &p->pack->edges[p->edge_of[copy]];
@@ -52,7 +54,8 @@ static void unlink_copy(struct partition *p, uint32_t copy)
     p->forest_of[copy] = PACK_NONE;
 }
 
-/* Finds the path from `a` to `b` in a forest: up[] leads from b back to a. */
+/* Finds the path from `a` to `b` in a forest; up[] leads from b back to a. Returns false if
+ * there is none. */
 static bool find_path(struct partition *p, uint32_t forest, uint32_t a, uint32_t b)
 {
     uint32_t n = p->pack->n;
@@ -77,8 +80,8 @@ static bool find_path(struct partition *p, uint32_t forest, uint32_t a, uint32_t
     return p->up[b] != PACK_NONE;
 }
 
-/* Moves the labelled chain up by one: `copy` goes into `forest`, what pushed it into the
- * forest that it leaves, and so on. */
+/* Moves the labelled chain up by one: `copy` into `forest`, the copy that pushed it out into
+ * the forest that it leaves, and so on. */
 static void augment(struct partition *p, uint32_t copy, uint32_t forest)
 {
     while (true) {
@@ -96,7 +99,8 @@ static void augment(struct partition *p, uint32_t copy, uint32_t forest)
     }
 }
 
-/* Puts one more copy in, if the copies that are in allow it. */
+/* Inserts one more copy. Returns false if the copies already inserted do not permit it, or the
+ * budget is exhausted. */
 static bool insert(struct partition *p, uint32_t copy)
 {
     uint32_t n_queued = 1;
@@ -135,10 +139,11 @@ struct tree {
     uint32_t *first; /* Owned [n] */
     uint32_t *next;  /* Owned [2 (n - 1)]: half-edges, 2i at a, 2i+1 at b */
     const uint32_t *edges;
-    uint32_t *order; /* Owned [n] */
+    uint32_t *order; /* Owned [n]: vertices as reached */
 };
 
-/* Breadth first from `root`: the vertex reached last, with everyone's parent. */
+/* Writes the parent of every vertex in a breadth-first search from `root`. Returns the vertex
+ * reached last. */
 static uint32_t sweep(struct tree *tree, uint32_t root, uint32_t *parents)
 {
     uint32_t n = 1;
@@ -158,7 +163,7 @@ static uint32_t sweep(struct tree *tree, uint32_t root, uint32_t *parents)
     return tree->order[n - 1];
 }
 
-/* The middle of a longest path, which two sweeps find. */
+/* Finds the middle of a longest path by two sweeps. */
 void pack_centre(const struct pack *pack, const uint32_t *tree_edges, uint32_t *parents)
 {
     struct tree tree = {
@@ -193,7 +198,7 @@ void pack_centre(const struct pack *pack, const uint32_t *tree_edges, uint32_t *
     free(tree.order);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole packing ---- */
 
 static void partition_init(struct partition *p, const struct pack *pack,
                            const uint32_t *copies, uint32_t k, uint64_t budget)
@@ -220,7 +225,7 @@ static void partition_init(struct partition *p, const struct pack *pack,
     for (size_t i = 0; i < (size_t)k * pack->n; i++) {
         p->first_at[i] = PACK_NONE;
     }
-    /* One copy of every edge before the second of any: trees then differ. */
+    /* One copy of every edge comes before the second of any, so that trees differ. */
     uint32_t n = 0;
     for (uint32_t round = 0; n < n_copies; round++) {
         for (uint32_t e = 0; e < pack->n_edges; e++) {

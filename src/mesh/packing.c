@@ -58,8 +58,8 @@ void pack_init(struct pack *pack, const struct mesh_overlay *overlay)
         .vertex_of = weft_calloc((size_t)overlay->n_ranks + 1, sizeof(uint32_t)),
     };
     for (uint32_t r = 0; r < overlay->n_ranks; r++) {
-        /* Only within a host is a lane without hops, and it leads from or to the first
-         * rank there. */
+        /* Only lanes within a host have no hops, and the first rank of the host is at one of
+         * their ends. */
         const struct mesh_lane *lane = &overlay->lanes[overlay->first[r]];
         bool is_late = overlay->first[r] < overlay->first[r + 1] && lane->n_hops == 0 &&
                        lane->to < r;
@@ -122,7 +122,8 @@ uint64_t pack_bottleneck(const struct pack *pack)
         rates[e] = pack->edges[e].rate_bps;
     }
     qsort(rates, pack->n_edges, sizeof(*rates), compare_rates);
-    uint32_t low = 0; /* edges from here on still join all; -1 + 1 */
+    /* number of edges, from the slowest, whose rates are known to join all */
+    uint32_t low = 0;
     uint32_t high = pack->n_edges;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -139,7 +140,7 @@ uint64_t pack_bottleneck(const struct pack *pack)
 
 /* ---- rings and trees of ranks ---- */
 
-/* After the last rank of a vertex comes the first of the next. */
+/* The first rank of a vertex follows the last rank of the vertex before. */
 void pack_add_ring(const struct pack *pack, const uint32_t *order,
                    struct mesh_packing *out)
 {
@@ -256,7 +257,8 @@ static void load_lane(struct loads *loads, const struct mesh_lane *lane, uint32_
     }
 }
 
-/* Two ranks without a lane: along the fewest lanes, among equals over the least ranks. */
+/* Adds the load of two ranks without a lane: along the fewest lanes, among equals through the
+ * lowest ranks. */
 static void load_far(struct loads *loads, uint32_t from, uint32_t to, uint32_t share)
 {
     const struct mesh_overlay *overlay = loads->overlay;

@@ -1,5 +1,5 @@
-/* Rings and trees packed into an overlay, so that together they fill its cables. Pure; the
- * same overlay gives the same packing everywhere. */
+/* Rings and trees packed into an overlay so that together they fill its cables. Pure
+ * functions; the same overlay gives the same packing on every process. */
 #ifndef WEFT_MESH_PACKING_H
 #define WEFT_MESH_PACKING_H
 
@@ -8,17 +8,18 @@
 #define MESH_PACKING_MAX 32
 #define MESH_NO_PARENT UINT32_MAX
 
-/* Directed rings through all ranks: next[r] follows r. Rings come in opposite pairs where
- * cables are full duplex. Ranks of one host follow each other. Neighbouring hosts are
- * joined by lanes of the overlay where it has a ring of them; else the ring goes over
- * pairs that need relays, and n_missing counts those. */
+/* A directed ring through all ranks: next[r] follows r. Where cables are full duplex, rings
+ * come in opposite pairs. Ranks of one host follow each other. Neighbouring hosts are joined
+ * by lanes of the overlay if it has such a ring; otherwise some pairs need relays, and
+ * n_missing counts these. */
 struct mesh_packed_ring {
-    uint32_t *next;   /* Owned [n_ranks] */
-    uint32_t share;   /* of the data, in 1/65536; all shares of a packing make 65536 */
-    uint32_t channel; /* inside hosts; as packed, 0 */
+    uint32_t *next; /* Owned [n_ranks] */
+    /* of the data, in 1/65536; the shares of a packing add up to 65536 */
+    uint32_t share;
+    uint32_t channel; /* channel inside hosts; 0 as packed */
     uint32_t n_missing;
 };
-/* Spanning trees: parent[r], MESH_NO_PARENT at the root. */
+/* A spanning tree: parent[r], MESH_NO_PARENT at the root. */
 struct mesh_packed_tree {
     uint32_t *parent; /* Owned [n_ranks] */
     uint32_t root;
@@ -33,28 +34,28 @@ struct mesh_packing {
     uint32_t n_rings;
     struct mesh_packed_tree trees[MESH_PACKING_MAX];
     uint32_t n_trees;
-    /* What the packing costs, for the cost model: of a job of 65536 parts, at most this
-     * many parts x 2^20 / (rate in Mb/s) pass the busiest resource of the overlay (a
-     * direction of a cable, of a PCIe root), rounded up. A part of a ring passes every
-     * lane of it once; of a tree for all_reduce, every lane once in each direction; of one
-     * for broadcast or reduce, once in its own. Within a host nothing counts. */
+    /* Load of the busiest resource of the overlay (a direction of a cable or of a PCIe root),
+     * for the cost model: parts of a job of 65536 x 2^20 / (rate in Mbit/s), rounded up. A
+     * part of a ring passes every lane of it once. A part of a tree passes every lane once in
+     * each direction for all_reduce, and once in one direction for broadcast or reduce. Lanes
+     * within a host do not count. */
     uint64_t load;
 };
 
-/* Rings for all_reduce, reduce_scatter, all_gather: disjoint but for direction where the
- * overlay allows, shares by their slowest lanes. Exact search up to 12 hosts, heuristic
- * beyond (in a torus or a ring of any size they are still found). At least one ring if
- * n_ranks > 1. */
+/* Packs rings for all_reduce, reduce_scatter and all_gather: disjoint, except for direction,
+ * if the overlay permits; shares by their slowest lanes. Searches exactly up to 12 hosts,
+ * heuristically with more (which still finds them in rings and tori of any size). Gives at
+ * least one ring if n_ranks > 1. */
 void mesh_pack_rings(const struct mesh_overlay *overlay, struct mesh_packing *out);
-/* Trees for all_reduce: every tree is used towards its root and back, so each takes both
+/* Packs trees for all_reduce. Each is used towards its root and back, so it takes both
  * directions of its edges. Shares approach the fractional packing of spanning trees
- * (Nash-Williams, Tutte): within 5 % of it up to 16 hosts with cables of their own, where
- * so few trees can; beyond as near as a greedy choice comes. Roots are the trees' centres.
- * None if the ranks do not hang together. */
+ * (Nash-Williams, Tutte): within 5 % up to 16 hosts whose cables share nothing, if
+ * MESH_PACKING_MAX trees can do that; beyond, as near as a greedy choice gets. Roots are the
+ * trees' centres. Gives none if the ranks are not connected. */
 void mesh_pack_trees(const struct mesh_overlay *overlay, struct mesh_packing *out);
-/* Trees out of one root (broadcast; reduce uses them backwards, over the opposite
- * directions): shares approach the least cut (Edmonds). None if the root does not reach
- * everyone. */
+/* Packs trees out of one root for broadcast, or with `towards_root` for reduce, which uses the
+ * opposite directions. Shares approach the least cut (Edmonds). Gives none if the root does
+ * not reach every rank. */
 void mesh_pack_arborescences(const struct mesh_overlay *overlay, uint32_t root,
                              bool towards_root, struct mesh_packing *out);
 void mesh_packing_fini(struct mesh_packing *packing);

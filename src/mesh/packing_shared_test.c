@@ -9,7 +9,8 @@ static void cable(struct packing_mesh *mesh, uint32_t a, uint32_t b)
     packing_mesh_cable(mesh, a, b, PACKING_RATE);
 }
 
-/* Every rank once, ranks of a host one after another. */
+/* Packs rings and checks that each contains every rank once, and the ranks of a host one after
+ * another. Returns the load. */
 static uint64_t rings(struct packing_mesh *mesh)
 {
     mesh_pack_rings(&mesh->overlay, &mesh->packing);
@@ -30,7 +31,7 @@ static uint64_t rings(struct packing_mesh *mesh)
     return load;
 }
 
-/* Everyone hangs under the root, at most as deep as it says. */
+/* Checks that every rank hangs below the root and that the depth is right. Returns the load. */
 static uint64_t check_trees(struct packing_mesh *mesh)
 {
     ck_assert_uint_gt(mesh->packing.n_trees, 0);
@@ -82,7 +83,7 @@ START_TEST(ranks_of_a_host_hang_together)
         ck_assert_uint_eq(branches(&mesh, root, root % 2 == 0), 32768);
     }
     mesh_overlay_fini(&mesh.overlay);
-    /* All on one host: nothing passes a cable. */
+    /* With all ranks on one host no data passes a cable. */
     memset(mesh.ranks, 0, sizeof(mesh.ranks));
     packing_mesh_open(&mesh);
     ck_assert_uint_eq(rings(&mesh), 0);
@@ -92,9 +93,9 @@ START_TEST(ranks_of_a_host_hang_together)
 }
 END_TEST
 
-/* Four hosts on one switch: a ring passes every port once each way, and more rings than
- * one and its reverse are no better; a tree whose lanes all leave one host would pass its
- * port three times. */
+/* Four hosts on one switch: a ring passes every port once in each direction, and more than one
+ * pair of rings is no better. A tree whose lanes all leave one host would pass its port three
+ * times. */
 START_TEST(a_switch_port_is_shared_by_lanes)
 {
     static struct packing_mesh mesh;
@@ -107,12 +108,12 @@ START_TEST(a_switch_port_is_shared_by_lanes)
     ck_assert_uint_eq(mesh.packing.load, 65536);
     ck_assert_uint_eq(mesh.packing.n_rings, 2);
     mesh_packing_fini(&mesh.packing);
-    /* Every host takes in and gives out the same: 2 x 3 / 4. */
+    /* Every host receives and sends the same amount: 2 x 3 / 4. */
     mesh_pack_trees(&mesh.overlay, &mesh.packing);
     ck_assert_uint_ge(mesh.packing.load, 65536 * 3 / 2);
     ck_assert_uint_le(mesh.packing.load, 65536 * 2);
     mesh_packing_fini(&mesh.packing);
-    /* In a chain everyone takes in and gives out once. */
+    /* In a chain each host receives and sends once. */
     mesh_pack_arborescences(&mesh.overlay, 0, false, &mesh.packing);
     ck_assert_uint_eq(mesh.packing.load, 65536);
     mesh_packing_fini(&mesh.packing);
@@ -120,8 +121,8 @@ START_TEST(a_switch_port_is_shared_by_lanes)
 }
 END_TEST
 
-/* Both ports of each host of a triangle behind one root of one port's rate: two rings of
- * half the data each still pass it just once each way. */
+/* Both ports of each host of a triangle are behind one root with one port's rate. Two rings
+ * with half the data each still pass it only once in each direction. */
 START_TEST(a_root_is_shared_by_lanes)
 {
     static struct packing_mesh mesh;
@@ -142,7 +143,7 @@ START_TEST(a_root_is_shared_by_lanes)
 }
 END_TEST
 
-/* A cable that carries a hundredth of the others: over it no ring and next to no tree. */
+/* A cable with 1/128 of the others' rate carries almost no part of the trees. */
 START_TEST(slow_cables_get_little)
 {
     static struct packing_mesh mesh;
@@ -153,7 +154,7 @@ START_TEST(slow_cables_get_little)
     ck_assert_uint_le(load, 65536);
     ck_assert_uint_ge(load, 65536 * 2 / 3);
     mesh_overlay_fini(&mesh.overlay);
-    /* Ranks that do not hang together: a ring that says so, and no trees. */
+    /* Ranks that are not connected get a ring that reports missing cables, and no trees. */
     packing_mesh_make(&mesh, 3, 0);
     cable(&mesh, 0, 1);
     packing_mesh_open(&mesh);

@@ -86,8 +86,8 @@ static void make_two_triangles(struct packing_mesh *mesh)
     cable(mesh, 2, 3);
 }
 
-/* Three groups of three; within a group everyone is joined, and between every two groups
- * there is one cable. */
+/* Makes three groups of three hosts. All hosts of a group are joined, and one cable joins
+ * every two groups. */
 static void make_dragonfly_of_9(struct packing_mesh *mesh)
 {
     packing_mesh_make(mesh, 9, 0);
@@ -117,11 +117,12 @@ static void make_torus_8x8(struct packing_mesh *mesh)
     make_torus(mesh, 8, 8);
 }
 
-/* ---- checks that know nothing of how packings are made ---- */
+/* ---- checks that are independent of the packers ---- */
 
 static uint64_t used[PACKING_EDGES_MAX]; /* parts over every edge */
 
-/* `share` goes over all cables from rank a's host to rank b's, by rate; 0: there is none. */
+/* Adds `share` to all cables from rank a's host to rank b's, by rate. Returns false if there
+ * are none. */
 static bool carry(const struct packing_mesh *mesh, uint32_t a, uint32_t b, uint64_t share)
 {
     uint64_t total = 0;
@@ -140,7 +141,7 @@ static bool carry(const struct packing_mesh *mesh, uint32_t a, uint32_t b, uint6
     return total > 0;
 }
 
-/* The load as its definition says, from the cables alone, rounded down by a little. */
+/* Returns the load by its definition, from the cables alone, rounded down slightly. */
 static uint64_t worst_use(const struct packing_mesh *mesh)
 {
     uint64_t worst = 0;
@@ -276,7 +277,7 @@ static const struct {
     /* Fifteen cables at a host: seven pairs of rings; 120 cables make eight trees of 15;
      * fifteen trees out of a root. */
     {"full mesh of 16", make_full_mesh_of_16, 65536 / 14 + 1, 8192, 65536 / 15 + 1, 0},
-    /* The cable between decides; no ring. */
+    /* The cable in between decides; there is no ring. */
     {"two triangles", make_two_triangles, 65536, 65536, 65536, 0},
     /* 12 cables, 8 a tree; between groups 3 cables, 2 a tree: 2/3 both. */
     {"dragonfly of 9", make_dragonfly_of_9, 32768, 43691, 32768, 0},
@@ -306,7 +307,7 @@ START_TEST(known_meshes_are_packed_best)
 }
 END_TEST
 
-/* ---- what bounds every packing ---- */
+/* ---- bounds of every packing ---- */
 
 static uint64_t rate_between(const struct packing_mesh *mesh, const uint32_t *part)
 {
@@ -319,8 +320,8 @@ static uint64_t rate_between(const struct packing_mesh *mesh, const uint32_t *pa
     return rate;
 }
 
-/* Nash-Williams and Tutte: for every division of the hosts into p parts, trees take p - 1
- * cables between parts each. All divisions, by restricted growth strings. */
+/* Nash-Williams and Tutte: for every division of the hosts into p parts, each tree takes p - 1
+ * cables between parts. Tries all divisions, by restricted growth strings. */
 static uint64_t best_trees(const struct packing_mesh *mesh)
 {
     uint32_t n = mesh->graph.n_hosts;
@@ -354,7 +355,7 @@ static uint64_t best_trees(const struct packing_mesh *mesh)
     }
 }
 
-/* Edmonds: for every set without the root, one cable into it a tree. */
+/* Edmonds: for every set without the root, each tree takes one cable into it. */
 static uint64_t best_branches(const struct packing_mesh *mesh, uint32_t root)
 {
     uint32_t n = mesh->graph.n_hosts;
@@ -375,7 +376,7 @@ static uint64_t best_branches(const struct packing_mesh *mesh, uint32_t root)
     return worst;
 }
 
-/* A tree first, so that it hangs together, then some more cables. */
+/* Makes a tree first, so that the mesh is connected, then adds some cables. */
 static void make_random(struct packing_mesh *mesh, uint64_t seed)
 {
     struct weft_rng rng;

@@ -1,11 +1,10 @@
-/* Meshes for tests of packings: as many hosts and equal cables as it takes. */
+/* Meshes of equal cables for tests of packings. */
 #ifndef WEFT_MESH_PACKING_TESTING_H
 #define WEFT_MESH_PACKING_TESTING_H
 
 #include "mesh/packing.h"
 
-/* 2^20 Mb/s: a packing whose busiest lane carries x parts has load x, if the lane is of this
- * rate. */
+/* 2^20 Mbit/s: a packing whose busiest lane has this rate and carries x parts has load x. */
 #define PACKING_RATE (UINT64_C(1000000) << 20)
 
 enum { PACKING_EDGES_MAX = 2400, PACKING_RANKS_MAX = 320 };
@@ -20,9 +19,9 @@ struct packing_mesh {
     struct mesh_packing packing;
 };
 
-/* No cables yet; a rank on every host. */
+/* Makes hosts with one rank each, and switches, without cables. */
 void packing_mesh_make(struct packing_mesh *mesh, uint32_t n_hosts, uint32_t n_switches);
-/* Both directions, each of `rate`, 1 us. */
+/* Adds both directions of a cable, each of `rate` and with 1 us of delay. */
 void packing_mesh_cable(struct packing_mesh *mesh, uint32_t a, uint32_t b, uint64_t rate);
 /* Three hosts, three cables of PACKING_RATE. */
 void packing_mesh_triangle(struct packing_mesh *mesh);

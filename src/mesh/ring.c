@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "mesh/index.h"
 
-/* What a step costs: its hops, and far more if it is not a cable, so that missing cables
- * count first. No way at all costs more than any ring, and can still be added up. */
+/* Cost of a step: its hops, and far more if it is not a single cable, so that missing cables
+ * count first. FAR (no path) exceeds the cost of any connected ring and can still be summed. */
 #define MISSING ((uint64_t)1 << 24)
 #define FAR ((uint64_t)1 << 48)
 
@@ -17,7 +17,7 @@ static uint64_t weight(uint64_t hops)
     return hops == FAR ? FAR : hops > 1 ? MISSING + hops : hops;
 }
 
-/* Hops between all ranks, [n x n]; FAR where there is no way. Owned by the caller. */
+/* Returns the hops between all ranks, [n x n]; FAR if there is no path. The caller frees it. */
 static uint64_t *all_hops(const struct mesh_graph *graph, const uint32_t *ranks,
                           uint32_t n)
 {
@@ -34,7 +34,7 @@ static uint64_t *all_hops(const struct mesh_graph *graph, const uint32_t *ranks,
     return hops;
 }
 
-/* The cost of `order` (indices; NULL: as they are). */
+/* Returns the cost of `order` (indices), or of the given order if it is NULL. */
 static struct mesh_ring cost(const uint64_t *hops, uint32_t n, const uint32_t *order)
 {
     struct mesh_ring ring = {0};
@@ -50,8 +50,9 @@ static struct mesh_ring cost(const uint64_t *hops, uint32_t n, const uint32_t *o
     return ring;
 }
 
-/* Hops from one host to another, stopping there. `hops` [n_nodes] is all UINT32_MAX, and
- * again afterwards: neighbours of a ring are near, and the mesh may be large. */
+/* Returns the hops from one host to another by a search that stops there, because neighbours
+ * on a ring are near and the mesh may be large. `hops` [n_nodes] is all UINT32_MAX before and
+ * after. */
 static uint32_t hops_between(const struct mesh_index *index, uint32_t from, uint32_t to,
                              uint32_t *hops)
 {
@@ -88,7 +89,7 @@ struct mesh_ring mesh_ring_of(const struct mesh_graph *graph, const uint32_t *ra
     mesh_index_init(&index, graph);
     for (uint32_t i = 0; i < n && n > 1; i++) {
         uint32_t to = ranks[(i + 1) % n];
-        /* Switches are no hops, which the quick search does not know. */
+        /* Passing a switch is no hop, which hops_between does not take into account. */
         uint32_t distance = has_switches ? mesh_distance(graph, ranks[i], to)
                                          : hops_between(&index, ranks[i], to, hops);
         ring.n_missing += distance > 1;
@@ -106,9 +107,9 @@ static uint64_t step(const uint64_t *hops, uint32_t n, uint32_t from, uint32_t t
     return weight(hops[(size_t)from * n + to]);
 }
 
-/* Held and Karp's recurrence: best[set][last] is the cheapest way from `last` through the
- * ranks not in `set` back to rank 0. Computed from full sets down, it lets the order be
- * read forwards, taking the least next rank among equals. */
+/* Solves the Held-Karp recurrence: best[set][last] is the cheapest path from `last` through
+ * the ranks not in `set` back to rank 0. It is computed from full sets down, so that the order
+ * can be read forwards, with the least next rank among equals. */
 static void order_exactly(const uint64_t *hops, uint32_t n, uint32_t *out_order)
 {
     uint32_t n_sets = 1u << n;
@@ -145,8 +146,8 @@ static void order_exactly(const uint64_t *hops, uint32_t n, uint32_t *out_order)
     free(best);
 }
 
-/* Always the nearest rank not yet taken; among equals the one with the fewest neighbours
- * left, which would be hardest to reach later; then the least. */
+/* Goes always to the nearest rank not yet taken; among equals to the one with the fewest
+ * neighbours left, which is hardest to reach later; then to the lowest. */
 static void order_greedily(const uint64_t *hops, uint32_t n, uint32_t *out_order)
 {
     bool *taken = weft_calloc(n, sizeof(*taken));

@@ -53,13 +53,13 @@ START_TEST(a_good_order_is_left_alone)
     cable(&mesh, 2, 1);
     cable(&mesh, 1, 0);
     expect(&mesh, mesh.ranks, 4, 0, 4, "0 1 2 3");
-    /* The same ring the other way round is as good. */
+    /* The same ring in the opposite direction is as good. */
     uint32_t backwards[] = {0, 3, 2, 1};
     expect(&mesh, backwards, 4, 0, 4, "0 1 2 3");
 }
 END_TEST
 
-/* Cabled 0-2-1-3-0 but ranked 0 1 2 3: two pairs of neighbours would have to be relayed. */
+/* Cabled 0-2-1-3-0 but ranked 0 1 2 3: two pairs of neighbours would need relays. */
 START_TEST(a_bad_order_is_mended)
 {
     struct mesh mesh;
@@ -78,7 +78,7 @@ START_TEST(a_bad_order_is_mended)
 }
 END_TEST
 
-/* A line has no ring: the way back is relayed, and no order is better than out and back. */
+/* A line contains no ring: one hop is relayed, and no order is better than out and back. */
 START_TEST(a_line_costs_its_way_back)
 {
     struct mesh mesh;
@@ -89,7 +89,7 @@ START_TEST(a_line_costs_its_way_back)
     expect(&mesh, mesh.ranks, 4, 1, 6, "0 1 2 3");
     uint32_t mixed[] = {1, 3, 0, 2};
     ck_assert_uint_eq(mesh_ring_of(&mesh.graph, mixed, 4).hops, 8);
-    /* Host order 1 0 3 2: one long way instead of the two short ones of 1 0 2 3. */
+    /* Host order 1 0 3 2: one long relayed hop instead of the two short ones of 1 0 2 3. */
     expect(&mesh, mixed, 4, 1, 6, "0 2 1 3");
 }
 END_TEST
@@ -105,7 +105,7 @@ START_TEST(small_and_broken_meshes)
 }
 END_TEST
 
-/* Twenty hosts on a ring, ranked by twos: the greedy order follows the cables. */
+/* Twenty hosts on a ring, even ones ranked first: the greedy order follows the cables. */
 START_TEST(many_hosts_are_ordered_greedily)
 {
     struct mesh mesh;
@@ -117,7 +117,7 @@ START_TEST(many_hosts_are_ordered_greedily)
     }
     ck_assert_uint_eq(mesh_ring_of(&mesh.graph, ranks, 20).n_missing, 19);
     expect(&mesh, ranks, 20, 0, 20, "0 10 1 11 2 12 3 13 4 14 5 15 6 16 7 17 8 18 9 19");
-    /* A good order of many stays as it is. */
+    /* A good order of many ranks is kept. */
     expect(&mesh, mesh.ranks, 20, 0, 20,
            "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19");
 }

@@ -1,10 +1,10 @@
 /* Routes of all pairs together.
  *
- * Hops are the lanes of an overlay in which every host is a rank; what lanes share (a
- * switch's port, a PCIe root) is then counted once. Pairs without a choice are laid first;
- * then every other takes the shortest way that is least busy at its turn, and is sent
- * another way of the same length as long as that leaves the busiest thing on it less busy.
- * Only then are pairs divided over disjoint ways, where that makes them faster: a divided
+ * Hops are the lanes of an overlay in which every host is a rank, so that what lanes share (a
+ * switch's port, a PCIe root) is counted once. Pairs without a choice are placed first. Then
+ * each of the others takes the shortest route that is least busy at its turn, and is moved to
+ * another of the same length as long as that leaves the busiest resource on it less busy. Only
+ * then are pairs divided over disjoint routes, if that makes them faster, because a divided
  * pair costs relays more memory. */
 #include "mesh/routes.h"
 
@@ -15,13 +15,13 @@
 #include "base/text.h"
 #include "mesh/overlay.h"
 
-#define WHOLE 65536u /* a pair's data */
+#define WHOLE 65536u /* all of a pair's data */
 #define PASSES 16
 #define NO_LANE UINT32_MAX
 
 __extension__ typedef unsigned __int128 u128;
 
-/* A route of one pair while routes are being chosen. */
+/* A candidate route of one pair. */
 struct way {
     uint32_t *lanes; /* Owned [n_lanes], from the first hop to the last */
     uint32_t n_lanes;
@@ -33,31 +33,33 @@ struct ways {
     uint32_t n;
 };
 
-/* How busy a way is: the busiest thing on it first, then the sum. */
+/* How busy a route is: first its busiest resource, then the sum over its lanes. */
 struct busyness {
     uint64_t worst, sum;
 };
 
 struct router {
-    struct mesh_overlay overlay; /* Owned: all hosts are ranks */
+    struct mesh_overlay overlay; /* Owned; every host is a rank */
     const bool *may_relay;       /* or NULL */
     const struct mesh_pair *pairs;
     size_t n_pairs;
     struct ways *ways; /* Owned [n_pairs] */
-    uint64_t *load;  /* Owned [n_resources]: parts of WHOLE x lanes' parts / MESH_WHOLE */
-    uint32_t *hops;  /* Owned [n_hosts]: from `from` */
-    uint32_t from;   /* whose hops these are; UINT32_MAX: nobody's */
-    uint8_t *n_ways; /* Owned [n_hosts]: shortest ways from there: 1, or 2 for more */
-    uint32_t *order; /* Owned [n_hosts]: as reached from there */
+    /* Owned [n_resources]: parts of WHOLE, weighted by lanes' parts / MESH_WHOLE */
+    uint64_t *load;
+    uint32_t *hops; /* Owned [n_hosts]: from `from` */
+    uint32_t from;  /* source of hops, n_ways and order; UINT32_MAX if not computed */
+    /* Owned [n_hosts]: number of shortest routes from `from`: 1, or 2 for more */
+    uint8_t *n_ways;
+    uint32_t *order; /* Owned [n_hosts]: hosts as reached from `from` */
     uint32_t n_order;
-    uint32_t *came_by;         /* Owned [n_hosts]: lane */
+    uint32_t *came_by;         /* Owned [n_hosts]: lane by which the best route arrives */
     struct busyness *busyness; /* Owned [n_hosts] */
 };
 
 /* ---- load ---- */
 
-/* Of a resource with `share` more: parts by rate. 2^20 for the fraction; loads of a million
- * whole pairs on a cable of 1 Mb/s are in range. */
+/* Returns the load of `resource` plus `parts`, divided by its rate in Mbit/s, with 20 fraction
+ * bits. A million whole pairs on a 1 Mbit/s cable do not overflow. */
 static uint64_t busy_with(const struct router *router, uint32_t resource, uint64_t parts)
 {
     uint64_t rate = router->overlay.resource_bps[resource];
@@ -119,7 +121,7 @@ static void load_way(struct router *router, const struct way *way, uint32_t shar
     }
 }
 
-/* ---- the best of the shortest ways ---- */
+/* ---- the best of the shortest routes ---- */
 
 static void find_hops(struct router *router, uint32_t from)
 {
@@ -168,7 +170,7 @@ static bool is_on(const struct ways *ways, uint32_t lane)
     return false;
 }
 
-/* Extends the best way to `v` by each of its lanes that leads one hop on. */
+/* Extends the best route to `v` by each of its lanes that leads one hop further. */
 static void look_on(struct router *router, uint32_t v, const struct ways *avoid,
                     uint32_t share)
 {
@@ -188,8 +190,8 @@ static void look_on(struct router *router, uint32_t v, const struct ways *avoid,
     }
 }
 
-/* The least busy of the shortest ways with `share` on it, off the lanes of `avoid` (or
- * NULL). False if there is none; else out->lanes is the caller's. */
+/* Finds the least busy of the shortest routes with `share` on it, without the lanes of `avoid`
+ * (or NULL). Returns false if there is none; otherwise the caller frees out->lanes. */
 static bool find_way(struct router *router, uint32_t from, uint32_t to,
                      const struct ways *avoid, uint32_t share, struct way *out)
 {
@@ -227,7 +229,7 @@ static bool find_way(struct router *router, uint32_t from, uint32_t to,
 
 /* ---- choosing ---- */
 
-/* Pairs that have a choice, or those that have none. */
+/* Places the pairs that have a choice, or those that have none. */
 static void place(struct router *router, bool with_choice)
 {
     for (size_t i = 0; i < router->n_pairs; i++) {
@@ -248,7 +250,7 @@ static void place(struct router *router, bool with_choice)
     }
 }
 
-/* Sends pair i another way if that is less busy; true if it did. */
+/* Moves pair i to another route if that is less busy. Returns true if it did. */
 static bool replace(struct router *router, size_t i)
 {
     const struct mesh_pair *pair = &router->pairs[i];
@@ -272,8 +274,8 @@ static bool replace(struct router *router, size_t i)
     return is_better;
 }
 
-/* Divides the pair evenly over one way more, if its busiest way then is at least an eighth
- * less busy; true if it did. */
+/* Divides the pair evenly over one more route if that makes its busiest resource at least an
+ * eighth less busy. Returns true if it did. */
 static bool divide(struct router *router, size_t i)
 {
     const struct mesh_pair *pair = &router->pairs[i];
@@ -331,7 +333,7 @@ static void choose(struct router *router)
     }
 }
 
-/* ---- all of it ---- */
+/* ---- all routes ---- */
 
 static void write_route(const struct router *router, const struct way *way,
                         struct mesh_route *out)

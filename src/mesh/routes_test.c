@@ -71,9 +71,9 @@ static bool has_cable(const struct mesh *mesh, uint32_t a, uint32_t b)
     return false;
 }
 
-/* What all routes together put on cables, in wholes of a pair's data: the most and the sum;
- * and that every route leads over cables, through no host twice, and no two of a pair share
- * a hop. */
+/* Sums what all routes together put on cables, in units of a pair's data: the maximum and the
+ * total. Checks that every route follows cables and passes no host twice, and that no two
+ * routes of a pair share a hop. */
 static void add_up(const struct mesh *mesh, double *out_most, double *out_sum)
 {
     static double on[HOSTS_MAX][HOSTS_MAX];
@@ -137,8 +137,8 @@ START_TEST(neighbours_go_straight)
 }
 END_TEST
 
-/* Of n even hosts on a ring every one sends n^2/4 hops, and there are two cables out of it:
- * n^2/8 on each is the least. All of ring_of_4's relays fit on cables of their own. */
+/* On a ring of n (even) hosts, each host sends n^2/4 hops over two cables, so that n^2/8 on
+ * each is the minimum. */
 START_TEST(all_pairs_of_a_ring_balance)
 {
     static struct mesh mesh;
@@ -154,7 +154,7 @@ START_TEST(all_pairs_of_a_ring_balance)
 }
 END_TEST
 
-/* A pair that is alone takes both ways round, one that is not keeps to one of them. */
+/* A lone pair uses both routes around the ring; a pair that is not alone keeps to one of them. */
 START_TEST(a_pair_is_divided_where_there_is_room)
 {
     struct mesh mesh;
@@ -170,7 +170,7 @@ START_TEST(a_pair_is_divided_where_there_is_room)
     ck_assert_uint_eq(pair->routes[1].share, 32768);
     ck_assert_int_eq(pair->routes[1].delay_ps, 2000000);
     mesh_routes_fini(&mesh.routes);
-    /* 0 to 1 and 1 to 2 are on one of the ways already. */
+    /* 0 to 1 and 1 to 2 already use one of the routes. */
     ask(&mesh, 0, 1);
     ask(&mesh, 1, 2);
     route(&mesh);
@@ -198,7 +198,7 @@ START_TEST(only_those_relay_who_may)
 }
 END_TEST
 
-/* 0 and 1 on a switch, 2 behind 1. */
+/* Hosts 0 and 1 on a switch, 2 behind 1. */
 START_TEST(a_switch_is_no_hop)
 {
     struct mesh mesh;
@@ -217,7 +217,7 @@ START_TEST(a_switch_is_no_hop)
 }
 END_TEST
 
-/* Breadth first, apart from what is judged. */
+/* Computes a distance independently of the code under test. */
 static uint32_t distance(const struct mesh *mesh, uint32_t from, uint32_t to)
 {
     uint32_t hops[HOSTS_MAX];

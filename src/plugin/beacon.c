@@ -49,7 +49,7 @@ size_t beacon_encode(const struct beacon *beacon, const uint8_t key[AUTH_KEY_BYT
     return n_bytes + sizeof(mac);
 }
 
-/* The name is text, and the rest zero. */
+/* Returns true if the name is printable text without blanks, padded with zeroes. */
 static bool is_name(const char name[BEACON_NAME_BYTES])
 {
     size_t n = strnlen(name, BEACON_NAME_BYTES);

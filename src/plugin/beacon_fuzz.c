@@ -1,4 +1,4 @@
-/* The decoder of beacons on any bytes, as they came and sealed with the job's key. */
+/* Fuzzes the beacon decoder with arbitrary bytes, unchanged and with a valid MAC. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A beacon must encode to the same bytes. */
+/* Checks that a beacon encodes to the same bytes again. */
 static void decode(const uint8_t *bytes, size_t n, const uint8_t key[AUTH_KEY_BYTES])
 {
     uint8_t again[IO_ANNOUNCEMENT_MAX];
@@ -24,9 +24,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t key[AUTH_KEY_BYTES];
     beacon_key(NULL, key);
     if (size > IO_ANNOUNCEMENT_MAX) {
-        return 0; /* no datagram of this size is handed on */
+        return 0; /* datagrams of this size are not passed on */
     }
-    /* Of exactly this size, so that a read past the end is noticed. */
+    /* Exactly this size, so that a read past the end is detected. */
     uint8_t *bytes = malloc(size > 0 ? size : 1);
     weft_check(bytes != NULL);
     memcpy(bytes, data, size);

@@ -1,4 +1,4 @@
-/* Beacons as bytes: what was told is what is heard, and nothing else is. */
+/* Tests beacons as bytes: an encoded beacon decodes to the same one, and nothing else decodes. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static struct beacon example(uint32_t n_neighbours)
     ck_assert(codec_encode_handle(&handle, beacon.handle));
     memcpy(beacon.host_id, handle.host_id, sizeof(beacon.host_id));
     for (uint32_t i = 0; i < n_neighbours; i++) {
-        beacon.neighbours[i] = i * UINT64_C(77); /* the first place is free */
+        beacon.neighbours[i] = i * UINT64_C(77); /* the first entry is free */
     }
     return beacon;
 }
@@ -74,7 +74,7 @@ START_TEST(another_version_is_told)
 }
 END_TEST
 
-/* Whatever bit was turned, and wherever it was cut: it is no beacon. */
+/* A beacon with any one bit flipped, or of any other length, is rejected. */
 START_TEST(no_byte_may_be_wrong)
 {
     struct beacon told = example(3), heard;
@@ -95,7 +95,7 @@ START_TEST(no_byte_may_be_wrong)
 }
 END_TEST
 
-/* Fields that make no sense, by somebody who knows the key. */
+/* Invalid fields from a sender that knows the key. */
 START_TEST(nonsense_is_refused_even_if_sealed)
 {
     struct beacon wrong[5], heard;

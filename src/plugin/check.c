@@ -17,7 +17,7 @@
 #include "plugin/check_private.h"
 
 #define DEVICES_MAX 64
-#define ENDING_MS 2000 /* in which threads that were ended are gone from /proc */
+#define ENDING_MS 2000 /* for ended threads to disappear from /proc */
 
 void plugin_check_options_default(struct plugin_check_options *options)
 {
@@ -30,7 +30,7 @@ void plugin_check_options_default(struct plugin_check_options *options)
 
 /* ---- inside the watched process ---- */
 
-/* As NCCL opens it. NULL: `why` tells. */
+/* Opens the object as NCCL does. On failure returns NULL and writes the reason to `why`. */
 static void *open_object(const char *path, char *why, size_t why_bytes)
 {
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -64,7 +64,7 @@ void check_enter(const struct check *check, uint32_t rank)
     close(fd);
 }
 
-/* 0 where /proc does not say. */
+/* Returns 0 if /proc does not list threads. */
 static uint32_t count_threads(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -80,8 +80,8 @@ static uint32_t count_threads(void)
     return n;
 }
 
-/* Closes the object, as NCCL does when the last communicator of a process is gone. A thread that
- * lives on in an object that is no longer mapped crashes when it next runs. */
+/* Closes the object, as NCCL does after the last communicator of a process. A thread of an
+ * object that is no longer mapped crashes when it runs next. */
 static void unload(const struct check *check)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -90,7 +90,7 @@ static void unload(const struct check *check)
     atomic_store(&check->shared->blame, "unload.threads");
     dlclose(check->object);
     if (dlopen(check->options->path, RTLD_NOW | RTLD_NOLOAD) != NULL) {
-        return; /* linked with -z nodelete, or pinned by itself */
+        return; /* linked with -z nodelete, or kept open by itself */
     }
     for (uint32_t ms = 0; ms < ENDING_MS && count_threads() > check->n_threads; ms++) {
         nanosleep(&pause, NULL);
@@ -175,7 +175,8 @@ static void judge_properties(const struct check *check, int device,
     }
 }
 
-/* After all were asked, for names may lie in memory that the next answer writes. */
+/* Called after all properties were read, because a name can lie in memory that the next call
+ * overwrites. */
 static void compare_properties(const struct check *check,
                                const struct abi_properties_v12 *all, char (*names)[64])
 {
@@ -229,7 +230,7 @@ static void look_at_devices(struct check *check)
     compare_properties(check, all, names);
 }
 
-/* The order of NCCL: init, then devices and their properties. What is seen here goes to the other
+/* Calls init, then devices and properties, in NCCL's order. The counts are passed to the other
  * parts, which run in processes of their own. */
 static void body_load(struct check *check)
 {
@@ -272,7 +273,7 @@ static void body_random(struct check *check)
     check_random(check);
 }
 
-/* ---- outside ---- */
+/* ---- the watching process ---- */
 
 static void take_counts(const struct check_shared *shared,
                         struct plugin_check_result *out)
@@ -318,7 +319,7 @@ static bool run_part(struct check *check, const char *part,
     return is_kept;
 }
 
-/* Which versions there are, told by a process that opens the object; 0: `out` says why. */
+/* Finds out which versions the object has. Runs in a process that opens the object. */
 static void body_versions(struct check *check)
 {
     char why[200];
@@ -339,7 +340,7 @@ static void body_versions(struct check *check)
     }
 }
 
-/* Peers whose NCCLs are of different ages. */
+/* Checks peers whose NCCLs use different versions of the interface. */
 static void check_mixed(struct check *check, struct plugin_check_result *out)
 {
     uint32_t versions = 0;

@@ -1,6 +1,7 @@
-/* Drives a net plugin as NCCL does and names the clause of the contract that it breaks: one
- * process per version of the interface, in which the shared object is opened; ranks that are
- * pairs of threads of it, then ranks that are processes. docs/plugin.md, "plugin-check". */
+/* plugin-check: drives a net plugin as NCCL does and names the clause of the contract that it
+ * breaks. For each version of the interface, every part of the check opens the shared object in
+ * a new process: ranks as pairs of threads of one process, ranks as processes, then random
+ * calls. docs/plugin.md, "plugin-check". */
 #ifndef WEFT_PLUGIN_CHECK_H
 #define WEFT_PLUGIN_CHECK_H
 
@@ -12,48 +13,52 @@
 #define PLUGIN_CHECK_VERSION_MAX 12
 #define PLUGIN_CHECK_RANKS_MAX 4
 
-/* One thing that NCCL relies on. */
+/* A requirement that NCCL has. */
 struct plugin_clause {
-    const char *id;     /* "connect.blocks" */
-    const char *text;   /* what a plugin must do */
-    const char *source; /* why: who in NCCL relies on it */
+    const char *id;     /* such as "connect.blocks" */
+    const char *text;   /* what the plugin must do */
+    const char *source; /* the code in NCCL that requires it */
 };
-/* All, by id; NULL past the last. */
+/* Returns the clauses in the order of their ids; NULL past the last. */
+/* Returns NULL if there is no such clause. */
 const struct plugin_clause *plugin_clause_at(unsigned index);
 const struct plugin_clause *plugin_clause_find(const char *id);
 
 struct plugin_check_options {
-    const char *path;  /* of the shared object; dlopen(3)'s rules */
-    uint32_t versions; /* bit v: version v, if it has it; 0: all that it has */
-    /* Rank i is a process with this version of the interface, by turns; nothing else is done then.
-     * [n_mixed]; n_mixed 0: every version by itself. */
+    const char *path;  /* path of the shared object, by the rules of dlopen(3) */
+    uint32_t versions; /* bit v: check version v; 0: all that the object has */
+    /* If n_mixed > 0, rank i is a process that uses version mixed[i % n_mixed]; then only the
+     * parts "load" and "processes" run. Otherwise each version is checked alone. */
     unsigned mixed[PLUGIN_CHECK_RANKS_MAX];
     uint32_t n_mixed;
-    uint32_t n_ranks;     /* 2..PLUGIN_CHECK_RANKS_MAX */
+    uint32_t n_ranks;     /* 2 to PLUGIN_CHECK_RANKS_MAX */
     uint32_t n_messages;  /* per connection and communicator */
-    uint32_t n_sequences; /* of random calls, with each version */
+    uint32_t n_sequences; /* number of random sequences of calls for each version */
     uint64_t seed;
-    /* Rank i lives in the network namespace of this file, as under /proc/PID/ns/net; then ranks are
-     * processes only. [n_ranks], or all NULL: where the caller is. */
+    /* [n_ranks] Rank i enters the network namespace of this file, such as /proc/PID/ns/net;
+     * ranks are then only processes. All NULL: the caller's namespace. */
     const char *namespaces[PLUGIN_CHECK_RANKS_MAX];
-    const char *backend; /* "sim": all in one process; NULL: as the environment says */
-    int patience_ms;     /* longest call, and longest time in which nothing moves */
-    FILE *progress;      /* a line per part; NULL: none */
+    /* value for NCCL_MESH_BACKEND, which "sim" runs in one process; NULL: keep the environment's */
+    const char *backend;
+    int patience_ms; /* maximum time of a call; half the maximum time without progress */
+    FILE *progress;  /* gets a line for each part; NULL: none */
 };
+/* Sets the defaults; `path` is NULL and `versions` is 0. */
 void plugin_check_options_default(struct plugin_check_options *options);
 
 struct plugin_check_result {
     bool is_broken;
-    bool is_missing;    /* it could not be opened, or has no version to be checked */
-    int first_init;     /* status with which the first init failed, or 0 */
-    const char *clause; /* id of what it broke first */
-    unsigned version;   /* with which interface, or 0 */
+    bool is_missing;    /* it cannot be opened, or has no version to check */
+    int first_init;     /* status of the first init if that failed; 0 otherwise */
+    const char *clause; /* id of the first clause that it broke; NULL if none */
+    unsigned version;   /* version with which it broke the clause; 0 if none */
     char part[16];      /* "load", "threads", "processes", "random" */
-    char detail[400];   /* what was seen */
-    uint32_t versions;  /* bit v: passed */
+    char detail[400];   /* what was observed */
+    uint32_t versions;  /* bit v: version v passed */
     uint64_t n_messages, n_calls; /* delivered and compared; made */
 };
-/* True: every version asked for keeps the contract. */
+/* Returns true if every requested version keeps the contract. Starts processes and waits for
+ * them. */
 bool plugin_check(const struct plugin_check_options *options,
                   struct plugin_check_result *out);
 

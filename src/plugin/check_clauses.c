@@ -2,7 +2,7 @@
 
 #include "plugin/check.h"
 
-/* By id. A plugin that breaks clause X deliberately is ci/bad-plugins/X.c. */
+/* Sorted by id. ci/bad-plugins/X.c is a plugin that breaks clause X deliberately. */
 static const struct plugin_clause clauses[] = {
     {"accept.blocks", "accept returns at once: success and no comm, until there is one",
      "the proxy's service thread serves all connections of a rank"},

@@ -1,5 +1,5 @@
-/* What is in a message: a pure function of its connection and number, so that both ends know
- * it, and so that what is wrong with it can be named. */
+/* Contents of messages: a pure function of connection and number, so that both ends can compute
+ * it, and so that a wrong message can be identified. */
 #include <string.h>
 
 #include "base/check.h"
@@ -29,7 +29,7 @@ static uint8_t byte_at(uint64_t key, size_t at)
     return (uint8_t)(mix(key ^ (at >> 3)) >> (8 * (at & 7)));
 }
 
-/* Eight of them, from `at` on, a multiple of eight. */
+/* Writes the eight bytes at `at`, a multiple of eight. */
 static void eight_at(uint64_t key, size_t at, uint8_t out[8])
 {
     uint64_t word = mix(key ^ (at >> 3));
@@ -149,8 +149,8 @@ bool check_data_is_there(const struct check_stream *stream, const struct check_r
     return first_wrong(stream, row->number, 0, check_slot(stream, row, 0), n) == n;
 }
 
-/* How many of the bytes from `at` on are those that the sender's buffer of this row has once its
- * place is taken by message `later`; at most 8 are looked at. */
+/* Returns how many bytes from `at` on, up to 8, equal those that message `later` has at the same
+ * place of the sender's buffer, which it reuses. */
 static size_t n_of_later(const struct check_stream *stream, const struct check_row *row,
                          int i, size_t at, uint64_t later)
 {
@@ -172,7 +172,8 @@ static size_t n_of_later(const struct check_stream *stream, const struct check_r
     return n;
 }
 
-/* Whoever is told too early that a send is done writes the next message into its place. */
+/* Reports send.early if the message contains bytes of a later one. A sender whose test() reports
+ * done too early writes the next message into the same place. */
 static void name_reuse(const struct check_stream *stream, const struct check_row *row,
                        int i, size_t wrong)
 {
@@ -182,7 +183,7 @@ static void name_reuse(const struct check_stream *stream, const struct check_row
     for (uint32_t k = 1; k <= 8; k++) {
         uint64_t later = row->number + (uint64_t)k * stream->depth;
 
-        /* A byte or two may be equal by chance: enough for the very next one only. */
+        /* A byte or two can be equal by chance, so they count only for the very next message. */
         if ((k == 1 || needed >= 4) &&
             n_of_later(stream, row, i, wrong, later) == needed) {
             check_broken(stream->check, "send.early",
@@ -209,8 +210,8 @@ void check_data_name_sibling(const struct check_stream *stream,
     }
 }
 
-/* Which message these bytes are of, if of any near. A few bytes may be those of some message by
- * chance: they are compared with the next and the last one only. */
+/* Reports message.order if the bytes belong to a message with a near number. A few bytes can
+ * match by chance, so short messages are compared only with the previous and the next one. */
 static void name_stranger(const struct check_stream *stream, const struct check_row *row,
                           const uint8_t *bytes, size_t n)
 {

@@ -9,7 +9,7 @@
 
 static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* The members that every version has, under the same names. */
+/* Copies the members that every version has under the same names. */
 #define TAKE_COMMON(net, from)                                                           \
     do {                                                                                 \
         (net)->devices = (from)->devices;                                                \
@@ -60,7 +60,7 @@ const char *check_net_take(struct check_net *net, unsigned version, const void *
     return has_init ? NULL : "init";
 }
 
-/* Takes what may be there only once init has run. Returns what is missing, or NULL. */
+/* Copies the members that can be set by init. Returns a missing one, or NULL. */
 static const char *take_rest(struct check_net *net)
 {
     bool has_rest;

@@ -1,5 +1,5 @@
-/* Sequences of calls that are all legal and in no order that anybody chose: one thread is both ends
- * of up to three connections, and at each step does to one of them something that NCCL may do. */
+/* Random sequences of legal calls: one thread is both ends of up to three connections, and each
+ * step makes a call for one of them that NCCL could make. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,13 +8,13 @@
 #include "plugin/check_private.h"
 
 #define LINES_MAX 3
-#define HANDLES 2 /* places in memory where handles lie by turns */
+#define HANDLES 2 /* places in memory used alternately for handles */
 
 enum line_state {
-    LINE_NEW,
-    LINE_CONNECTING, /* there is a listener */
+    LINE_NEW,        /* waits for listen */
+    LINE_CONNECTING, /* has a listener */
     LINE_UP,         /* both ends have their comm */
-    LINE_CLOSED
+    LINE_CLOSED      /* both ends are closed */
 };
 
 struct line {
@@ -22,9 +22,9 @@ struct line {
     uint32_t context;
     struct check_stream out, in; /* `in` has the listener */
     uint8_t handle[CHECK_HANDLE_BYTES];
-    bool is_connecting; /* connect has been called: somebody has to accept */
-    int device;         /* with this one */
-    void *extra;        /* a second registration of `in`'s buffer */
+    bool is_connecting; /* connect was called, so accept must follow */
+    int device;         /* passed to connect */
+    void *extra;        /* a second registration of the buffer of `in` */
 };
 
 struct sequence {
@@ -87,7 +87,7 @@ static void connect_it(struct sequence *sequence, struct line *line)
     abi_status check_call_status;
 
     if (line->out.comm == NULL) {
-        if (!line->is_connecting) { /* NCCL stays with the device that it began with */
+        if (!line->is_connecting) { /* NCCL does not change the device between calls */
             line->device = (int)below(sequence, (uint32_t)check->n_devices);
             line->is_connecting = true;
         }
@@ -158,7 +158,7 @@ static void set_up(struct sequence *sequence, struct line *line)
 {
     switch (below(sequence, 8)) {
     case 0:
-        /* Nobody came, and nobody was told of it. */
+        /* Close the listener, if no connect was called for it. */
         if (!line->is_connecting && line->in.comm == NULL) {
             close_listener(line);
             line->state = LINE_NEW;
@@ -179,7 +179,7 @@ static void set_up(struct sequence *sequence, struct line *line)
     }
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 static void close_end(struct check_stream *end)
 {
@@ -234,7 +234,7 @@ static void use(struct sequence *sequence, struct line *line)
 
     switch (below(sequence, 64)) {
     case 0:
-        close_line(sequence, line); /* whatever is open */
+        close_line(sequence, line); /* with requests that are still open */
         return;
     case 1:
         register_more(sequence, line);
@@ -312,7 +312,7 @@ static void run_sequence(const struct check *check, uint64_t number)
     }
     init_lines(&sequence);
     while (step(&sequence)) {
-        /* A simulated mesh has no thread that would need the processor meanwhile. */
+        /* A simulated mesh has no thread that needs the CPU meanwhile. */
         if (++n_steps % 8 == 0 && !check->in_one_process) {
             check_pause(check, &patience);
         }

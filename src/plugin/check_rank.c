@@ -1,5 +1,5 @@
-/* The life of a rank: two communicators, used in stages that each add one thing that NCCL does,
- * so that what breaks can be named. */
+/* The stages of a rank: two communicators, in stages that each add one thing that NCCL does, so
+ * that a failure can be attributed to a clause. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,15 +13,17 @@
 #include "plugin/check_private.h"
 
 #define LAST_COMMS 6 /* communicators whose ends close as soon as they are done */
-#define STAYS 50 /* looks, a millisecond apart, at a number of descriptors that stays */
+/* maximum number of equal counts of descriptors, 1 ms apart, to wait for */
+#define STAYS 50
 
 struct rank {
     struct check *check;
     uint32_t number;
-    struct check_comm *comm; /* whose data the progress thread moves */
+    struct check_comm *comm; /* the communicator of the progress thread */
 };
 
-/* All ranks are between two stages: what goes wrong from now on stands for `clause`. */
+/* Begins a stage, when all ranks have ended the previous one. A failure from now on breaks
+ * `clause`. */
 static void stage(const struct check *check, const char *clause)
 {
     check_meet(check);
@@ -100,8 +102,8 @@ static unsigned count_descriptors(void)
     return n;
 }
 
-/* Closing may take a moment: a thread of the plugin does it. Waits for no more than `at_most`,
- * or, where nothing is known (0), for a number that stays. */
+/* Returns the number of descriptors once it is at most `at_most`, or, if that is 0, once it no
+ * longer changes. Waits because a thread of the plugin may close them a moment later. */
 static unsigned settle(const struct check *check, unsigned at_most)
 {
     unsigned n = count_descriptors(), n_same = 0;
@@ -143,8 +145,8 @@ static void look_for_leaks(struct rank *rank)
 
 /* ---- closing ---- */
 
-/* Messages on each connection, whose ends are closed as soon as their own requests are done: NCCL
- * has no barrier before ncclCommDestroy. */
+/* Moves messages on each connection, and closes each end as soon as its own requests are done,
+ * because NCCL has no barrier before ncclCommDestroy. */
 static void move_and_close(struct check_comm *comm, uint64_t n_messages)
 {
     struct check_patience patience = {0};
@@ -196,7 +198,7 @@ static void close_when_up(struct rank *rank)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- all stages ---- */
 
 static void run_rank(struct rank *rank)
 {

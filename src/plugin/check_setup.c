@@ -1,6 +1,6 @@
-/* Set-up as NCCL's service thread does it: in rounds by distance, all listens of a round before
- * its handles travel, then connect and accept by turns until all have their comm, the handles of
- * each round in the memory of the last. */
+/* Set-up like that of NCCL's service thread: in rounds by distance. Each rank listens for a
+ * whole round before its handles are sent, then calls connect and accept alternately until all
+ * have a comm. The handles of each round are stored in the memory of the previous round. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,14 +41,14 @@ static void listen_one(struct check_comm *comm, struct check_stream *stream)
     }
     memcpy(check->shared->handles[comm->index][comm->rank][stream->from][stream->channel],
            handle, ABI_HANDLE_BYTES);
-    memset(handle, GUARD, sizeof(handle)); /* it travelled by value */
+    memset(handle, GUARD, sizeof(handle)); /* it was copied */
 }
 
-/* One call of connect; true once there is a comm. */
+/* Calls connect once. Returns true once there is a comm. */
 static bool connect_one(struct check_comm *comm, struct check_stream *stream)
 {
     const struct check *check = comm->check;
-    /* Whichever device NCCL found best for this rank: it never asks where the peer is. */
+    /* Any device, because NCCL chooses the best for this rank without asking where the peer is. */
     int device = (int)((stream->channel + comm->rank) % (uint32_t)check->n_devices);
     abi_status check_call_status;
 
@@ -70,7 +70,7 @@ static bool connect_one(struct check_comm *comm, struct check_stream *stream)
         return false;
     }
     check_moved(check);
-    memset(stream->handle, 0xff, ABI_HANDLE_BYTES); /* NCCL's again */
+    memset(stream->handle, 0xff, ABI_HANDLE_BYTES); /* the memory belongs to NCCL again */
     if (comm->closes_at_once) {
         check_comm_close_stream(comm, stream);
     }
@@ -134,7 +134,7 @@ static void register_one(struct check_comm *comm, struct check_stream *stream)
     }
 }
 
-/* The streams of one round, [2 * (CHECK_CHANNELS + 1)]: receives, then sends. */
+/* Initializes the streams of one round, [2 * (CHECK_CHANNELS + 1)]: receives, then sends. */
 static void round_of(struct check_comm *comm, struct check_stream *streams,
                      uint32_t distance)
 {
@@ -174,7 +174,7 @@ static void connect_round(struct check_comm *comm, struct check_stream *streams,
                ABI_HANDLE_BYTES);
         stream->handle = memory[c];
     }
-    /* Nobody accepts before everybody has asked to be connected. */
+    /* Every rank calls connect before any rank calls accept. */
     for (uint32_t c = 0; c < per_direction; c++) {
         (void)connect_one(comm, &streams[per_direction + c]);
     }
@@ -211,7 +211,7 @@ void check_comm_open(struct check_comm *comm)
         }
         check_meet(check);
         if (distance > 1 && check_blame(check, NULL) == NULL) {
-            /* From the second round on, memory of handles is used again. */
+            /* From the second round on, the memory of handles is reused. */
             check_meet(check);
             atomic_store(&check->shared->blame, "connect.reused-memory");
         }

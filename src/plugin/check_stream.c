@@ -1,5 +1,5 @@
-/* One connection: its end sends or receives groups of messages, several under way, each checked
- * as it is done. */
+/* One end of a connection: sends or receives groups of messages, several at a time, and checks
+ * each when it is done. */
 #include <string.h>
 #include <time.h>
 
@@ -39,7 +39,7 @@ static void start_row(struct check_stream *stream, struct check_row *row)
 
 /* ---- test ---- */
 
-/* Calls test on a request for `n` messages; true if it is done. */
+/* Calls test on a request for `n` messages. Returns true if it is done. */
 static bool is_done(struct check_stream *stream, void *request, int n, int *sizes,
                     const char *what)
 {
@@ -96,7 +96,7 @@ static void send_some(struct check_stream *stream)
     while (stream->next <= stream->n_groups) {
         struct check_row *row;
 
-        /* The row before must be under way: matching is in order. */
+        /* Start the row before completely, because receives are matched in order. */
         if (stream->next > 0) {
             row = row_of(stream, stream->next - 1);
             for (int k = 0; k < row->group.n; k++) {

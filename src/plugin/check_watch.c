@@ -1,8 +1,8 @@
-/* A check runs in processes of its own, watched from outside: a call that does not return, a
- * crash and a standstill are findings like any other.
+/* Runs each check in new processes and watches them: calls that do not return, crashes and
+ * standstills are reported like any other violation.
  *
- * Patience is counted in looks, not read from a clock: on a machine with too much to do, or one
- * that stood still for a while, looks come late, too, and each counts once. */
+ * Timeouts are counted in looks, not read from a clock, because on a busy or suspended machine
+ * looks are late, too, and each counts once. */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -71,8 +71,8 @@ static void tell(const struct check *check, const char *clause, const char *text
         atomic_store(&shared->verdict, VERDICT_WRITTEN);
         return;
     }
-    /* Somebody else saw something first, and may be a thread of this very process, which ends
-     * when this returns: not before it is written. */
+    /* Another thread or process reported first. If it is a thread of this process, which ends
+     * after this function returns, wait until the report is written. */
     for (int i = 0; i < VERDICT_LOOKS && atomic_load(&shared->verdict) != VERDICT_WRITTEN;
          i++) {
         static const struct timespec pause = {.tv_nsec = LOOK_NS};
@@ -153,7 +153,7 @@ void check_logger(int level, unsigned long subsystems, const char *file, int lin
     va_end(arguments);
 }
 
-/* ---- outside ---- */
+/* ---- the watching process ---- */
 
 static void count(struct check_age *age, uint64_t value)
 {
@@ -183,7 +183,7 @@ static int64_t patience_of(const struct check *check)
     return (int64_t)check->options->patience_ms * 1000000 / LOOK_NS;
 }
 
-/* True if a thread is in one call for too long. */
+/* Returns true, after a report, if a thread has been in one call for too long. */
 static bool is_stuck(const struct check *check, const struct check_ages *ages)
 {
     for (uint32_t i = 0; i < CHECK_THREADS; i++) {
@@ -205,7 +205,7 @@ static bool is_stuck(const struct check *check, const struct check_ages *ages)
     return false;
 }
 
-/* True if nothing moved for too long. */
+/* Returns true, after a report, if nothing has made progress for too long. */
 static bool is_still(const struct check *check, const struct check_ages *ages)
 {
     bool is_starved;
@@ -295,7 +295,7 @@ bool check_watch(struct check *check, void (*body)(struct check *check))
         waitpid(pid, NULL, 0);
     }
     if (atomic_load(&shared->verdict) == VERDICT_BEGUN) {
-        atomic_store(&shared->verdict, VERDICT_NONE); /* whoever wrote it is gone */
+        atomic_store(&shared->verdict, VERDICT_NONE); /* its writer has ended */
         is_unsaid = true;
     }
     if (ended != 0 ? status != 0 || is_unsaid

@@ -1,4 +1,4 @@
-/* What is said of a check whose processes end in the middle of saying it. */
+/* Tests the verdict on a check whose processes end while they write it. */
 #define _GNU_SOURCE
 #include <check.h>
 #include <string.h>
@@ -39,14 +39,14 @@ static void body_that_breaks(struct check *check)
     check_broken(check, "message.lost", "what was seen");
 }
 
-/* A thread begins to write why, and another one ends the process. */
+/* One thread begins to write its verdict, and another one ends the process. */
 static void body_that_ends_amid(struct check *check)
 {
     atomic_store(&check->shared->verdict, VERDICT_BEGUN);
     _exit(1);
 }
 
-/* The same, by a process that the watcher has to end. */
+/* Hangs after it began to write its verdict, so that the watcher must kill it. */
 static void body_that_hangs_amid(struct check *check)
 {
     (void)check;
@@ -55,8 +55,8 @@ static void body_that_hangs_amid(struct check *check)
     }
 }
 
-/* Writes what that process has done when it hangs. It is written before the fork, because the
- * watcher may run out of patience before the process has run at all. */
+/* Does what that process would have done before it hangs. Called before the fork, because the
+ * timeout can expire before the process has run at all. */
 static void before_it_hangs_amid(void)
 {
     atomic_store(&shared->verdict, VERDICT_BEGUN);
@@ -65,8 +65,8 @@ static void before_it_hangs_amid(void)
 
 static const struct {
     void (*body)(struct check *check);
-    void (*before)(void); /* NULL: the body ends by itself, whenever it runs */
-    const char *clause;   /* NULL: kept */
+    void (*before)(void); /* NULL if the body ends by itself */
+    const char *clause;   /* NULL if no clause is broken */
 } rows[] = {
     {body_that_keeps_all, NULL, NULL},
     {body_that_breaks, NULL, "message.lost"},
@@ -91,7 +91,8 @@ START_TEST(something_is_said_of_every_end)
 }
 END_TEST
 
-/* However late looks come, each counts once: 20 ms are 4 of them for a call, 8 for a standstill. */
+/* Each look counts once, however late it comes. 20 ms are 4 looks for a call, 8 for a
+ * standstill. */
 START_TEST(patience_is_counted_in_looks)
 {
     struct check_ages ages = {0};
@@ -105,11 +106,11 @@ START_TEST(patience_is_counted_in_looks)
         ck_assert(!check_is_over(&watched, &ages));
     }
     check_end(&watched, 3);
-    check_begin(&watched, 3, CALL_ACCEPT); /* another one: it has time of its own */
+    check_begin(&watched, 3, CALL_ACCEPT); /* another call, which has its own time */
     for (int i = 0; i < 4; i++) {
         check_look(&watched, &ages);
         if (i == 1) {
-            check_moved(&watched); /* elsewhere */
+            check_moved(&watched); /* in another thread */
         }
         ck_assert(!check_is_over(&watched, &ages));
     }
@@ -119,7 +120,7 @@ START_TEST(patience_is_counted_in_looks)
 }
 END_TEST
 
-/* Row: whether irecv gave no request just before, or long ago. */
+/* Row: irecv gave no request long ago (0) or recently (1). */
 START_TEST(a_standstill_is_told_by_what_came_before)
 {
     struct check_ages ages = {0};

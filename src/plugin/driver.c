@@ -11,14 +11,14 @@ struct driver driver;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed =
-    PTHREAD_COND_INITIALIZER; /* something that is waited for */
+    PTHREAD_COND_INITIALIZER; /* signalled after is_done was set */
 
 void *driver_context(uint32_t host)
 {
     return &driver.is_woken[host];
 }
 
-/* ---- a thread ---- */
+/* ---- driver_thread ---- */
 
 static void wake_thread(void *context)
 {
@@ -72,7 +72,8 @@ static bool start_thread(void)
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's */
+    /* Block all signals, because they are left to the application. */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     result = pthread_create(&thread, &attributes, run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
@@ -91,10 +92,10 @@ const struct driver_ops driver_thread = {.wake = wake_thread,
                                          .leave = nothing,
                                          .polled = nothing};
 
-/* ---- steps ---- */
+/* ---- driver_stepped ---- */
 
-#define STEPS_MAX 256    /* in one go: others poll, too */
-#define STEPS_NS 1000000 /* of virtual time, when nothing happens */
+#define STEPS_MAX 256    /* per call, so that other threads can poll, too */
+#define STEPS_NS 1000000 /* virtual time that passes per call if nothing happens */
 
 static void enter(void)
 {
@@ -106,13 +107,13 @@ static void leave(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* From any thread, which may hold locks of an engine's. */
+/* Callable from any thread, which may hold locks of an engine. */
 static void wake_later(void *context)
 {
     atomic_store((_Atomic bool *)context, true);
 }
 
-/* With the lock: all that is ready. True: something was. */
+/* Runs all ready tasks; needs the lock. Returns true if there was one. */
 static bool dispatch_ready(struct io_loop *loop)
 {
     struct io_task *task;
@@ -130,7 +131,7 @@ static bool dispatch_ready(struct io_loop *loop)
     return any;
 }
 
-/* With the lock. */
+/* Runs tasks and lets time pass; needs the lock. */
 static void take_steps(const _Atomic int *is_done)
 {
     const struct world_ops *ops = driver.world->ops;

@@ -1,6 +1,6 @@
-/* Who runs the engines of this process: a thread of its own on this machine's devices (one engine),
- * or, where a whole mesh is simulated here, whoever polls (an engine for each host): virtual time
- * passes only then, in one thread at a time. One a process. */
+/* Runs the engines of this process: on a real machine, one engine in its own thread; in a
+ * simulated mesh, an engine for each host, run by the threads that poll. Virtual time then
+ * passes only while a thread polls, in one thread at a time. There is one driver per process. */
 #ifndef WEFT_PLUGIN_DRIVER_H
 #define WEFT_PLUGIN_DRIVER_H
 
@@ -9,16 +9,16 @@
 #define DRIVER_ENGINES_MAX 16
 
 struct driver_ops {
-    /* For engine_config. */
+    /* As in engine_config. */
     void (*wake)(void *context);
     void (*wait)(void *context, const _Atomic int *is_done);
     void (*done)(void *context);
-    /* The engines exist. False: there is no thread. */
+    /* Starts running the engines, which must exist. Returns false if no thread can be created. */
     bool (*start)(void);
-    /* Around what may not be done while the engines are run. */
+    /* Surround calls that must not run while engines are being run. */
     void (*enter)(void);
     void (*leave)(void);
-    /* Somebody asked, and has to ask again. */
+    /* Called after an operation that is not complete and will be called again. */
     void (*polled)(void);
 };
 
@@ -26,15 +26,15 @@ struct driver {
     const struct driver_ops *ops;
     struct world *world; /* Not owned */
     uint32_t n_engines;
-    struct engine *engines[DRIVER_ENGINES_MAX]; /* of its hosts; Not owned */
-    _Atomic bool is_woken[DRIVER_ENGINES_MAX];  /* stepped */
+    struct engine *engines[DRIVER_ENGINES_MAX]; /* one per host; Not owned */
+    _Atomic bool is_woken[DRIVER_ENGINES_MAX];  /* only driver_stepped */
 };
 
 extern const struct driver_ops driver_thread, driver_stepped;
-/* The one; not started. */
+/* The only instance; not started. */
 extern struct driver driver;
 
-/* What engine_config's `context` is, for the engine of a host. */
+/* Returns `context` of engine_config for the engine of a host. */
 void *driver_context(uint32_t host);
 
 #endif

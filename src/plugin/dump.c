@@ -16,9 +16,9 @@
 
 static struct {
     char path[256];
-    sem_t asked; /* by the handler: the only call of ours that it may make */
+    sem_t asked; /* posted by the signal handler, which may call nothing else here */
     atomic_bool is_wanted;
-    uint64_t n_failed; /* comms, when last looked */
+    uint64_t n_failed; /* number of failed comms at the last dump_look() */
     void (*wake)(void *context);
     void *context;
 } dump;
@@ -29,7 +29,8 @@ static void handle(int signal_number)
     sem_post(&dump.asked);
 }
 
-/* Waking the engine's thread takes a lock, which a handler must not. */
+/* Wakes the engine's thread after a signal. A separate thread is needed because waking takes a
+ * lock, which a signal handler must not. */
 static void *wait_for_signals(void *context)
 {
     (void)context;

@@ -26,9 +26,9 @@ void engine_config_default(struct engine_config *config)
     };
     conn_config_default(&config->conn);
     config->conn.word = finding_word;
-    /* A handle comes from a process that listens: who is not there now will not come. */
+    /* A handle comes from a process that listens, so a peer that does not listen now is gone. */
     config->conn.patience_ns = 60 * SECOND;
-    /* Jobs start with every processor busy: an answer may take its time. */
+    /* Jobs start on busy CPUs, so replies can be late. */
     config->conn.probe_ns = SECOND;
     config->conn.probe_tries = 5;
 }
@@ -213,7 +213,8 @@ static void remove_comm(struct engine *engine, struct engine_comm *comm)
     engine_comm_destroy(comm);
 }
 
-/* One that is in the list of kicked ones is looked at soon anyway, and must not go before. */
+/* Advances a comm and removes it when it is done. Skips a kicked comm, which is progressed soon
+ * anyway, and must stay until it has left the list. */
 static void progress_comm(struct engine *engine, struct engine_comm *comm)
 {
     if (atomic_load(&comm->is_kicked)) {
@@ -235,7 +236,7 @@ static void take_kicked(struct engine *engine)
     }
 }
 
-/* What its user closed is not touched by any other thread any more. */
+/* Takes closed comms, which no other thread uses any more. */
 static void take_closing(struct engine *engine)
 {
     struct engine_comm *comm, *next;
@@ -251,7 +252,7 @@ static void take_closing(struct engine *engine)
     }
 }
 
-/* Progresses ends that are closing and have reached their limit; sets when the next will. */
+/* Progresses closing ends that have reached their deadline, and sets the deadline of the next. */
 static void look_at_late(struct engine *engine)
 {
     struct engine_comm *comm = engine->comms, *next;
@@ -270,7 +271,7 @@ static void look_at_late(struct engine *engine)
     io_task_deadline(&engine->task, first);
 }
 
-/* Connectors that wait for a way to be known. */
+/* Opens connectors that wait for a route. */
 static void open_routed(struct engine *engine)
 {
     for (struct engine_comm *comm = engine->comms; comm != NULL; comm = comm->next) {
@@ -281,7 +282,7 @@ static void open_routed(struct engine *engine)
     }
 }
 
-/* ---- ends that are closed ---- */
+/* ---- closed ends ---- */
 
 void engine_note_ended(struct engine *engine, const struct engine_comm *comm)
 {
@@ -297,8 +298,8 @@ void engine_note_ended(struct engine *engine, const struct engine_comm *comm)
     memcpy(ended->final, flow_final_state(comm->flow), sizeof(ended->final));
 }
 
-/* A sender connects again to an end that is closed: it gets the final state. False: there was no
- * such end. */
+/* Answers a sender that connects again to a closed end, by sending the final state. Returns
+ * false if there was no such end, or too many are being answered. */
 static bool answer_ended(struct engine *engine, const struct flow_purpose *purpose,
                          struct conn *conn)
 {
@@ -322,7 +323,7 @@ static bool answer_ended(struct engine *engine, const struct flow_purpose *purpo
     return false;
 }
 
-/* True: `conn` was one of those that were answered. */
+/* Progresses `conn` if it was answered by answer_ended(). Returns false if it was not. */
 static bool progress_answered(struct engine *engine, struct conn *conn)
 {
     for (uint32_t k = 0; k < ENGINE_ANSWERED_MAX; k++) {
@@ -337,7 +338,8 @@ static bool progress_answered(struct engine *engine, struct conn *conn)
     return false;
 }
 
-/* The comm that a connection belongs to by its purpose. */
+/* Returns the comm to which a connection belongs by its purpose, creating it if a listener waits
+ * for it. NULL if there is none. */
 static struct engine_comm *receiver_for(struct engine *engine,
                                         const struct flow_purpose *purpose)
 {
@@ -437,7 +439,7 @@ static void progress_conn(struct engine *engine, struct conn *conn)
     } else if (engine->relay != NULL && relay_owns(engine->relay, conn)) {
         progress_relay(engine, conn);
     } else {
-        accept_all(engine); /* not yet handed out */
+        accept_all(engine); /* not returned by conn_accept() yet */
     }
 }
 
@@ -487,7 +489,7 @@ static void take_events(struct engine *engine)
                 take_event(engine, i, &event);
             }
         }
-        /* All tables are read again, once for however many events. */
+        /* Handled once, because each handling reads all tables again. */
         if (has_gids) {
             take_event(engine, i, &gids);
         }

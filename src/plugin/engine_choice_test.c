@@ -1,5 +1,5 @@
-/* What users of NCCL's own network have in their scripts: which ports are used, and the traffic
- * class of packets, as they are on the wire of a simulated mesh. */
+/* Tests settings of NCCL's own network that users have in their scripts: which ports are used,
+ * and the traffic class of packets, both as captured in a simulated mesh. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 static struct harness harness;
 
-/* What was seen of RoCE going out of each port. */
+/* Outgoing RoCE packets: number for each port, and for each traffic class. */
 static struct {
     uint32_t n[HARNESS_HOSTS][HARNESS_PORTS];
     uint32_t of_class[HARNESS_HOSTS][256];
@@ -40,7 +40,7 @@ static void watch(void)
     ck_assert_int_eq(harness.world->ops->tap(harness.world, look, NULL), 0);
 }
 
-/* One message over a connection of its own. */
+/* Sends one message over a new connection. */
 static void send_one(uint32_t from, uint32_t to, int traffic_class)
 {
     uint8_t *sent = malloc(N_BYTES), *received = malloc(N_BYTES);
@@ -96,7 +96,7 @@ static void without_first_port(uint32_t host, struct world_host *world_host,
     config->hca = host == 0 ? "^=p0" : NULL;
 }
 
-/* Only one end leaves a port out: the other does not use the cable either. */
+/* Only one end excludes a port; the other must not use the cable either. */
 START_TEST(a_port_that_is_not_wanted_is_not_used)
 {
     harness_with(without_first_port);
@@ -115,7 +115,7 @@ START_TEST(a_port_that_is_not_wanted_is_not_used)
 }
 END_TEST
 
-/* The cable between 0 and 1 is the first of both: without it the third host relays. */
+/* The cable between 0 and 1 is at the first port of both. Without it the third host relays. */
 START_TEST(a_peer_behind_a_port_that_is_not_wanted_is_reached_by_a_relay)
 {
     const struct harness_cable triangle[] = {{0, 1}, {1, 2}, {0, 2}};
@@ -139,14 +139,14 @@ END_TEST
 /* ---- NCCL_IB_TC, and a communicator's trafficClass ---- */
 
 static const struct class_row {
-    uint8_t fixed; /* by the environment; 0: not */
-    int asked;     /* for the connection */
+    uint8_t fixed; /* from the environment; 0 if not set */
+    int asked;     /* requested for the connection */
     uint8_t of_data, of_answers;
 } class_rows[] = {
     {0, ENGINE_CLASS_USUAL, 0, 0},
     {106, ENGINE_CLASS_USUAL, 106, 106},
-    {0, 96, 96, 0},      /* the receiver only answers */
-    {106, 96, 106, 106}, /* the environment is the stronger */
+    {0, 96, 96, 0},      /* the receiver sends only replies */
+    {106, 96, 106, 106}, /* the environment takes precedence */
 };
 static const struct class_row *row;
 

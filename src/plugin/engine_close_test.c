@@ -1,5 +1,6 @@
-/* Ends that close as soon as their own requests are done, or as soon as they have their comm: the
- * close is placed after every event of a simulated mesh, and the other end has to succeed. */
+/* Tests ends that close as soon as their own requests are done, or as soon as they have their
+ * comm. The close is placed after every event of a simulated mesh, and the other end must
+ * succeed. */
 #include "plugin/engine.h"
 
 #include <check.h>
@@ -37,7 +38,7 @@ static uint32_t open_mesh(enum mesh mesh)
     } else {
         harness_open_cables(&harness, peer + 1, line, peer, NULL);
     }
-    harness_run(&harness, 3 * SECOND); /* beacons */
+    harness_run(&harness, 3 * SECOND); /* waits for beacons */
     return peer;
 }
 
@@ -52,13 +53,13 @@ static void close_mesh(void)
 enum end { SENDER, RECEIVER };
 
 struct message {
-    struct engine_comm *comms[2]; /* by enum end; NULL: closed */
+    struct engine_comm *comms[2]; /* indexed by enum end; NULL if closed */
     struct engine_memory *memories[2];
     uint8_t *bytes[2];
     size_t size;
-    uint32_t n; /* messages of the group */
+    uint32_t n; /* number of messages in the group */
     struct engine_request *sends[ENGINE_GROUP_MAX], *receive;
-    uint32_t n_sent; /* done */
+    uint32_t n_sent; /* number of sends that are done */
     bool is_received;
 };
 
@@ -105,7 +106,7 @@ static void post(struct message *message)
     }
 }
 
-/* Tests all requests of one end that are open. */
+/* Tests all open requests of one end. */
 static weft_status look(struct message *message, enum end end)
 {
     size_t sizes[ENGINE_GROUP_MAX];
@@ -172,8 +173,9 @@ static void free_message(struct message *message)
     }
 }
 
-/* One end closes after `n_events`. What was done there is done at the other; without a promise the
- * other's requests may fail at a sender, and wait at a receiver. True: all was done before. */
+/* One end closes after `n_events`. If its requests were done, those of the other end must
+ * complete. Otherwise a sender's may fail, and a receiver's may stay open. Returns true if all
+ * requests were done before the close. */
 static bool close_after(uint32_t to, size_t size, uint32_t n, enum end first,
                         uint32_t n_events, bool is_killed)
 {
@@ -211,7 +213,8 @@ static bool close_after(uint32_t to, size_t size, uint32_t n, enum end first,
     return is_over;
 }
 
-/* Every event up to the last that matters; with long messages the last ones, and some before. */
+/* Tries every event up to the last that matters; with long messages only some of them, and those
+ * before the last. */
 static void sweep(uint32_t to, size_t size, uint32_t n, bool is_killed)
 {
     for (int first = 0; first < 2; first++) {
@@ -221,7 +224,7 @@ static void sweep(uint32_t to, size_t size, uint32_t n, bool is_killed)
             step = n_events > 200 ? 1 + n_events / 16 : 1;
             n_events += step;
         }
-        /* Back over what was stepped over, down to where nothing was promised. */
+        /* Go back over the skipped events, to where not all was done. */
         for (uint32_t i = 1; step > 1 && i < 60 && i < n_events; i++) {
             if (suite_takes(i)) {
                 close_after(to, size, n, (enum end)first, n_events - i * (step / 40 + 1),
@@ -231,8 +234,9 @@ static void sweep(uint32_t to, size_t size, uint32_t n, bool is_killed)
     }
 }
 
-/* The other end's process is descheduled after `n_events`, and runs again when the first has
- * closed: it finds completions and CLOSE at once. True: the first end was done before that. */
+/* The process of the other end is descheduled after `n_events`, and runs again when the first
+ * has closed, so that it finds completions and CLOSE at the same time. Returns true if the first
+ * end was done before. */
 static bool close_while_held(uint32_t to, size_t size, uint32_t n, enum end first,
                              uint32_t n_events)
 {
@@ -310,8 +314,8 @@ END_TEST
 
 /* ---- lanes that fail at that moment ---- */
 
-/* One of two cables goes down after `n_events`, and the receiver closes when it is done: the
- * sender's lane may have failed, and the sender connects again to an end that is closed. */
+/* One of two cables goes down after `n_events`, and the receiver closes when it is done. The
+ * sender's lane can have failed, so that it connects again to a closed end. */
 static bool close_as_a_cable_fails(size_t size, uint32_t n_events)
 {
     struct world_fault fault = {
@@ -402,8 +406,8 @@ static void look_at_all(struct engine_request **requests, bool *is_done)
     }
 }
 
-/* The receiver closes after `n_events`. Returns the number of receives that were done; `out_any` is
- * set if a later one was done and an earlier one was not. */
+/* The receiver closes after `n_events`. Returns the number of receives that were done. Sets
+ * `out_any` if one was done before an earlier one. */
 static uint32_t close_ordered(uint32_t to, uint32_t n_events, bool *out_any)
 {
     struct ordered all;
@@ -445,7 +449,7 @@ START_TEST(receives_may_be_done_out_of_order)
 }
 END_TEST
 
-/* ... and the process of the end that closed exits as soon as close returns. */
+/* Like the sweep above, but the process of the closing end exits as soon as close returns. */
 START_TEST(a_process_may_exit_when_close_returns)
 {
     static const size_t sizes[] = {0, 8192};
@@ -481,7 +485,7 @@ static void ask(struct set_up *set_up, enum end end)
                   error.message, error.phase);
 }
 
-/* An end that is alone: neither its send nor its receive completes, and neither fails. */
+/* Checks that neither a send nor a receive of an end without a peer completes or fails. */
 static void check_alone(struct engine_comm *comm, enum end end)
 {
     size_t sizes[ENGINE_GROUP_MAX], none = 0;
@@ -501,9 +505,9 @@ static void check_alone(struct engine_comm *comm, enum end end)
     ck_assert_int_eq(status, WEFT_AGAIN);
 }
 
-/* `first` asks until it has its comm, and closes it `n_events` later. The other end asks every
- * time, or only when the first has closed; its process is descheduled after `held_at` events until
- * then. */
+/* `first` calls connect or accept until it has its comm, and closes it `n_events` later. The
+ * other end calls at every event, or (is_late) only after that close. Its process is descheduled
+ * from event `held_at` until then. */
 static void close_when_up(uint32_t to, enum end first, uint32_t n_events, bool is_late,
                           uint32_t held_at)
 {
@@ -522,7 +526,7 @@ static void close_when_up(uint32_t to, enum end first, uint32_t n_events, bool i
         if (!is_closed) {
             ask(&set_up, first);
         }
-        /* A connection begins with its connect. */
+        /* A connection begins with connect. */
         if (!is_late || is_closed || (other == SENDER && set_up.comms[first] == NULL)) {
             ask(&set_up, other);
         }
@@ -535,7 +539,7 @@ static void close_when_up(uint32_t to, enum end first, uint32_t n_events, bool i
             held_until = harness_now(&harness) + 20 * MS;
         }
         if (is_closed && held_until != WEFT_NEVER && held_until != 0) {
-            harness_run(&harness, MS); /* all that the first end sent is there */
+            harness_run(&harness, MS); /* everything that the first end sent arrives */
             held_until = 0;
         }
         if (harness_now(&harness) >= held_until) {
@@ -575,7 +579,7 @@ START_TEST(also_while_the_other_end_is_descheduled)
 }
 END_TEST
 
-/* Counts all cases, so that a sample has some of most tests and some of most meshes. */
+/* Counts cases over all tests, so that a sample contains some of most tests and of most meshes. */
 static void add(Suite *suite, const char *name, const TTest *test, int n)
 {
     static uint32_t n_cases;

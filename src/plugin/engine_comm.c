@@ -1,5 +1,5 @@
-/* One end of a connection: requests that any thread leaves, and the flow that the engine's
- * thread moves them with. */
+/* One end of a connection: requests queued by any thread, and the flow with which the engine's
+ * thread moves them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "plugin/engine_private.h"
 #include "plugin/finding.h"
 
-/* Takes out `request`, which follows `before` (NULL: the first). */
+/* Removes `request`, which follows `before` (NULL if it is the first). */
 static void take_out(struct engine_queue *queue, struct engine_request *before,
                      const struct engine_request *request)
 {
@@ -131,7 +131,7 @@ void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why)
     }
     finding_name(engine->rdma, &error);
     finding_format(&error, text, sizeof(text));
-    /* The end of a peer that nobody waits for is how jobs end. */
+    /* A peer that ends while no request is open is the normal end of a job. */
     weft_log(engine->env->log,
              why->status == WEFT_ERR_CLOSED && comm->moving.first == NULL &&
                      comm->waiting.first == NULL
@@ -147,8 +147,9 @@ void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* A connector's way. AGAIN: none is known, and there is time; afterwards a direct connection
- * is tried, whose error tells the addresses of both ends. */
+/* Chooses the route of a connector. Returns WEFT_AGAIN while no route is known and route_ns has
+ * not passed. After that tries a direct connection, whose error reports the addresses of both
+ * ends. */
 static weft_status choose_way(struct engine_comm *comm, struct flow_config *config,
                               uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX],
                               struct weft_error *error)
@@ -233,15 +234,15 @@ static weft_status start(struct flow *flow, struct engine_request *request)
                             request->tags, request->memories, &request->flow);
 }
 
-/* Something before `request` has to be started first: receives in order, sends of one tag in
- * order. Sends with other tags may be for the same grouped receive. */
+/* Returns true if a request before `request` must be started first: receives are in order, and
+ * sends with one tag are in order. Sends with other tags can belong to the same grouped receive. */
 static bool is_behind(const struct engine_queue *queue,
                       const struct engine_request *request)
 {
     for (const struct engine_request *other = queue->first; other != request;
          other = other->next) {
         if (other->is_flush || request->is_flush) {
-            continue; /* what is flushed has arrived: it waits for nobody */
+            continue; /* flushed data has arrived, so a flush waits for nothing */
         }
         if (!request->comm->is_sender || other->tags[0] == request->tags[0]) {
             return true;
@@ -334,7 +335,7 @@ void engine_comm_close(struct engine_comm *comm)
     }
 }
 
-/* Its user has forgotten it. True: it is gone, as far as can be. */
+/* Closes an end. Returns true once it is closed or its deadline has passed. */
 static bool close_progress(struct engine_comm *comm)
 {
     weft_ns now = io_now(comm->engine->env);
@@ -346,7 +347,7 @@ static bool close_progress(struct engine_comm *comm)
     return flow_progress(comm->flow) < 0 || flow_is_closed(comm->flow);
 }
 
-/* The peer has closed: its connections go on to close, and what arrived can still be flushed. */
+/* After the peer has closed: continues closing the connections, and flushes data that arrived. */
 static void flush_after_close(struct engine_comm *comm)
 {
     struct engine_request *before = NULL, *request = comm->waiting.first, *next;
@@ -369,9 +370,10 @@ static void flush_after_close(struct engine_comm *comm)
     }
 }
 
-/* The peer closed in order and the flow is at its end. What was done at either end is done. Of what
- * is not, a send that was under way fails: the receiver had asked for it and did not wait. A
- * receive, and a send that no receive was posted for, wait for ever, as with NCCL's net_ib. */
+/* Ends a comm after the peer closed in order and the flow has ended. Requests that are done at
+ * either end stay done. A send in progress fails, because the receiver asked for it and did not
+ * wait. A receive, and a send for which no receive was posted, never completes, as with NCCL's
+ * net_ib. */
 static void end_by_peer(struct engine_comm *comm)
 {
     uint32_t n_open = 0;

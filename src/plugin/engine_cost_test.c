@@ -1,5 +1,5 @@
-/* What a message may cost: once a connection is up, nothing is allocated for it, neither by NCCL's
- * threads nor by the plugin's, and its calls take no lock but their comm's. */
+/* Tests the cost of a message: once a connection is up, no thread allocates memory for it, and
+ * its calls take no lock but that of their comm. */
 #include <check.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -118,8 +118,8 @@ static void close_end(struct end *end)
     free(end->received);
 }
 
-/* A group of two buffers, and its two messages; false if anything failed. Without Check's asserts,
- * which allocate. */
+/* Exchanges a group of two messages. Returns false if anything failed. Does not use Check's
+ * asserts, because they allocate. */
 static bool exchange(struct end *end, size_t n_bytes)
 {
     void *data[] = {end->received, end->received + n_bytes};
@@ -155,7 +155,8 @@ START_TEST(nothing_is_allocated_after_connect)
     for (uint32_t i = 0; i < 50; i++) {
         ok = ok && exchange(&end, n_bytes); /* the simulator's own pools grow at first */
     }
-    /* Between two beacons: the simulated network allocates their datagrams. */
+    /* Run between two beacons, because the simulated network allocates memory for their
+     * datagrams. */
     harness_run(&harness, INT64_C(3100000000));
     count_from_now();
     for (uint32_t i = 0; i < 300; i++) {
@@ -167,14 +168,15 @@ START_TEST(nothing_is_allocated_after_connect)
     seen = atomic_load(&n_allocations);
     ck_assert(ok);
     ck_assert_uint_eq(after, 0);
-    ck_assert_uint_ge(seen, 1); /* they are counted */
+    ck_assert_uint_ge(seen, 1); /* allocations are counted */
     close_end(&end);
     harness_expect_idle(&harness);
     harness_close(&harness);
 }
 END_TEST
 
-/* With every lock held but that of the comm: a call that took another would wait for ever. */
+/* Locks or unlocks everything but the comm under test. A call that took another lock would block
+ * forever. */
 static void hold(struct end *other, bool holds)
 {
     pthread_mutex_t *const locks[] = {&harness.engines[0]->lock,

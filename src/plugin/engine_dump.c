@@ -1,9 +1,10 @@
-/* The state of an engine as text: what each end of a connection waits for, when a job hangs. */
+/* The state of an engine as text: what each end of a connection waits for, to debug a job that
+ * hangs. */
 #include "base/text.h"
 #include "plugin/engine_private.h"
 #include "plugin/finding.h"
 
-/* So many requests of a comm are told one by one. */
+/* Maximum number of requests of a comm that are described one by one. */
 #define TOLD 16u
 
 static const char *state_name(const struct engine_comm *comm)
@@ -28,7 +29,7 @@ static const char *peer_name(const struct engine_comm *comm)
     return conn == NULL || conn->peer.host[0] == '\0' ? "?" : conn->peer.host;
 }
 
-/* Of a request that its flow did not take yet. */
+/* Returns what a request waits for that its flow has not taken yet. */
 static const char *why_not_started(const struct engine_comm *comm,
                                    const struct engine_request *request)
 {
@@ -65,7 +66,7 @@ static void describe_request(const struct engine_comm *comm,
     weft_text_add(out, "\n");
 }
 
-/* Returns how many there are; the first are told. */
+/* Describes the first TOLD requests of a comm, and counts the others of this queue. */
 static void describe_queue(const struct engine_comm *comm,
                            const struct engine_queue *queue, uint32_t *told,
                            struct weft_text *out)

@@ -1,4 +1,4 @@
-/* The state of an engine as a text that says what each request waits for. */
+/* Tests the state of an engine as text, which reports what each request waits for. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +44,8 @@ START_TEST(ports_and_listens_are_there)
 }
 END_TEST
 
-/* A send that nobody asks for, then one that is answered, then a receive that nothing comes for:
- * the classic hangs. */
+/* A send without a receive, then one with a receive, then a receive without a send: the usual
+ * reasons for a hang. */
 START_TEST(it_says_what_each_request_waits_for)
 {
     struct engine_comm *out, *in;

@@ -1,5 +1,5 @@
-/* What a plugin in the field got wrong (docs/plugin.md, "What others got wrong"), as far as no
- * other test would notice it of ours. */
+/* Tests bugs of a plugin used in the field (docs/plugin.md, "What others got wrong") that no
+ * other test would detect in this one. */
 #include "plugin/engine.h"
 
 #include <check.h>
@@ -16,7 +16,7 @@
 
 static struct harness harness;
 
-/* One end of a connection with memory of its own. */
+/* One end of a connection and its memory. */
 struct end {
     struct engine_comm *comm;
     struct engine_memory *memory;
@@ -72,7 +72,7 @@ static weft_status test(struct engine_request *request)
     return engine_test(request, sizes, &n);
 }
 
-/* A message of this value goes over the connection, and over no other. */
+/* Sends a message with this value over the connection. */
 static void carry(struct end *out, struct end *in, uint8_t value)
 {
     struct engine_request *received = receive(in, 1), *sent;
@@ -85,7 +85,7 @@ static void carry(struct end *out, struct end *in, uint8_t value)
     ck_assert_int_eq(memcmp(in->data, out->data, BYTES), 0);
 }
 
-/* An error that was found while another request was asked for is an error of each. */
+/* All requests fail with the connection, not only the one that detected the failure. */
 START_TEST(every_open_request_fails_with_its_connection)
 {
     struct end out, in;
@@ -118,7 +118,7 @@ START_TEST(every_open_request_fails_with_its_connection)
 }
 END_TEST
 
-/* What belongs to a peer is made when there is one. */
+/* Objects for a peer are created only when it connects. */
 START_TEST(listening_makes_nothing_on_a_nic)
 {
     struct engine_listen *listens[MANY];
@@ -140,7 +140,7 @@ START_TEST(listening_makes_nothing_on_a_nic)
 }
 END_TEST
 
-/* Ranks load models while others wait: no operation has a deadline. */
+/* Ranks load models while others wait, so no operation has a deadline. */
 START_TEST(a_peer_may_be_late_by_an_hour)
 {
     struct end out = {0}, in = {0};
@@ -178,7 +178,7 @@ START_TEST(a_peer_may_be_late_by_an_hour)
 }
 END_TEST
 
-/* Nobody accepts before all have asked, and all get in: to the listen that they asked for. */
+/* No end accepts before all have called connect. Each must reach the listen of its handle. */
 START_TEST(many_that_come_at_once_all_get_in)
 {
     static struct end outs[MANY], ins[MANY];
@@ -228,7 +228,8 @@ START_TEST(many_that_come_at_once_all_get_in)
 }
 END_TEST
 
-/* One goes, at either end first, and a new one comes: the others are none of their business. */
+/* One connection is closed, at either end first, and a new one is opened. The others are not
+ * affected. */
 START_TEST(connections_to_one_peer_are_each_their_own)
 {
     static struct end out[4], in[4];

@@ -1,5 +1,5 @@
-/* Memory of GPUs, over simulated NICs that let their GPUs see late what they wrote: dma-bufs whose
- * addresses nobody here could touch, and flushes. */
+/* Tests GPU memory over simulated NICs whose writes become visible to the GPU late: dma-bufs
+ * with addresses that the CPU cannot access, and flushes. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 static struct harness harness;
 static struct sim_dmabufs *dmabufs;
 
-/* What the GPU sees is late by ten milliseconds, unless it is flushed. */
+/* Makes the GPU see data 10 ms late, unless it is flushed. */
 static void late(uint32_t host, struct world_host *world_host,
                  struct engine_config *config)
 {
@@ -65,7 +65,7 @@ static void close_all(void)
     sim_dmabufs_destroy(dmabufs);
 }
 
-/* A GPU's allocation: what is in it, and an address at which there is nothing. */
+/* An allocation of a GPU: its contents, and an address at which nothing is mapped. */
 struct allocation {
     uint8_t *bytes;
     uint8_t *address;
@@ -80,7 +80,7 @@ static struct allocation allocate(uint32_t number)
         .address = (uint8_t *)((uintptr_t)0x10000000 + (uintptr_t)number * 0x1000000)};
 
     memset(out.bytes, 0, 2 * BYTES);
-    /* From its second page on. */
+    /* The region begins at its second page. */
     out.region = (struct engine_region){
         .place = ENGINE_PLACE_DMABUF,
         .addr = out.address,
@@ -146,8 +146,8 @@ START_TEST(what_is_flushed_is_there)
 }
 END_TEST
 
-/* The sender closes when its send is done: before the receive is looked at, or while the flush is
- * under way. What is flushed then is there all the same, and again. */
+/* The sender closes when its send is done: before the receive is tested, or during the flush.
+ * Both flushes must still complete. */
 START_TEST(a_flush_needs_no_peer)
 {
     struct allocation from, to;
@@ -191,7 +191,7 @@ START_TEST(a_flush_needs_no_peer)
 }
 END_TEST
 
-/* Memory of the host is there when test says so: nothing to flush. */
+/* Host memory is visible when test reports the receive, so nothing is flushed. */
 START_TEST(the_host_needs_no_flush)
 {
     struct engine_comm *out, *in;
@@ -213,8 +213,8 @@ START_TEST(the_host_needs_no_flush)
 }
 END_TEST
 
-/* No such descriptor, an offset that does not fit, a device that cannot: told by errno, on all
- * devices or on none, and the connection lives on. */
+/* Reports an invalid descriptor or offset by errno, and memory that a device cannot register as
+ * unsupported. Registers on all devices or on none. The connection is not affected. */
 START_TEST(what_cannot_be_registered_is_told)
 {
     struct allocation allocation;

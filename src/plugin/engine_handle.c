@@ -1,5 +1,5 @@
-/* The plugin's handle: conn's, of the one listener of the process, and in its last bytes the
- * number of the listen that it is for. */
+/* The plugin's handle: conn's handle of the one listener of the process, with the number of the
+ * listen in its last bytes. */
 #include <string.h>
 
 #include "base/wire.h"
@@ -7,11 +7,11 @@
 #include "plugin/engine_private.h"
 
 #define ROOM_AT (CONN_HANDLE_BYTES - ENGINE_HANDLE_ROOM)
-#define NUMBER_MAGIC UINT32_C(0x574e45) /* "WNE", and what it takes to talk to us: */
+#define NUMBER_MAGIC UINT32_C(0x574e45) /* "WNE", followed by the version */
 #define NUMBER_VERSION 2u               /* 'T' before there were relays */
 #define NUMBER_FIRST UINT32_C(0x54)
 
-/* How much conn's handle takes of its 128 bytes. */
+/* Returns how many bytes of a handle conn uses. */
 static size_t bytes_used(const struct codec_handle *handle)
 {
     size_t n = 4 + 2 + 1 + 1 + sizeof(handle->host_id) + sizeof(handle->cookie) + 4;

@@ -1,4 +1,5 @@
-/* What others do wrong, and what this machine lacks: told by type, and nobody else suffers. */
+/* Tests errors of peers and limits of this machine: each is reported with its type, and other
+ * connections are not affected. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static weft_status connect_to(const uint8_t *handle, struct weft_error *error)
     return status;
 }
 
-/* What NCCL's log says of it names the finding. */
+/* Checks that the line in NCCL's log names the finding. */
 static void expect_code(const struct weft_error *error, const char *code)
 {
     char line[400], wanted[100];
@@ -66,7 +67,7 @@ START_TEST(another_secret_is_refused)
 }
 END_TEST
 
-/* A peer whose handles have another version is told which. */
+/* A handle of another version is rejected, and the error names that version. */
 START_TEST(another_version_is_refused_by_number)
 {
     static const struct {
@@ -97,7 +98,7 @@ static void little_memory(uint32_t host, struct world_host *world_host,
     world_host->memlock_bytes = host == 0 ? INT64_MAX : 4 * (int64_t)(1 << 20);
 }
 
-/* `much` is beyond the limit, each time, and what fits goes on after it. */
+/* Registering `much` fails with the limit each time; registering `fits` then succeeds. */
 static void expect_limit(struct engine_comm *comm, void *data, size_t much, size_t fits)
 {
     struct engine_memory *memory;
@@ -115,7 +116,7 @@ static void expect_limit(struct engine_comm *comm, void *data, size_t much, size
     }
 }
 
-/* regMr beyond the limit fails with the limit. */
+/* regMr beyond the limit reports the limit. */
 START_TEST(a_memlock_limit_is_told)
 {
     const size_t much = 64u << 20;
@@ -142,8 +143,8 @@ static void memory_for_one_device(uint32_t host, struct world_host *world_host,
     world_host->memlock_bytes = 96 << 20;
 }
 
-/* Registered on all devices that could carry the connection, or on none: what the first device took
- * is free again when the second refuses. */
+/* Memory is registered on all devices that can carry the connection, or on none. What the first
+ * device pinned is released when the second fails. */
 START_TEST(a_registration_is_whole_or_nothing)
 {
     const size_t too_much = 64u << 20, half = 40u << 20;
@@ -162,7 +163,7 @@ START_TEST(a_registration_is_whole_or_nothing)
 }
 END_TEST
 
-/* Refused before anything happens: the connection lives on. */
+/* Unregistered memory is rejected before anything happens, and the connection continues. */
 START_TEST(memory_that_was_not_registered_is_refused)
 {
     uint8_t *data = calloc(1, 2 * BYTES);
@@ -209,8 +210,8 @@ START_TEST(memory_that_was_not_registered_is_refused)
 }
 END_TEST
 
-/* ncclCommAbort deregisters memory before it closes the connection, whatever is open: what still
- * waits is left, and the other end is told when it closes, at the latest. */
+/* ncclCommAbort deregisters memory before it closes the connection, with requests open. Requests
+ * that still wait are dropped, and the peer notices at the latest when this end closes. */
 START_TEST(memory_goes_before_its_requests)
 {
     uint8_t *data = calloc(1, 2 * BYTES);
@@ -226,7 +227,7 @@ START_TEST(memory_goes_before_its_requests)
     harness_connect(&harness, 0, 1, &out, &in);
     ck_assert_int_eq(harness_register(out, data, BYTES, &out_memory, &error), WEFT_OK);
     ck_assert_int_eq(harness_register(in, at, BYTES, &in_memory, &error), WEFT_OK);
-    for (uint32_t i = 0; i < 3; i++) { /* nobody asked for them yet */
+    for (uint32_t i = 0; i < 3; i++) { /* no receive is posted yet */
         ck_assert_int_eq(engine_isend(out, data, BYTES, tag, out_memory, &sends[i]),
                          WEFT_OK);
     }
@@ -245,7 +246,7 @@ START_TEST(memory_goes_before_its_requests)
 }
 END_TEST
 
-/* ---- strangers at the door ---- */
+/* ---- unauthenticated clients ---- */
 
 struct stranger {
     struct io_stream *stream;
@@ -267,14 +268,14 @@ static void knock(struct stranger *stranger, struct io_env *env, const uint8_t *
     ck_assert_int_eq(codec_decode_handle(plain, &decoded, &error), WEFT_OK);
     to = (struct io_endpoint){.ip = decoded.endpoints[0].prefix.ip,
                               .port = decoded.endpoints[0].port};
-    /* Of a kind that nobody dispatches: it is only asked. */
+    /* No task, because the stream is only polled. */
     ck_assert_int_eq(env->oob->connect(env, NULL, &to, NULL, &stranger->stream), 0);
     while (env->oob->connected(stranger->stream) == EAGAIN) {
         ck_assert(harness_step(&harness, until));
     }
     weft_rng_bytes(rng, bytes, sizeof(bytes));
     if (weft_rng_below(rng, 2) == 0) {
-        memcpy(bytes, "WEFT\0\1\0\1\0\0", 10); /* as if it were a HELLO */
+        memcpy(bytes, "WEFT\0\1\0\1\0\0", 10); /* like a HELLO of version 1 */
     }
     (void)env->oob->send(stranger->stream, bytes, 1 + weft_rng_below(rng, 200), &n_sent);
 }
@@ -308,7 +309,7 @@ START_TEST(strangers_do_not_keep_others_out)
 }
 END_TEST
 
-/* Datagrams of noise, on the port of beacons: nobody comes of them, nothing grows. */
+/* Datagrams with random bytes at the port of beacons create no process and leak nothing. */
 START_TEST(noise_among_beacons_is_ignored)
 {
     struct io_env *env;

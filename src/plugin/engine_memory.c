@@ -1,4 +1,4 @@
-/* Calls that wait for the engine's thread. */
+/* Calls that wait for the engine's thread: register, deregister and close. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -68,7 +68,8 @@ void engine_close_now(struct engine_comm *comm)
     submit(comm->engine, &call);
 }
 
-/* The memory may be freed as soon as we return: nothing is kept for the next user. */
+/* Deregisters at once, and keeps no registration for reuse, because the caller may free the
+ * memory. */
 static void deregister(struct engine_call *call)
 {
     struct engine_comm *comm = call->comm;
@@ -76,7 +77,8 @@ static void deregister(struct engine_call *call)
     void *addr = memory->addr;
     size_t length = memory->length;
 
-    /* An abort deregisters first and closes then: until it does, what is open finds no key. */
+    /* An abort deregisters before it closes. Until then, open requests must find a memory
+     * object, without a key. */
     call->is_kept = engine_comm_uses(comm, memory);
     if (call->is_kept) {
         call->memory->next = comm->forgotten;
@@ -133,7 +135,7 @@ static void progress(struct engine_call *call)
             call->status = flow_register_progress(flow, memory, &call->error);
         }
         if (call->status < 0) {
-            /* On all functions, or on none, and nothing is kept for the next user. */
+            /* Remove partial registrations, and keep none for reuse. */
             flow_deregister(flow, memory);
             flow_invalidate(flow, call->region.addr, call->region.length);
             finding_name(call->comm->engine->rdma, &call->error);
@@ -159,7 +161,7 @@ void engine_calls_progress(struct engine *engine)
             continue;
         }
         *at = call->next;
-        atomic_store(&call->is_done, 1); /* from now on it is its caller's again */
+        atomic_store(&call->is_done, 1); /* owned by its caller from now on */
         engine->config.done(engine->config.context);
     }
 }

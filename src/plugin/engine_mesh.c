@@ -1,5 +1,5 @@
-/* Who is there: every process tells a beacon on every cable, and the relay of a host passes on
- * those of others, once each. Nobody has to be told how many there are, or in which order. */
+/* Discovery: every process sends beacons on every cable, and the relay of a host forwards those
+ * of others, once each. The number of processes and the order of their starts need not be known. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 #define EAGER_FOR_NS (2 * SECOND)
 #define EAGER_NS (SECOND / 10)
 #define PERIOD_NS SECOND
-#define SOON_NS (SECOND / 50) /* after somebody new came */
-#define DEAF_NS (4 * SECOND)  /* a neighbour that is silent is none */
+#define SOON_NS (SECOND / 50) /* delay after a change of the mesh */
+#define DEAF_NS (4 * SECOND)  /* a silent neighbour is dropped after this */
 #define FORGET_NS (6 * SECOND)
-#define HEARD_MAX 64 /* in one go */
+#define HEARD_MAX 64 /* maximum number of datagrams received at once */
 
 /* ---- start and end ---- */
 
@@ -39,7 +39,7 @@ void engine_mesh_init(struct engine *engine)
     io_task_init(&engine->mesh.task, env->loop, env->host, ENGINE_TASK_MESH);
 }
 
-/* As a beacon can carry it. */
+/* Sets the name, with characters that a beacon cannot carry replaced. */
 static void set_name(struct beacon *self, const char *name)
 {
     size_t n = strnlen(name, sizeof(self->name) - 1);
@@ -93,7 +93,7 @@ void engine_mesh_fini(struct engine *engine)
     io_task_fini(&mesh->task);
 }
 
-/* ---- asking ---- */
+/* ---- lookup ---- */
 
 static bool is_host(const struct beacon *beacon, const uint8_t host_id[16])
 {
@@ -121,8 +121,9 @@ const struct beacon *engine_mesh_find(const struct engine *engine,
     return NULL;
 }
 
-/* Everybody finds the same: who relays before who does not, who does nothing else before who
- * computes, the oldest before the younger. */
+/* The order by which every process selects the same relay of a host: dedicated relays (weft
+ * relayd), then processes that may relay, then the others; within each class, the earliest
+ * start. */
 static bool is_before(const struct beacon *a, const struct beacon *b)
 {
     if (a->flags != b->flags) {
@@ -161,7 +162,7 @@ const uint8_t *engine_mesh_handle_of(void *context, uint32_t place)
     return NULL;
 }
 
-/* ---- who hears whom ---- */
+/* ---- neighbours ---- */
 
 static void changed(struct engine_mesh *mesh)
 {
@@ -235,7 +236,7 @@ static void forget(struct engine *engine)
     mesh->n_processes = n;
 }
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
 static struct mesh_process *process_of(struct engine *engine, const struct beacon *beacon)
 {
@@ -314,7 +315,8 @@ static void hear(struct engine *engine, struct mesh_port *port)
         weft_status status;
 
         if (n == HEARD_MAX) {
-            io_task_wake(&mesh->task); /* the rest later: others have work too */
+            /* Read the rest later, so that other tasks can run. */
+            io_task_wake(&mesh->task);
             return;
         }
         if (engine->env->oob->hear(port->announcer, bytes, sizeof(bytes), &n_bytes,
@@ -332,7 +334,7 @@ static void hear(struct engine *engine, struct mesh_port *port)
     }
 }
 
-/* ---- telling ---- */
+/* ---- sending ---- */
 
 static void announce(struct engine *engine, struct mesh_port *port,
                      const struct beacon *beacon)
@@ -346,7 +348,7 @@ static void announce(struct engine *engine, struct mesh_port *port,
         oob->open_announcer(engine->env, port->ifindex, engine->config.announce_port,
                             &mesh->task, &port->announcer) != 0) {
         port->announcer = NULL;
-        return; /* next time, perhaps: the interface may come yet */
+        return; /* retried with the next beacon, because the interface may appear */
     }
     error =
         oob->announce(port->announcer, bytes, beacon_encode(beacon, mesh->key, bytes));
@@ -370,7 +372,7 @@ static void tell_own(struct engine *engine)
     }
 }
 
-/* What came from elsewhere goes on, by one process of the host. */
+/* Forwards new beacons of other hosts, if this process relays for its host. */
 static void tell_others(struct engine *engine)
 {
     struct engine_mesh *mesh = &engine->mesh;

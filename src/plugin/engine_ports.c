@@ -1,4 +1,4 @@
-/* The devices that NCCL sees: ports that are wanted, have a link and an address. */
+/* The devices that NCCL sees: ports that are not excluded and have a link and an address. */
 #include "base/text.h"
 #include "plugin/engine_private.h"
 

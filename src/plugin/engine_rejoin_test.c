@@ -1,5 +1,5 @@
-/* Relays that end and come back: what the ends hold goes on over the new process, over another way,
- * or ends with an error in its time. */
+/* Tests relays that end and are started again: connections continue over the new process or over
+ * another route, or fail within the failover timeout. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static struct harness harness;
 static const struct harness_cable line[] = {{0, 1}, {1, 2}};
 static const struct harness_cable ring[] = {{0, 1}, {1, 2}, {2, 3}, {3, 0}};
 
-/* As the plugin has it: harnesses give up earlier. */
+/* As in the plugin; the harness sets less. */
 static void patient(uint32_t host, struct world_host *world_host,
                     struct engine_config *config)
 {
@@ -101,7 +101,7 @@ static struct engine_counters counters_of(uint32_t host)
     return counters;
 }
 
-/* Ends the relay's process when it has forwarded a part of a message. */
+/* Ends the relay's process after it has forwarded a part of a message. */
 static void kill_amid(struct pair *pair, uint32_t relay, uint32_t number)
 {
     uint64_t before = counters_of(relay).bytes_passed;
@@ -140,7 +140,8 @@ START_TEST(a_relay_that_is_started_again_goes_on)
 }
 END_TEST
 
-/* Its beacons are still believed when a connection is wanted: that takes longer, and succeeds. */
+/* The old process's beacons are still valid when a connection is opened. It takes longer, but
+ * succeeds. */
 START_TEST(a_connection_is_made_while_its_relay_comes_back)
 {
     struct pair pair;
@@ -158,7 +159,7 @@ START_TEST(a_connection_is_made_while_its_relay_comes_back)
 }
 END_TEST
 
-/* What goes on over the other way takes this one again when it is back. */
+/* A connection that continued over the other route uses this one again when it is back. */
 START_TEST(a_second_way_is_taken_again)
 {
     struct pair pair, late;
@@ -169,7 +170,7 @@ START_TEST(a_second_way_is_taken_again)
     open_pair(&pair, 0, 2);
     kill_amid(&pair, 1, 1);
     finish(&pair);
-    open_pair(&late, 0, 2); /* one of the two relays is not there */
+    open_pair(&late, 0, 2); /* one of the two relays is not running */
     begin(&late, 2);
     finish(&late);
     harness_restart(&harness, 1);
@@ -185,7 +186,7 @@ START_TEST(a_second_way_is_taken_again)
 }
 END_TEST
 
-/* The only way does not come back: both ends are told, in the time of a failover. */
+/* The only route stays away. Both ends fail after the failover timeout. */
 START_TEST(a_relay_that_stays_away_is_told)
 {
     struct pair pair;
@@ -211,7 +212,7 @@ START_TEST(a_relay_that_stays_away_is_told)
 }
 END_TEST
 
-/* NCCL_IB_TIMEOUT=22 is 17 s a try. */
+/* NCCL_IB_TIMEOUT=22 is 17 s per try. */
 START_TEST(a_flow_outlasts_the_retries_of_its_queue_pairs)
 {
     struct engine_config config;

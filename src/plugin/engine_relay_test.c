@@ -1,5 +1,5 @@
-/* Connections between hosts without a cable in common, over simulated NICs: who relays makes no
- * call, its engine's thread does it. */
+/* Tests connections between hosts without a common cable, over simulated NICs. A rank on a
+ * relaying host makes no call; its engine's thread forwards. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static void fill(uint8_t *out, size_t n_bytes, uint32_t number)
     }
 }
 
-/* One message of all its bytes, number `number`, judged. */
+/* Sends one message of all bytes, with contents derived from `number`, and compares it. */
 static void move(struct pair *pair, uint32_t number)
 {
     struct engine_request *send = NULL, *receive = NULL;
@@ -110,8 +110,8 @@ static void end(void)
     harness_close(&harness);
 }
 
-/* A GiB with WEFT_SOAK set, in a minute in which the middle's rank makes no call; 60 MiB
- * otherwise. The harness runs the middle's thread, and never calls it. */
+/* Moves 60 MiB, or 1 GiB if WEFT_SOAK is set, in a minute in which the rank in the middle makes
+ * no call. The harness only runs its engine. */
 START_TEST(the_middle_forwards_while_its_rank_is_idle)
 {
     const bool is_soak = getenv("WEFT_SOAK") != NULL;
@@ -155,7 +155,7 @@ START_TEST(a_host_without_a_rank_relays)
 }
 END_TEST
 
-/* Opposite hosts of a ring have two ways, and use both; neighbours use their cable. */
+/* Opposite hosts of a ring have two routes, and use both. Neighbours use their cable. */
 START_TEST(opposite_hosts_of_a_ring_use_both_ways)
 {
     struct pair across, beside;
@@ -181,7 +181,7 @@ START_TEST(opposite_hosts_of_a_ring_use_both_ways)
 }
 END_TEST
 
-/* One way of two goes: what was under way arrives, once, by the other. */
+/* One of two routes fails. Later messages arrive, once, over the other. */
 START_TEST(a_relay_whose_cable_goes_is_passed_by)
 {
     const struct world_fault down = {
@@ -201,7 +201,7 @@ START_TEST(a_relay_whose_cable_goes_is_passed_by)
 }
 END_TEST
 
-/* Line of four: two relays behind each other, each named by the one before it. */
+/* In a line of four there are two relays, each named by the one before it. */
 START_TEST(relays_behind_each_other)
 {
     static const struct harness_cable four[] = {{0, 1}, {1, 2}, {2, 3}};
@@ -217,7 +217,7 @@ START_TEST(relays_behind_each_other)
 }
 END_TEST
 
-/* Nothing leads there: told after a while, with the addresses of both ends. */
+/* Without a route connect fails after a while, with the addresses of both ends. */
 START_TEST(no_way_is_told)
 {
     static const struct harness_cable apart[] = {{0, 1}, {2, 3}};

@@ -1,5 +1,5 @@
-/* Requests: what any thread leaves with a comm, and takes back. Nothing here allocates, and only
- * the comm's own lock is taken. */
+/* Requests: queued with a comm and tested by any thread. Nothing here allocates or takes a lock
+ * other than the comm's. */
 #include <string.h>
 
 #include "base/check.h"
@@ -28,8 +28,8 @@ static weft_status state_of(struct engine_comm *comm)
     return status;
 }
 
-/* A free request, with the lock held until post(); NULL: none, or the comm has failed, or its peer
- * has closed and the request is no flush. */
+/* Returns a free request, and holds the lock until post(). Returns NULL if none is free, the
+ * comm has failed, or its peer has closed and the request is no flush. */
 static struct engine_request *begin(struct engine_comm *comm, bool is_flush,
                                     weft_status *out_status)
 {
@@ -37,7 +37,7 @@ static struct engine_request *begin(struct engine_comm *comm, bool is_flush,
 
     *out_status = state_of(comm);
     if (*out_status == WEFT_OK && !is_flush && atomic_load(&comm->peer_closed)) {
-        *out_status = WEFT_AGAIN; /* as where a peer never posts the other half */
+        *out_status = WEFT_AGAIN; /* as if the peer never posted the matching request */
     }
     if (*out_status != WEFT_OK) {
         return NULL;
@@ -66,8 +66,8 @@ static void post(struct engine_request *request)
     engine_comm_kick(comm);
 }
 
-/* What is sent or received lies in memory that was registered for its comm: what does not would
- * end the connection, or read what is somebody else's. */
+/* Returns true if the data lies within memory registered for this comm. Other addresses would
+ * fail the connection, or access memory that belongs to another user. */
 static bool is_registered(const struct engine_comm *comm,
                           const struct engine_memory *memory, const void *data, size_t n)
 {

@@ -1,5 +1,5 @@
-/* The way to a handle: a cable if there is one in common, else over hosts that relay. The mesh is
- * what beacons tell: two hosts are neighbours if each hears the other. */
+/* Routes to a handle: over a common cable if there is one, otherwise over hosts that relay. The
+ * mesh is known from beacons: two hosts are neighbours if each receives the other's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,14 +7,14 @@
 #include "conn/codec.h"
 #include "plugin/engine_private.h"
 
-#define LANES_MASK 3u /* of a number: lanes, less one */
+#define LANES_MASK 3u /* bits of a number: number of lanes - 1 */
 #define RELAYED 4u
 
 /* ---- the mesh as a graph ---- */
 
 struct map {
     const struct beacon
-        *speakers[MESH_PROCESSES_MAX + 1]; /* of the hosts, by their ids */
+        *speakers[MESH_PROCESSES_MAX + 1]; /* one per host, sorted by host_id */
     bool may_relay[MESH_PROCESSES_MAX + 1];
     struct mesh_graph graph;
 };
@@ -47,7 +47,8 @@ static uint32_t host_of(const struct map *map, const struct beacon *beacon)
     return i;
 }
 
-/* By what name `beacon` knows a process; BEACON_NEIGHBOURS_MAX: it does not hear it. */
+/* Returns the index by which `beacon` names a process; BEACON_NEIGHBOURS_MAX if it does not
+ * receive that process's beacons. */
 static uint32_t name_of(const struct beacon *beacon, uint64_t process)
 {
     for (uint32_t i = 0; i < beacon->n_neighbours; i++) {
@@ -104,8 +105,9 @@ static void share_equally(struct flow_config *out)
     out->lanes[0].share += FLOW_SHARE_WHOLE % out->n_lanes;
 }
 
-/* False: it is none that can be named. Each relay is told the next host by the place that it has
- * in the relay's own beacon, and the last one the process. */
+/* Adds a lane over the relays of `route`. Returns false if it cannot be used. via[0] is the low
+ * 16 bits of the first relay's process; each further entry is the place of the next process in
+ * the beacon of the relay before it, up to the target. */
 static bool add_lane(const struct engine *engine, const struct map *map,
                      const struct mesh_route *route, const struct beacon *target,
                      struct flow_config *out, uint32_t *via)
@@ -192,7 +194,7 @@ weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE
     return WEFT_AGAIN;
 }
 
-/* ---- relays that come back ---- */
+/* ---- rerouting ---- */
 
 static void host_of_handle(const uint8_t handle[CONN_HANDLE_BYTES], uint8_t out[16])
 {
@@ -213,7 +215,7 @@ void engine_route_note(struct engine_comm *comm, const struct flow_config *lanes
     }
 }
 
-/* Whether a lane may begin at `host`: at its own again, or at one that no other begins at. */
+/* Returns true if a lane may begin at `host`, because no other lane begins there. */
 static bool is_free_for(const struct engine_comm *comm, uint32_t lane,
                         const uint8_t host[16])
 {
@@ -257,7 +259,7 @@ weft_status engine_reroute(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE
     return WEFT_OK;
 }
 
-/* ---- what the receiver knows of it ---- */
+/* ---- what the receiver must know ---- */
 
 uint32_t engine_route_number(uint32_t random, const struct flow_config *lanes)
 {

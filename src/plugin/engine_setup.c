@@ -1,4 +1,4 @@
-/* What is set up, and taken, by any thread. */
+/* Set-up of listeners and connections, called from any thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,8 @@
 #include "plugin/engine_private.h"
 #include "plugin/finding.h"
 
-/* A number that no flow between these processes has: for the ends of a flow. */
+/* Returns a random number for one end of a flow: not 0, and not that of a listener of this
+ * process. */
 static uint32_t new_number(struct engine *engine)
 {
     uint32_t number = 0;
@@ -40,7 +41,7 @@ weft_status engine_listen(struct engine *engine, uint8_t handle[CONN_HANDLE_BYTE
     return WEFT_OK;
 }
 
-/* What became of a comm that is being set up. */
+/* Returns the progress of a comm that is being set up. */
 static weft_status look_at(struct engine_comm *comm, struct weft_error *error)
 {
     int state = atomic_load_explicit(&comm->state, memory_order_acquire);
@@ -130,7 +131,7 @@ static void forget_pending(struct engine *engine, const struct engine_comm *comm
     *at = comm->next_pending;
 }
 
-/* With the lock. */
+/* Creates a connector; needs the lock. */
 static struct engine_comm *new_connector(struct engine *engine, const uint8_t *handle,
                                          uint32_t to, int traffic_class)
 {
@@ -168,7 +169,8 @@ weft_status engine_connect_as(struct engine *engine,
     *out = NULL;
     status = engine_handle_split(handle, ignored, &to, error);
     if (status != WEFT_OK) {
-        finding_name(NULL, error); /* the ports are the engine's thread's */
+        /* Without the ports, because only the engine's thread may read them. */
+        finding_name(NULL, error);
         return status;
     }
     status = WEFT_AGAIN;

@@ -1,4 +1,4 @@
-/* Handles and listeners of the plugin's engine, over simulated NICs. */
+/* Tests handles and listeners of the plugin's engine, over simulated NICs. */
 #include <check.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ static const struct io_hostinfo *count_looks(struct io_env *env)
     return real_ops->hostinfo(env);
 }
 
-/* Any thread connects; what the machine has is read again for, and belongs to, the engine's. */
+/* Any thread may connect, but only the engine's thread may read the host's facts. */
 START_TEST(who_connects_does_not_look_at_the_machine)
 {
     struct io_env_ops counting;
@@ -78,8 +78,9 @@ START_TEST(who_connects_does_not_look_at_the_machine)
 }
 END_TEST
 
-/* On a real host a look is some ten system calls for each of its interfaces, of which one with
- * containers has many; and a communicator has a connection for each channel and peer. */
+/* On a real host one call of hostinfo() costs some ten system calls for each interface. A host
+ * with containers has many interfaces, and a communicator has a connection for each channel and
+ * peer. */
 START_TEST(a_connection_looks_at_the_machine_seldom)
 {
     struct io_env_ops counting;
@@ -103,7 +104,7 @@ START_TEST(a_connection_looks_at_the_machine_seldom)
 }
 END_TEST
 
-/* A listener is for one; who comes late, or to one that was closed, is refused. */
+/* A client whose listener was closed is refused. */
 START_TEST(a_listener_that_is_gone_takes_nobody)
 {
     struct engine_listen *listen;

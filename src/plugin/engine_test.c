@@ -1,4 +1,5 @@
-/* The plugin's engine over simulated NICs: what NCCL asks of it, and what it must survive. */
+/* Tests the plugin's engine over simulated NICs: the calls that NCCL makes, and failures that it
+ * must survive. */
 #include "plugin/engine.h"
 
 #include <check.h>
@@ -20,20 +21,20 @@ static struct harness harness;
 
 /* ---- random legal calls ---- */
 
-/* Both ends of a connection. The receiver posts groups; the sender knows of them what NCCL would
- * have told it: how many messages, of which tags. */
+/* Both ends of a connection. The receiver posts groups. The sender knows their number of
+ * messages and tags, as it would from NCCL. */
 struct line {
     struct engine_comm *out, *in;
     struct engine_memory *out_memory, *in_memory;
     uint8_t *sent, *received; /* SLOTS x SLOT_BYTES */
     struct {
         struct engine_request *request;
-        uint32_t n; /* 0: nothing is under way */
+        uint32_t n; /* 0 if no group is in progress */
         size_t sizes[ENGINE_GROUP_MAX];
         struct engine_request *sends[ENGINE_GROUP_MAX];
         bool is_sent[ENGINE_GROUP_MAX], is_done[ENGINE_GROUP_MAX];
     } groups[SLOTS];
-    uint32_t n_posted, n_received; /* groups */
+    uint32_t n_posted, n_received; /* numbers of groups */
 };
 
 static void open_line(struct line *line, uint32_t from, uint32_t to)
@@ -102,7 +103,7 @@ static uint8_t byte_of(uint32_t group, uint32_t i, size_t at)
     return (uint8_t)(group * 131 + i * 17 + at * 7 + (at >> 8));
 }
 
-/* A message of the oldest group with one left, any of them first. */
+/* Sends one message of the oldest group that has one left, starting at a random one. */
 static void send_some(struct line *line, struct weft_rng *rng)
 {
     uint32_t first = (uint32_t)weft_rng_below(rng, ENGINE_GROUP_MAX);
@@ -204,7 +205,7 @@ static void finish(struct line *line, struct weft_rng *rng)
     }
 }
 
-/* A step of time, or none. */
+/* Makes one random call, or lets some time pass. */
 static void call_something(struct line *lines, uint32_t n_lines, struct weft_rng *rng)
 {
     struct line *line = &lines[weft_rng_below(rng, n_lines)];
@@ -254,7 +255,8 @@ START_TEST(ten_thousand_random_legal_calls_keep_the_contract)
 }
 END_TEST
 
-/* What a message costs NCCL's threads is measured here: docs/benchmarks.md. */
+/* ci/bench-plugin runs this test to measure what a message costs NCCL's threads
+ * (docs/benchmarks.md). */
 START_TEST(small_messages_one_after_the_other)
 {
     struct line line;
@@ -377,7 +379,8 @@ START_TEST(a_comm_goes_with_its_requests_open)
 }
 END_TEST
 
-/* From the post on, before the engine's thread has seen it, until the request is done. */
+/* A request uses its memory from the post, even before the engine's thread has seen it, until it
+ * is done. */
 START_TEST(memory_is_in_use_while_a_request_names_it)
 {
     struct line line;
@@ -416,8 +419,8 @@ START_TEST(memory_is_in_use_while_a_request_names_it)
 }
 END_TEST
 
-/* One end closes with a receive of the other open, which stays so; nothing is started any more, and
- * nothing is left. */
+/* One end closes while the other has a receive open. The receive stays open, no request is
+ * started any more, and nothing is leaked. */
 START_TEST(a_receive_from_a_peer_that_closed_stays_open)
 {
     struct line line;

@@ -82,9 +82,9 @@ static void describe(struct harness *harness, uint32_t n_rails)
                                   .delay_ps = 50000000};
 }
 
-/* ---- the engines' edges ---- */
+/* ---- functions of engine_config ---- */
 
-/* What an engine's functions are given: the harness is one for all tests of a program. */
+/* The harness of the current test, used by the functions of its engines. */
 static struct harness *current;
 static harness_change *change;
 
@@ -143,7 +143,8 @@ static void open_engines(struct harness *harness, const bool *relays_only)
         struct engine_config unused;
 
         engine_config_default(&unused);
-        change(h, &harness->hosts[h], &unused); /* the world takes it from here */
+        /* Applied to the world before it is created. */
+        change(h, &harness->hosts[h], &unused);
     }
     ck_assert_int_eq(backend_sim.create(&harness->spec, &harness->world, &error),
                      WEFT_OK);
@@ -152,7 +153,7 @@ static void open_engines(struct harness *harness, const bool *relays_only)
         struct engine_config config;
 
         engine_config_default(&config);
-        config.flow.failover_ns = SECOND; /* its time costs ours */
+        config.flow.failover_ns = SECOND; /* shorter, so that tests end sooner */
         config.world = harness->world;
         config.host = h;
         config.wake = wake;

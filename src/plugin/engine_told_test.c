@@ -1,5 +1,5 @@
-/* What a process lacks, and what strangers do to it: the caller gets a typed error, and the log a
- * line with the finding's code. */
+/* Tests lack of resources and unauthenticated peers: the caller gets a typed error, and the log
+ * a line with the finding's code. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static void close_two(void)
     weft_text_fini(&told);
 }
 
-/* Lines with "[CODE: weft explain CODE]". */
+/* Returns the number of lines with "[CODE: weft explain CODE]". */
 static uint32_t times_told(const char *code)
 {
     char wanted[100];
@@ -65,7 +65,7 @@ static uint32_t times_told(const char *code)
     return n;
 }
 
-/* Until the connection fails. */
+/* Connects until that fails. */
 static weft_status connect_to(const uint8_t *handle, void (*meanwhile)(void),
                               struct weft_error *error)
 {
@@ -87,7 +87,7 @@ static weft_status connect_to(const uint8_t *handle, void (*meanwhile)(void),
 /* ---- descriptors ---- */
 
 static const struct io_oob_ops *real_oob;
-static int shortage; /* EMFILE, ENFILE; 0: none */
+static int shortage; /* EMFILE or ENFILE; 0 if there is no shortage */
 
 static int poor_connect(struct io_env *env, const struct io_endpoint *from,
                         const struct io_endpoint *to, struct io_task *task,
@@ -102,7 +102,7 @@ static int poor_accept(struct io_listener *listener, struct io_task *task,
     return shortage != 0 ? shortage : real_oob->accept(listener, task, out);
 }
 
-/* `host` may have none while `shortage` says so. */
+/* Makes connect and accept of `host` fail while `shortage` is not 0. */
 static void impoverish(uint32_t host, struct io_oob_ops *ops)
 {
     real_oob = env_of(host)->oob;
@@ -112,7 +112,8 @@ static void impoverish(uint32_t host, struct io_oob_ops *ops)
     env_of(host)->oob = ops;
 }
 
-/* NCCL asks again and again; then it is told. The process goes on when there are some again. */
+/* NCCL calls connect again until it fails. The process continues when there are descriptors
+ * again. */
 START_TEST(a_connect_without_descriptors_fails_in_time)
 {
     static const int kinds[] = {EMFILE, ENFILE};
@@ -142,7 +143,8 @@ START_TEST(a_connect_without_descriptors_fails_in_time)
 }
 END_TEST
 
-/* Who comes waits, and gets in when a descriptor is free again; the log says it once a time. */
+/* A client waits, and is accepted when a descriptor is free again. The log reports each shortage
+ * once. */
 START_TEST(an_accept_without_descriptors_is_told_once)
 {
     struct io_oob_ops ops;
@@ -177,9 +179,9 @@ START_TEST(an_accept_without_descriptors_is_told_once)
 }
 END_TEST
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
-/* What they say. */
+/* The kinds of messages that the stranger sends. */
 enum words { NOISE, OTHER_MESSAGE, OTHER_VERSION, NO_PROOF, N_WORDS };
 
 static const struct {
@@ -216,7 +218,7 @@ static void say(struct io_stream *stream)
     (void)env_of(1)->oob->send(stream, bytes, sizeof(bytes), &n_sent);
 }
 
-/* Another program listens where the handle points to. */
+/* Listens in place of the peer, and makes a handle that leads there. */
 static void listen_there(const uint8_t *handle, uint8_t *out_forged)
 {
     struct codec_handle parts;
@@ -262,7 +264,8 @@ static void go_away(void)
     stranger.n_streams = 0;
 }
 
-/* Whoever answers in a peer's place ends the connect, which says as what. */
+/* Any other program that replies in place of the peer makes connect fail, with the matching
+ * error. */
 START_TEST(hostile_answers_are_told)
 {
     struct engine_listen *listen;
@@ -287,7 +290,7 @@ START_TEST(hostile_answers_are_told)
 }
 END_TEST
 
-/* Whoever speaks to the listener costs a line in its log. */
+/* An unauthenticated client causes one line in the listener's log. */
 START_TEST(hostile_clients_are_told)
 {
     struct codec_handle parts;
@@ -312,7 +315,7 @@ START_TEST(hostile_clients_are_told)
     harness_run(&harness, SECOND / 10);
     say(stranger.streams[0]);
     harness_run(&harness, SECOND);
-    /* A listener is asked, and answers nothing but HELLO: a challenge is not due. */
+    /* A listener accepts only HELLO, so a challenge is malformed. */
     ck_assert_uint_eq(times_told(_i == NO_PROOF ? "conn.malformed" : judged[_i].code), 1);
     go_away();
     engine_close_listen(listen);
@@ -320,7 +323,7 @@ START_TEST(hostile_clients_are_told)
 }
 END_TEST
 
-/* As it came over the bootstrap network. */
+/* A handle that was damaged on its way over the bootstrap network. */
 START_TEST(a_handle_of_noise_is_told)
 {
     struct weft_rng rng;
@@ -348,7 +351,7 @@ END_TEST
 
 /* ---- memory ---- */
 
-/* Registered, but for another connection, whose end would take it along. */
+/* The memory is registered, but for another connection, whose end would invalidate it. */
 START_TEST(memory_of_another_connection_is_refused)
 {
     static uint8_t data[4096];

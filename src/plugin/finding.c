@@ -34,7 +34,7 @@ static void observe(const struct rdma *rdma, const struct weft_error *error,
     free(facts);
 }
 
-/* The port that the error names has no carrier now. */
+/* Returns true if the port named by the error has no carrier now. */
 static bool is_port_down(const struct weft_error *error, const struct diag_host *host)
 {
     for (unsigned i = 0; i < error->n_values; i++) {
@@ -48,7 +48,7 @@ static bool is_port_down(const struct weft_error *error, const struct diag_host 
     return false;
 }
 
-/* What is wrong in a handle, or in what came, as this end read it; "" nothing. */
+/* Returns the invalid field of a handle or message, as this end read it; "" if none. */
 static const char *wrong_field(const struct weft_error *error)
 {
     const struct weft_value *field = weft_error_value(error, "field");
@@ -56,20 +56,22 @@ static const char *wrong_field(const struct weft_error *error)
     return field == NULL ? "" : field->text;
 }
 
-/* What this process is sure of, though one end alone could not exclude all else. */
+/* Returns a finding that this process is sure of, although one end alone cannot exclude all
+ * others. NULL if there is none. */
 static const struct diag_entry *certain(const struct weft_error *error,
                                         const struct diag_host *host)
 {
     const char *field = wrong_field(error);
 
-    /* A handle has all addresses of its host. */
+    /* A handle contains all addresses of its host. */
     if (error->status == WEFT_ERR_ROUTE && strcmp(error->phase, "route") == 0) {
         return diag_entry(DIAG_ROUTE_NO_FACING_PORT);
     }
     if (strcmp(field, "version") == 0) {
         return diag_entry(DIAG_CONN_VERSION);
     }
-    /* Of policies there is one here, so that another is no choice of anybody's. */
+    /* The plugin has a single policy, so an unexpected policy field is malformed, not a
+     * configuration mismatch. */
     if (field[0] != '\0' &&
         (error->status == WEFT_ERR_PROTOCOL || error->status == WEFT_ERR_INPUT)) {
         return diag_entry(DIAG_CONN_MALFORMED);
@@ -89,7 +91,7 @@ void finding_name(const struct rdma *rdma, struct weft_error *error)
     observe(rdma, error, &input.hosts[0]);
     diag(&input, &findings);
     if (error->n_values == WEFT_ERROR_VALUES_MAX) {
-        error->n_values--; /* values come in order of their weight */
+        error->n_values--; /* values are sorted by importance */
     }
     sure = certain(error, &input.hosts[0]);
     if (sure != NULL) {

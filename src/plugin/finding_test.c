@@ -1,4 +1,4 @@
-/* Failures have the code of a finding in NCCL's log. */
+/* Tests that failures have the code of a finding in NCCL's log. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -53,7 +53,7 @@ START_TEST(what_is_not_is_told_as_it_is)
 }
 END_TEST
 
-/* The only cable goes down for good under a receive that waits. */
+/* The only cable goes down permanently while a send waits. */
 START_TEST(a_cable_that_is_gone_has_its_name)
 {
     const struct world_fault down = {

@@ -1,4 +1,4 @@
-/* The layout of the plugin interface on LP64 machines, x86-64 and arm64 alike. */
+/* Checks the layout of the plugin interface on LP64 machines (x86-64 and arm64). */
 #include "plugin/nccl_abi.h"
 
 #define AT(type, field, offset)                                                          \

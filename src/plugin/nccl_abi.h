@@ -1,6 +1,6 @@
-/* The binary interface between NCCL and a net plugin, in our own words: the tables
- * `ncclNetPlugin_v8` to `_v12` that NCCL looks up, and what they are made of. Checked field by
- * field in nccl_abi.c.
+/* The binary interface between NCCL and a net plugin, in Weft's own declarations: the tables
+ * `ncclNetPlugin_v8` to `_v12` that NCCL looks up, and their types. nccl_abi.c checks the layout
+ * field by field.
  *
  *   v8    sizes are int
  *   v9    isend and irecv take size_t; forceFlush, vProps and limits in the properties;
@@ -27,22 +27,22 @@ enum abi_result {
     ABI_REMOTE_ERROR = 6,
     ABI_IN_PROGRESS = 7
 };
-/* What every function of a table returns: enum abi_result. */
+/* enum abi_result, returned by every function of a table */
 typedef int abi_status;
 
 #define ABI_HANDLE_BYTES 128
-#define ABI_REQUESTS_MAX 32 /* open on a comm; a sender's times maxRecvs */
+#define ABI_REQUESTS_MAX 32 /* open on a comm; multiplied by maxRecvs for a sender */
 #define ABI_PTR_HOST 1
 #define ABI_PTR_CUDA 2
 #define ABI_PTR_DMABUF 4
-/* *request when irecv is entered: nobody will look at the completion (v9 and later). */
+/* *request on entry of irecv: the completion will not be tested (v9 and later) */
 #define ABI_OPTIONAL_RECEIVE 0x1
 #define ABI_DEVICE_HOST 0
-#define ABI_P2P_BYTES_MAX (UINT64_C(1) << 40) /* the most maxP2pBytes may be */
-#define ABI_SIZE_MAX_V8 (UINT64_C(1) << 30)   /* of a message, up to v8 */
+#define ABI_P2P_BYTES_MAX (UINT64_C(1) << 40) /* upper limit of maxP2pBytes */
+#define ABI_SIZE_MAX_V8 (UINT64_C(1) << 30)   /* maximum size of a message, up to v8 */
 #define ABI_UNDEFINED (-1)                    /* traffic class, rail, plane */
 
-/* Of NCCL's logger. */
+/* Levels of NCCL's logger. */
 enum abi_log_level {
     ABI_LOG_NONE = 0,
     ABI_LOG_VERSION = 1,
@@ -58,7 +58,7 @@ typedef void (*abi_logger)(int level, unsigned long subsystems, const char *file
 typedef abi_status (*abi_profiler)(void **event, int type, void *parent,
                                    int64_t plugin_id, void *extra);
 
-/* What a device offers to the GPU; unused by plugins of type ABI_DEVICE_HOST. */
+/* Device offload to the GPU; unused by plugins of type ABI_DEVICE_HOST. */
 struct abi_device_handle {
     int type, version;
     void *handle;
@@ -68,15 +68,15 @@ struct abi_device_handle {
 
 struct abi_properties_v8 {
     char *name;
-    char *pci_path; /* sysfs path of the PCI function; NULL: none */
-    uint64_t guid;  /* equal: the same port */
+    char *pci_path; /* sysfs path of the PCI function; NULL if none */
+    uint64_t guid;  /* equal guids mean the same port */
     int ptr_support;
     int reg_is_global;
-    int speed; /* Mb/s */
+    int speed; /* Mbit/s */
     int port;
     float latency; /* us */
     int max_comms;
-    int max_recvs; /* of a grouped receive */
+    int max_recvs; /* maximum number of buffers of a grouped receive */
     int net_device_type, net_device_version;
 };
 
@@ -148,7 +148,7 @@ struct abi_properties_v12 {
     int16_t plane_id;
 };
 
-/* Of a connection (v10) or a communicator (v11). */
+/* For a connection (v10) or a communicator (v11). */
 struct abi_config {
     int traffic_class;
 };
@@ -163,7 +163,7 @@ struct abi_attributes {
     uint32_t operation, algorithm, protocol;
 };
 
-/* What all versions have in common, in the order of the tables. */
+/* Functions with the same type in all versions, in the order of the tables. */
 #define ABI_FUNCTIONS_MEMORY                                                             \
     abi_status (*reg_mr)(void *comm, void *data, size_t size, int type, void **mhandle); \
     abi_status (*reg_mr_dmabuf)(void *comm, void *data, size_t size, int type,           \

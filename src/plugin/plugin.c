@@ -1,4 +1,4 @@
-/* The body: NCCL's calls, turned into the engine's. */
+/* Implements NCCL's calls with the engine. */
 #include "plugin/plugin.h"
 
 #include <stdatomic.h>
@@ -55,7 +55,7 @@ abi_status plugin_init(void **context, uint64_t comm_id, struct abi_config *conf
     return process_start(logger);
 }
 
-/* A communicator's context is nothing but its traffic class, so there is nothing to free. */
+/* The context of a communicator is only its traffic class, so nothing must be freed. */
 void *plugin_context(const struct abi_config *config)
 {
     if (config == NULL || config->traffic_class < 0 || config->traffic_class > 255) {
@@ -69,8 +69,8 @@ static int class_of(const void *context)
     return context == NULL ? ENGINE_CLASS_USUAL : (int)(uintptr_t)context - 1;
 }
 
-/* Communicators share the engine, which lives as long as the process: the next one finds its
- * devices open. */
+/* Does nothing, because communicators share the engine, which exists until the process ends. The
+ * next communicator finds its devices open. */
 abi_status plugin_finalize(void *context)
 {
     (void)context;
@@ -124,8 +124,8 @@ abi_status plugin_properties(int device, struct abi_properties_v12 *out)
 
 _Static_assert(CONN_HANDLE_BYTES == ABI_HANDLE_BYTES, "a handle is as large as NCCL's");
 
-/* The device is NCCL's guess: the ports are those whose cables lead to the peer. It tells whose
- * port it is where hosts are simulated. */
+/* The device is NCCL's guess. The engine uses the ports whose cables lead to the peer. In a
+ * simulated mesh the device selects the host. */
 abi_status plugin_listen(void *context, int device, void *handle, void **comm)
 {
     uint32_t ignored;
@@ -291,7 +291,7 @@ static abi_status not_registered(const char *call, const void *data, size_t size
     return ABI_INVALID_ARGUMENT;
 }
 
-/* What no message may be. */
+/* Rejects a size that no message can have. */
 static abi_status too_large(const char *call, size_t size)
 {
     process_log(ABI_LOG_WARN, "%s: %zu bytes, of at most %llu", call, size,
@@ -321,8 +321,8 @@ abi_status plugin_isend(void *comm, void *data, size_t size, int tag, void *mhan
     return ABI_SUCCESS;
 }
 
-/* The mark of an optional completion is an offer, which costs nothing to decline: the request
- * is done when the message is there. */
+/* Ignores the mark of an optional completion. It is only an offer, so the request is done when
+ * the message has arrived. */
 abi_status plugin_irecv(void *comm, int n, void **data, size_t *sizes, int *tags,
                         void **mhandles, void **events, void **request)
 {
@@ -355,8 +355,8 @@ abi_status plugin_irecv(void *comm, int n, void **data, size_t *sizes, int *tags
     return ABI_SUCCESS;
 }
 
-/* Memory of the host needs none. The last buffer of a GPU stands for all: what was written
- * before is pushed ahead. */
+/* Host memory needs no flush. One flush of the last buffer in GPU memory is enough, because it
+ * also completes earlier writes. */
 abi_status plugin_iflush(void *comm, int n, void **data, int *sizes, void **mhandles,
                          void **request)
 {
@@ -374,7 +374,7 @@ abi_status plugin_iflush(void *comm, int n, void **data, int *sizes, void **mhan
             return comm_failed(comm);
         }
         if (status ==
-            WEFT_AGAIN) { /* no request would mean that there is nothing to do */
+            WEFT_AGAIN) { /* a NULL request would mean that there is nothing to do */
             process_log(ABI_LOG_WARN, "iflush: more than %d requests", ENGINE_REQUESTS);
             return ABI_INVALID_USAGE;
         }

@@ -1,4 +1,5 @@
-/* What the tables of all versions are made of: one body, in the newest version's terms. */
+/* The functions behind the tables of all versions, in terms of the newest version. Each has the
+ * meaning of the table's member (nccl_abi.h), and can be called from any thread. */
 #ifndef WEFT_PLUGIN_PLUGIN_H
 #define WEFT_PLUGIN_PLUGIN_H
 
@@ -8,7 +9,7 @@
 
 abi_status plugin_init(void **context, uint64_t comm_id, struct abi_config *config,
                        abi_logger logger, abi_profiler profiler);
-/* What init gives for a communicator. */
+/* Returns the context of a communicator. */
 void *plugin_context(const struct abi_config *config);
 abi_status plugin_finalize(void *context);
 abi_status plugin_devices(int *n);

@@ -18,12 +18,12 @@
 
 #define DEVICES_MAX 256u
 
-/* One of each, as there is one process. Set under `lock`, or before the thread starts. */
+/* The state of this process. Changed under `lock`, or before the thread starts. */
 static struct {
     pthread_mutex_t lock;
     _Atomic(abi_logger) logger;
     bool is_started, is_broken;
-    atomic_bool is_child; /* of a fork: the thread did not come along */
+    atomic_bool is_child; /* child of a fork, in which the thread does not exist */
     bool knows_forks;
     struct plugin_settings settings;
     struct weft_log log;
@@ -31,7 +31,7 @@ static struct {
     struct {
         struct engine *engine;
         uint32_t port;
-    } devices[DEVICES_MAX]; /* when all engines are ready */
+    } devices[DEVICES_MAX]; /* valid once all engines are ready */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the log ---- */
@@ -154,9 +154,9 @@ static bool start(void)
     return true;
 }
 
-/* ---- when it has started ---- */
+/* ---- after the start ---- */
 
-/* Waits for all; false after a line in the log. */
+/* Waits for all engines. On failure logs the reason and returns false. */
 static bool all_are_ready(void)
 {
     for (uint32_t host = 0; host < driver.n_engines; host++) {

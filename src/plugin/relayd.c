@@ -9,18 +9,18 @@
 
 static void wake(void *context)
 {
-    (void)context; /* whatever there is to do comes from the world */
+    (void)context; /* all work comes from the world */
 }
 
 static void wait_for(void *context, const _Atomic int *is_done)
 {
-    (void)context; /* nobody calls from another thread */
+    (void)context; /* no other thread makes calls */
     (void)is_done;
 }
 
 static void warn_nobody(const char *text)
 {
-    (void)text; /* these settings are for ranks, whose logs tell */
+    (void)text; /* these settings are for ranks, which log the warnings */
 }
 
 static void run(struct world *world, struct engine *engine, weft_ns until)

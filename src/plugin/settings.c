@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-/* By name. */
+/* Sorted by name. */
 static const struct plugin_setting settings[] = {
     {"NCCL_MESH_BACKEND", "verbs",
      "`verbs`: RDMA devices by libibverbs; `soft`: simulated NICs over UDP on netdevs; "
@@ -57,7 +57,7 @@ static void complain(void (*warn)(const char *text), const char *name, const cha
     warn(text);
 }
 
-/* An empty variable is an unset one: "" is not 0. */
+/* Returns the value of a variable; NULL if it is unset or empty. */
 static const char *look(const char *(*get)(const char *name), const char *name)
 {
     const char *value = get(name);
@@ -65,7 +65,8 @@ static const char *look(const char *(*get)(const char *name), const char *name)
     return value == NULL || value[0] == '\0' ? NULL : value;
 }
 
-/* A whole number from `least` to `most`; `otherwise` where it is none. */
+/* Returns a whole number from `least` to `most`; `otherwise` if the variable is unset or
+ * invalid. */
 static long number(const char *(*get)(const char *name), void (*warn)(const char *text),
                    const char *name, long least, long most, long otherwise)
 {
@@ -76,7 +77,7 @@ static long number(const char *(*get)(const char *name), void (*warn)(const char
     if (value == NULL) {
         return otherwise;
     }
-    result = strtol(value, &end, 0); /* hexadecimal, too, as NCCL does */
+    result = strtol(value, &end, 0); /* accepts hexadecimal, as NCCL does */
     if (*end != '\0' || result < least || result > most) {
         weft_format(why, sizeof(why), "not a number from %ld to %ld; it is ignored",
                     least, most);
@@ -113,7 +114,8 @@ static void read_secret(const char *(*get)(const char *name),
     memcpy(conn->secret, secret, sizeof(secret));
 }
 
-/* A traffic class of NCCL_IB_TC is for all; else communicators may have theirs. */
+/* Reads settings of NCCL's own network. NCCL_IB_TC applies to all connections; without it,
+ * communicators may have their own. */
 static void read_nccl_ib(const char *(*get)(const char *name),
                          void (*warn)(const char *text), struct plugin_settings *out,
                          struct engine_config *config)
@@ -135,7 +137,7 @@ static void read_nccl_ib(const char *(*get)(const char *name),
         (uint8_t)number(get, warn, "NCCL_IB_RETRY_CNT", 1, 7, conn->retry_cnt);
 }
 
-/* Those of NCCL's own network that mean nothing here: whoever set them should know. */
+/* Warns of settings that have no meaning here, because the user expects an effect. */
 static void warn_of_others(const char *(*get)(const char *name),
                            void (*warn)(const char *text))
 {

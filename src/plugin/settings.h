@@ -1,4 +1,4 @@
-/* The plugin's settings: environment variables, ours (NCCL_MESH_*) and those of NCCL's own
+/* Settings of the plugin: its own environment variables (NCCL_MESH_*), and those of NCCL's own
  * network that users have in their scripts. docs/plugin.md, "Settings". */
 #ifndef WEFT_PLUGIN_SETTINGS_H
 #define WEFT_PLUGIN_SETTINGS_H
@@ -14,19 +14,18 @@ struct plugin_settings {
     bool is_debug;
     /* Storage of what `plain` points to. */
     char netdevs[256], management[64], loopback[512], simulated[512], hca[512];
-    char dump[200];  /* file for the state, ".PID" to be added; "": none is wanted */
-    int dump_signal; /* that asks for it; 0: none does */
+    char dump[200];  /* file for the state, to which ".PID" is added; "" if none */
+    int dump_signal; /* signal that writes the state; 0 if none */
 };
 
-/* Reads the environment by `get` (getenv(3)'s form) into `out` and `config`. What cannot be
- * honoured, or makes no sense, is told to `warn` with its value; and then it is as if it were
- * not set. */
+/* Reads the environment with `get` (getenv(3)'s form) into `out` and `config`, which keeps
+ * pointers into `out`. Reports to `warn` each value that is invalid or not supported, and
+ * ignores it. */
 void plugin_settings_read(const char *(*get)(const char *name),
                           void (*warn)(const char *text), struct plugin_settings *out,
                           struct engine_config *config);
-/* Tells `warn` of every variable of `environment` (environ(7)'s form) that has a value, is called
- * as if it were the plugin's or NCCL's own RDMA network's, and is read by nothing here: by name
- * only, for whoever mistyped NCCL_MESH_SECRET. */
+/* Reports to `warn` every variable of `environment` (environ(7)'s form) that has a value and the
+ * prefix NCCL_MESH_ or NCCL_IB_, but is not read. Looks at names only, to find misspelt ones. */
 void plugin_settings_unread(char *const *environment, void (*warn)(const char *text));
 
 #endif

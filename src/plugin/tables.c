@@ -1,12 +1,12 @@
-/* The tables that NCCL looks up: thin shims of one body. makeVDevice is absent, so that NCCL does
- * not fuse ports whose cables go to different peers. */
+/* The tables that NCCL looks up: thin shims around plugin.h. makeVDevice is NULL, so that NCCL
+ * does not fuse ports whose cables lead to different peers. */
 #include <string.h>
 
 #include "plugin/plugin.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* ---- what older versions say otherwise ---- */
+/* ---- shims of older versions ---- */
 
 static abi_status init_v10(abi_logger logger, abi_profiler profiler)
 {
@@ -133,7 +133,7 @@ static abi_status irecv_v8(void *comm, int n, void **data, int *sizes, int *tags
 
 /* ---- the tables ---- */
 
-/* What has one form in all versions. */
+/* Members with one form in all versions. */
 #define COMMON                                                                           \
     .name = PLUGIN_NAME, .devices = plugin_devices, .accept = plugin_accept,             \
     .reg_mr = plugin_reg_mr, .reg_mr_dmabuf = plugin_reg_mr_dmabuf,                      \

@@ -25,8 +25,8 @@ void canvas_cell(struct canvas *canvas, int x, int y, uint32_t cell)
     }
 }
 
-/* The next character of valid UTF-8 text; names in scenarios are ASCII, so the rest is
- * ours. */
+/* Returns the next character of valid UTF-8 text and advances `*text`. Names in scenarios are
+ * ASCII; all else comes from this program. */
 static uint32_t next_character(const char **text)
 {
     const unsigned char *at = (const unsigned char *)*text;
@@ -119,7 +119,7 @@ static void print_character(struct weft_text *out, uint32_t value)
     weft_text_add_bytes(out, bytes, n);
 }
 
-/* Columns of a row up to its last character. */
+/* Returns the number of columns of a row up to its last character. */
 static int row_end(const struct canvas *canvas, int y)
 {
     const uint32_t *row = canvas->cells + y * canvas->width;

@@ -1,4 +1,4 @@
-/* A table whose columns are as wide as what is in them. */
+/* A table whose columns are as wide as their widest cell. */
 #ifndef WEFT_REPORT_COLUMNS_H
 #define WEFT_REPORT_COLUMNS_H
 
@@ -16,15 +16,15 @@ struct columns {
     bool right[COLUMNS_MAX];
 };
 
-/* `heads` is copied; n_columns <= COLUMNS_MAX. */
+/* Creates a table. Copies `heads`; n_columns <= COLUMNS_MAX. */
 void columns_init(struct columns *columns, const char *const *heads, unsigned n_columns);
 void columns_fini(struct columns *columns);
 /* Aligns a column (from 0) to the right. */
 void columns_right(struct columns *columns, unsigned column);
-/* Starts a row: the previous one is filled up with blanks. */
+/* Starts a row and fills the previous one up with blank cells. */
 void columns_row(struct columns *columns);
 void columns_cell(struct columns *columns, const char *format, ...) WEFT_PRINTF(2, 3);
-/* Appends the table, each line after `indent`; two blanks between columns. */
+/* Appends the table, each line after `indent`, with two blanks between columns. */
 void columns_print(const struct columns *columns, const char *indent,
                    struct weft_text *out);
 

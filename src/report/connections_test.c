@@ -1,4 +1,4 @@
-/* The table of connections: who relays, which ranks, and how many are listed. */
+/* The table of connections: relays, ranks, and the number of connections listed. */
 #include <check.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void add_connection(struct weft_text *text, int from, int to, const char 
                   to / 2, more);
 }
 
-/* What report_connections says of connections that were added; the text is the caller's. */
+/* Returns what report_connections() prints for the connections in `json`. The caller frees it. */
 static struct weft_text connections_of(struct weft_text *json, bool all)
 {
     struct report_style plain = report_style(false);
@@ -97,7 +97,7 @@ START_TEST(of_many_connections_the_first_are_listed_and_all_for_who_asks)
     static const struct {
         int n;
         bool all;
-        unsigned lines; /* a blank, the name, the heads, and these */
+        unsigned lines; /* a blank line, the title, the heads, and the connections */
         const char *rest;
     } cases[] = {{40, false, 43, NULL},
                  {41, false, 28, "  ... and 17 more: -v, or --json\n"},

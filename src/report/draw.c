@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "report/canvas.h"
 
-/* More cables are only counted. */
+/* Maximum number of cables that are listed rather than counted. */
 #define LISTED_LINKS_MAX 256
 
 static const struct scenario_port *end_port(const struct scenario *scenario,
@@ -19,7 +19,7 @@ static const struct scenario_port *end_port(const struct scenario *scenario,
     return at->is_switch ? NULL : &scenario->hosts[at->node].ports[at->port];
 }
 
-/* A bond's name, IFNAMSIZ, and an address with its prefix's length. */
+/* Size of a bond's name (IFNAMSIZ) and an address with prefix length. */
 #define DRAW_ADDRESS_BYTES (16 + 1 + IO_IP_TEXT_BYTES + 4)
 
 static const char *end_node(const struct scenario *scenario,
@@ -31,7 +31,7 @@ static const char *end_node(const struct scenario *scenario,
                          : scenario->hosts[at->node].name;
 }
 
-/* Returns the bond over a port of a host; NULL: none. */
+/* Returns the bond that contains a port of a host, or NULL. */
 static const struct scenario_bond *bond_of(const struct scenario_host *host,
                                            const struct scenario_port *port)
 {
@@ -45,7 +45,7 @@ static const struct scenario_bond *bond_of(const struct scenario_host *host,
     return NULL;
 }
 
-/* Writes the first address of a port, or else of the bond over it. */
+/* Writes the first address of a port or, if it has none, of its bond. */
 static void address_label(const struct scenario_host *host,
                           const struct scenario_port *port, char *out, size_t out_bytes)
 {
@@ -67,7 +67,8 @@ static void address_label(const struct scenario_host *host,
     }
 }
 
-/* "p0 192.168.101.1/24", of a bond "p0 bond0 192.168.101.1/24"; a switch's end is "port 3". */
+/* Writes the label of a link's end: "p0 192.168.101.1/24", with a bond "p0 bond0 192.168.101.1/24",
+ * at a switch "port 3". */
 static void end_label(const struct scenario *scenario, const struct scenario_link *link,
                       int end, char *out, size_t out_bytes)
 {
@@ -162,7 +163,7 @@ static void draw_pair(const struct scenario *scenario, struct weft_text *out)
     canvas_fini(&canvas);
 }
 
-/* The link between hosts a and b, seen from a: its index, and which end is a's. */
+/* Returns the first link between hosts a and b, or NULL. Sets *out_end to the end at a. */
 static const struct scenario_link *link_between(const struct scenario *scenario,
                                                 uint32_t a, uint32_t b, int *out_end)
 {
@@ -182,7 +183,7 @@ static const struct scenario_link *link_between(const struct scenario *scenario,
 
 struct triangle_side {
     const struct scenario_link *link;
-    char near[64]; /* label at the lesser host of the side */
+    char near[64]; /* label at the side's host with the lower index */
     char far[64];
     char facts[128];
 };
@@ -217,7 +218,7 @@ static void draw_leg(struct canvas *canvas, const struct triangle_side *side, in
     put(canvas, label_x, y + 4, side->far);
 }
 
-/* One host above, two below; every cable labelled at both ends. */
+/* Draws one host above and two below, with both ends of each cable labelled. */
 static void draw_triangle(const struct scenario *scenario,
                           const struct triangle_side *sides, struct weft_text *out)
 {
@@ -292,7 +293,7 @@ static int compare_facts(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* So many cables of each kind, in order of their facts. */
+/* Appends how many cables there are with each set of facts. */
 static void draw_summary(const struct scenario *scenario, struct weft_text *out)
 {
     const size_t each = 128;

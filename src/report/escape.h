@@ -1,4 +1,4 @@
-/* Text inside XML and HTML. */
+/* Escapes text for XML and HTML. */
 #ifndef WEFT_REPORT_ESCAPE_H
 #define WEFT_REPORT_ESCAPE_H
 
@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 
-/* Appends n bytes so that they mean themselves: in an attribute quotes and newlines are
- * escaped too, and control characters that XML 1.0 does not have become '?'. */
+/* Appends n bytes, escaped. In an attribute also escapes quotes and newlines, and replaces control
+ * characters that XML 1.0 does not permit by '?'. */
 void report_escape(const char *text, size_t n, bool is_attribute, struct weft_text *out);
 
 #endif

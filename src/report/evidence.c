@@ -10,15 +10,15 @@
 
 #define ITEM_BYTES 192
 
-/* Who says it. */
+/* Which ends report a value. */
 enum side {
-    SIDE_ONE,   /* one end only, or none in particular */
-    SIDE_ALIKE, /* both ends, and the same */
-    SIDE_APART, /* both ends, and not the same */
-    SIDE_NONE   /* it stands elsewhere, or nobody says it */
+    SIDE_ONE,   /* one end, or neither in particular */
+    SIDE_ALIKE, /* both ends, equal */
+    SIDE_APART, /* both ends, different */
+    SIDE_NONE   /* printed elsewhere, or unknown at both ends */
 };
 
-/* "unknown" for what is neither a number nor a text. */
+/* Returns "unknown" if the value is neither a number nor a text. */
 static const char *value_text(const json_t *value, char *out, size_t out_bytes)
 {
     if (json_is_integer(value)) {
@@ -28,7 +28,8 @@ static const char *value_text(const json_t *value, char *out, size_t out_bytes)
     return json_is_string(value) ? json_string_value(value) : "unknown";
 }
 
-/* What the other end says of the same: "remote_mtu" of "local_mtu"; NULL: nothing. */
+/* Returns the other end's value for a key, such as "remote_mtu" for "local_mtu"; NULL if there is
+ * none. */
 static const json_t *counterpart(const json_t *evidence, const char *key)
 {
     char other[64];
@@ -43,8 +44,8 @@ static const json_t *counterpart(const json_t *evidence, const char *key)
     return json_object_get(evidence, other);
 }
 
-/* The facing ports are in the drawing, what it may be has lines of its own, and a value of the
- * other end is told with that of this end. */
+/* Returns true for values that are not printed on their own. Facing ports are in the drawing,
+ * candidates have lines of their own, and a remote value is printed with its local counterpart. */
 static bool is_elsewhere(const char *key, const json_t *other)
 {
     return strstr(key, "_facing_port") != NULL || strncmp(key, "candidate_", 10) == 0 ||
@@ -72,7 +73,7 @@ static enum side side_of(const json_t *finding, const char *key, const json_t *v
     return strcmp(mine, "unknown") == 0 && !is_open ? SIDE_NONE : SIDE_ALIKE;
 }
 
-/* "errno 110, phase rtr": all that is of one side. */
+/* Appends all values of one side, as in "errno 110, phase rtr". */
 static void add_items(const json_t *finding, enum side side, const char *label,
                       struct weft_text *out)
 {
@@ -99,7 +100,7 @@ static void add_items(const json_t *finding, enum side side, const char *label,
     }
 }
 
-/* A row for each thing of which the two ends say something else. */
+/* Appends a row for each value on which the ends differ. */
 static void add_rows(const json_t *finding, struct weft_text *out)
 {
     const json_t *evidence = json_object_get(finding, "evidence");

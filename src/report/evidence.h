@@ -1,5 +1,5 @@
-/* What a finding rests on, as people read it: what one end said, what both ends said alike, and
- * side by side what they did not. */
+/* Prints the evidence of a finding: values of one end, values on which both ends agree, and side by
+ * side those on which they differ. */
 #ifndef WEFT_REPORT_EVIDENCE_H
 #define WEFT_REPORT_EVIDENCE_H
 
@@ -8,13 +8,13 @@
 
 #include "base/text.h"
 
-/* A job lived through what the finding tells. */
+/* Returns true if the job survived the condition that the finding reports. */
 bool report_is_survived(const json_t *finding);
-/* Appends the lines for a finding of a run's document (docs/io.md); none if nothing is known of
- * it. What is unknown is told of findings that could not be decided, and only of them. */
+/* Appends the evidence lines of a finding in a run's document (docs/io.md), none if it has no
+ * evidence. Values that are unknown at both ends are printed for undetermined findings only. */
 void report_evidence(const json_t *finding, struct weft_text *out);
-/* Appends what an undetermined finding may be: each candidate with the command that decides, and
- * below it the question that the command answers. */
+/* Appends, for an undetermined finding, one line per candidate cause with the command that would
+ * decide it, followed by the question that the command answers. */
 void report_candidates(const json_t *finding, struct weft_text *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a user sees of a failure: what happened, where, why, what to type next. */
+/* The report of a failure: what happened, where, why, and what to type next. */
 #include <check.h>
 
 #include "base/check.h"
@@ -55,7 +55,7 @@ START_TEST(what_both_ends_say_alike_is_told_once_and_the_rest_side_by_side)
 }
 END_TEST
 
-/* A mesh of many hosts fails in many places for one cause. */
+/* In a mesh of many hosts one cause makes many places fail. */
 START_TEST(a_cause_is_told_once_and_names_six_more_places_at_most)
 {
     struct report_style plain = report_style(false);
@@ -107,8 +107,8 @@ static const char places[] =
     "\"evidence\":{\"local_port\":\"unknown\",\"remote_port\":\"unknown\"},"
     "\"cause\":\"c\",\"remedy\":\"r\"}]}";
 
-/* What a tired reader must not be told: a cable that is none, a host that is innocent, a port that
- * nobody knows. Only where nothing is decided does it matter what is unknown. */
+/* The drawing must not show a cable that does not exist, mark a healthy host, or name an unknown
+ * port. Unknown values are printed only for undetermined findings. */
 START_TEST(the_cross_is_where_the_failure_is)
 {
     struct report_style plain = report_style(false);
@@ -147,7 +147,7 @@ START_TEST(the_cross_is_where_the_failure_is)
 }
 END_TEST
 
-/* A cable that works has none: the cross is at the port at fault, and a warning has no cross. */
+/* A working cable is not marked. The mark is at the port at fault, and a warning has none. */
 START_TEST(a_cable_that_works_has_no_cross)
 {
     static const struct {
@@ -176,7 +176,8 @@ START_TEST(a_cable_that_works_has_no_cross)
 }
 END_TEST
 
-/* A warning of what the job survived: a line, with evidence in brackets where there is any. */
+/* A warning of a condition that the job survived is one line, with its evidence, if any, in
+ * brackets. */
 START_TEST(what_was_survived_is_a_line)
 {
     static const struct {

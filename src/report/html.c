@@ -6,7 +6,7 @@
 #include "report/json_read.h"
 #include "report/tables.h"
 
-/* Events shown in full on the page; the rest is in --events. */
+/* Maximum size of the event log on the page; --events has all of it. */
 #define STORY_BYTES_MAX 65536
 
 static const char page_head[] =
@@ -20,7 +20,7 @@ static const char page_head[] =
     "svg text{font:11px ui-monospace,monospace;fill:#555}\n"
     "</style></head><body>\n";
 
-/* A bar per row of the result table: bus bandwidth as a share of the bound. */
+/* Appends a bar for each row of the result table: bus bandwidth as a share of the bound. */
 static void add_bars(const json_t *jobs, struct weft_text *out)
 {
     size_t n = json_array_size(jobs);

@@ -1,4 +1,5 @@
-/* A self-contained page for one or several runs: no scripts, nothing fetched. */
+/* Renders a self-contained HTML page for one or more runs, without scripts or external
+ * resources. */
 #ifndef WEFT_REPORT_HTML_H
 #define WEFT_REPORT_HTML_H
 
@@ -6,7 +7,7 @@
 
 #include "base/text.h"
 
-/* Renders `runs` (an array of run documents) and the head of their `story`. */
+/* Renders `runs` (an array of run documents) and the beginning of `story`, their event log. */
 void report_html(const json_t *runs, const struct weft_text *story,
                  struct weft_text *out);
 

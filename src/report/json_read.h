@@ -1,5 +1,5 @@
-/* Reading a document without fear of what is absent: null, missing and wrong types give
- * the default. */
+/* Readers of a document's members that return a default if the member is null, missing or of
+ * another type. */
 #ifndef WEFT_REPORT_JSON_READ_H
 #define WEFT_REPORT_JSON_READ_H
 

@@ -7,11 +7,13 @@
 #include "report/json_read.h"
 #include "report/tables.h"
 
-/* What the cases of one suite share. */
+/* Data shared by the cases of one suite. */
 struct suite {
     const char *name;
-    const char *why; /* findings and replay line, of a case that failed; "" if neither */
-    const json_t *clock; /* seconds of the whole run, until a case has them; or NULL */
+    /* Findings and replay line for cases that failed; "" if there are none. */
+    const char *why;
+    /* Seconds of the whole run until the first case has used them, then NULL. */
+    const json_t *clock;
 };
 
 static void add_escaped(struct weft_text *out, const char *text, bool is_attribute)
@@ -26,8 +28,8 @@ static void add_time(struct weft_text *out, const json_t *seconds)
     }
 }
 
-/* `problem`: NULL, or the message of an element `kind`. The run's time stands at the first case,
- * because viewers add up those of cases. */
+/* Adds a case. `problem` is the message of an element `kind`, or NULL. The first case gets the
+ * run's time, because viewers sum the times of cases. */
 static void add_case(struct weft_text *out, struct suite *suite, const char *name,
                      const char *kind, const char *problem)
 {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Characters of n bytes of UTF-8, all of width one. */
+/* Returns the number of characters in n bytes of UTF-8, all of width one. */
 static int columns_of(const char *text, size_t n)
 {
     int columns = 0;

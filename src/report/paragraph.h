@@ -1,4 +1,4 @@
-/* Text in lines that are no wider than a screen, its later lines under its first. */
+/* Breaks text into lines that fit a terminal and indents all lines but the first. */
 #ifndef WEFT_REPORT_PARAGRAPH_H
 #define WEFT_REPORT_PARAGRAPH_H
 
@@ -7,22 +7,22 @@
 
 #include "base/text.h"
 
-/* Columns of a line; a piece that is longer has one to itself. */
+/* Maximum columns of a line. A longer piece gets a line of its own. */
 #define PARAGRAPH_COLUMNS 96
 
 struct paragraph {
     struct weft_text *out;
-    int indent;  /* columns before the text of every line but the first */
-    int columns; /* so many are in the line already */
+    int indent;  /* columns before the text in every line but the first */
+    int columns; /* columns used in the current line */
     bool is_list;
 };
 
-/* Begins with `label`, which counts as columns too: later lines begin below what follows it. */
+/* Begins a paragraph with `label`. Later lines are indented by its width. */
 void paragraph_begin(struct paragraph *paragraph, const char *label,
                      struct weft_text *out);
-/* Adds n bytes that must stay in one line, after a blank if they are not the first in it. */
+/* Adds n bytes that must stay on one line, after a blank unless they are the first on it. */
 void paragraph_piece(struct paragraph *paragraph, const char *piece, size_t n);
-/* Adds one of a list, after a comma if it is not the first. */
+/* Adds an item of a list, after a comma unless it is the first. */
 void paragraph_item(struct paragraph *paragraph, const char *item);
 /* Adds a sentence, word by word. */
 void paragraph_words(struct paragraph *paragraph, const char *sentence);

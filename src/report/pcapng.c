@@ -19,8 +19,8 @@
 #define OPTION_SHB_USERAPPL 4u
 #define OPTION_EPB_FLAGS 2u
 
-/* A block under construction; little endian whatever the machine, so that captures of one
- * story are the same bytes everywhere. */
+/* A block under construction. Little endian on every machine, so that captures of the same run have
+ * the same bytes everywhere. */
 struct block {
     uint8_t *bytes;
     size_t n, cap;
@@ -66,7 +66,7 @@ static void put_option(struct block *block, unsigned code, const void *bytes, si
     put_padded(block, bytes, n);
 }
 
-/* Frames the body with type and both lengths, writes it and empties the block. */
+/* Writes the body framed by type and both lengths, then empties the block. */
 static void write_block(struct pcapng *pcapng, struct block *block, uint32_t type)
 {
     struct block framed = {NULL, 0, 0};
@@ -83,7 +83,7 @@ static void write_block(struct pcapng *pcapng, struct block *block, uint32_t typ
     block->n = 0;
 }
 
-/* As fast as the slower of port and cable; 0: unknown. */
+/* Returns the lower of the rates of port and cable; 0 if unknown. */
 static uint64_t speed_bps(const struct world_spec *spec, uint32_t host, uint32_t port)
 {
     uint64_t speed = spec->hosts[host].ports[port].rate_bps;
@@ -140,7 +140,7 @@ bool pcapng_open(struct pcapng *pcapng, FILE *file, const struct world_spec *spe
     put_u32(&block, BYTE_ORDER_MAGIC);
     put_u16(&block, 1);
     put_u16(&block, 0);
-    put_u32(&block, UINT32_MAX); /* section length: unknown */
+    put_u32(&block, UINT32_MAX); /* section length unknown */
     put_u32(&block, UINT32_MAX);
     put_option(&block, OPTION_SHB_USERAPPL, writer, strlen(writer));
     put_u32(&block, 0); /* end of options */

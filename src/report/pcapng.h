@@ -1,6 +1,6 @@
-/* Captures in pcapng (draft-ietf-opsawg-pcapng): one interface per RDMA port, named
- * "host:port", with its speed; nanosecond stamps, directions, and comments on what did not go
- * its plain way: why a frame was dropped, "corrupt", "duplicate", "delayed". */
+/* Writes captures in pcapng (draft-ietf-opsawg-pcapng): one interface per RDMA port, named
+ * "host:port", with its speed; nanosecond timestamps and directions; comments on frames that were
+ * dropped (with the reason), "corrupt", "duplicate" or "delayed". */
 #ifndef WEFT_REPORT_PCAPNG_H
 #define WEFT_REPORT_PCAPNG_H
 
@@ -15,11 +15,13 @@ struct pcapng {
     bool failed;                   /* a write failed; nothing more is written */
 };
 
-/* Writes the section and interface blocks. False (with errno) if that failed. */
+/* Writes the section and interface blocks. Returns false, with errno, if that failed. The caller
+ * calls pcapng_close() in either case. */
 bool pcapng_open(struct pcapng *pcapng, FILE *file, const struct world_spec *spec);
-/* One frame; suits world_ops.tap with the pcapng as context. */
+/* Writes a frame. Can be used as world_ops.tap with the pcapng as context. */
 void pcapng_frame(void *context, const struct world_frame *frame);
-/* Flushes; false if anything was not written. The file stays the caller's. */
+/* Flushes the file, which stays open and the caller's. Returns false if anything was not
+ * written. */
 bool pcapng_close(struct pcapng *pcapng);
 
 #endif

@@ -7,7 +7,7 @@
 
 #define NAMES_MAX 4096
 
-/* Hosts and objects by order of appearance: their numbers in the trace. */
+/* Hosts or objects in order of appearance. Their indices are their numbers in the trace. */
 struct names {
     char *texts[NAMES_MAX]; /* Owned */
     size_t n;
@@ -42,7 +42,7 @@ static void add_quoted(struct weft_text *out, const char *text, size_t n)
     weft_text_add(out, "\"");
 }
 
-/* One line "t_ns host object event key=value ...": an instant on its object's thread. */
+/* Adds a line "t_ns host object event key=value ..." as an instant on its object's thread. */
 static void add_event(struct names *hosts, struct names *objects, const char *line,
                       size_t n, struct weft_text *out)
 {

@@ -1,5 +1,5 @@
-/* The event story as a Chrome/Perfetto trace (Trace Event Format, JSON): a process per
- * host, a thread per object, an instant per event. */
+/* Renders an event log as a Chrome/Perfetto trace (Trace Event Format, JSON): a process per host, a
+ * thread per object, an instant per event. */
 #ifndef WEFT_REPORT_PERFETTO_H
 #define WEFT_REPORT_PERFETTO_H
 
@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-/* Renders `story`; `runs` name the trace. */
+/* Renders `story`. The first of `runs` names the trace. */
 void report_perfetto(const json_t *runs, const struct weft_text *story,
                      struct weft_text *out);
 

@@ -1,5 +1,4 @@
-/* What people see: tables, drawings, verdicts, JUnit, captures, from literal documents.
- */
+/* Output for users: tables, drawings, verdicts, JUnit, captures, from literal documents. */
 #include <check.h>
 #include <string.h>
 
@@ -137,7 +136,8 @@ START_TEST(a_met_expectation_is_printed_once)
 }
 END_TEST
 
-/* A run that ended with a finding, after its first size or before; with what did work. */
+/* Returns the document of a run that failed after its first size (is_measured) or before, with the
+ * tables of what worked. */
 static json_t *ended_run(bool is_measured)
 {
     json_t *document = document_of(passed);
@@ -152,7 +152,8 @@ static json_t *ended_run(bool is_measured)
     return document;
 }
 
-/* Who has a finding needs no tables of what worked; what was measured is shown all the same. */
+/* If a finding explains the failure, the tables of what worked are omitted, except for measured
+ * sizes. */
 START_TEST(an_explained_failure_leaves_out_what_worked_unless_all_is_asked_for)
 {
     static const char *const tables[] = {"\nconnections\n", "\ncables\n",
@@ -333,7 +334,7 @@ START_TEST(the_canvas_cuts_what_falls_outside)
 }
 END_TEST
 
-/* Reads a little-endian 32-bit word of a capture. */
+/* Returns a little-endian 32-bit word of a capture. */
 static uint32_t word(const unsigned char *bytes)
 {
     return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |

@@ -1,4 +1,4 @@
-/* Colour for terminals, or none. */
+/* Terminal colours. */
 #ifndef WEFT_REPORT_STYLE_H
 #define WEFT_REPORT_STYLE_H
 
@@ -9,7 +9,7 @@ struct report_style {
     const char *bold, *dim, *good, *bad, *warn, *off;
 };
 
-/* ECMA-48 select graphic rendition, or nothing. */
+/* Returns ECMA-48 select graphic rendition sequences if `colour`, otherwise empty strings. */
 struct report_style report_style(bool colour);
 
 #endif

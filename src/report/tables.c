@@ -9,16 +9,16 @@
 #include "report/evidence.h"
 #include "report/json_read.h"
 
-/* Of more connections than LISTED_MAX only the first SHOWN are printed: the first ranks'. */
+/* If there are more than LISTED_MAX connections, only the first SHOWN are printed. */
 enum { LISTED_MAX = 40, SHOWN = 24 };
 
-/* Neither ports nor GIDs lie between ranks that share memory. */
+/* Returns true if the connection is inside a host, so that it has no ports or GIDs. */
 static bool is_inside(const json_t *connection)
 {
     return strcmp(json_read_text(connection, "transport", "net"), "net") != 0;
 }
 
-/* Whether a host's name does not say which rank: it has two, which are connected. */
+/* Returns true if a host has several connected ranks, so that its name does not identify a rank. */
 static bool shares_hosts(const json_t *connections)
 {
     const json_t *connection;
@@ -60,7 +60,8 @@ static void inside_cells(struct columns *columns, const json_t *connection)
     columns_cell(columns, "-");
 }
 
-/* The hosts that relay, in order; of more than three the first, the last, and how many. */
+/* Prints the relaying hosts in order; if there are more than three, the first, the last and their
+ * number. */
 static void via_cell(struct columns *columns, const json_t *via)
 {
     size_t n = json_array_size(via);
@@ -138,7 +139,7 @@ void report_connections(const json_t *document, bool all,
     columns_fini(&columns);
 }
 
-/* Bus bandwidth as a share of the bound; blank where the bound says nothing. */
+/* Formats bus bandwidth as a share of the bound; "-" if there is no bound or no result. */
 static void share_of_limit(const json_t *job, char *out, size_t out_bytes)
 {
     double limit = json_read_real(job, "limit_gBps", 0);
@@ -151,7 +152,7 @@ static void share_of_limit(const json_t *job, char *out, size_t out_bytes)
     }
 }
 
-/* Of more lines than SAID_MAX the last are printed, unless all are asked for. */
+/* Maximum number of output lines printed per program, the last ones, unless all are requested. */
 enum { SAID_MAX = 12 };
 
 static void add_output(const json_t *program, bool all, struct weft_text *out)
@@ -331,7 +332,7 @@ void report_links(const json_t *document, bool all, struct weft_text *out)
     columns_fini(&columns);
 }
 
-/* A finding says why the run ended: nobody has to look for it in tables. */
+/* Returns true if a finding explains why the run failed, so that its tables are not needed. */
 static bool is_explained(const json_t *document)
 {
     const json_t *finding;

@@ -1,6 +1,5 @@
-/* A run's document (docs/io.md) as people read it: connections, nccl-tests' table,
- * findings, expectations, verdict. Rendered from the document alone, so that a saved
- * document prints the same again. */
+/* Prints a run's document (docs/io.md): connections, nccl-tests' table, findings, expectations,
+ * verdict. Uses the document alone, so that a saved document prints the same again. */
 #ifndef WEFT_REPORT_TABLES_H
 #define WEFT_REPORT_TABLES_H
 
@@ -10,31 +9,32 @@
 #include "base/text.h"
 #include "report/style.h"
 
-/* Who is connected to whom: ports, GIDs, type, path MTU, QPs, who relays, set-up time; ranks
- * beside the hosts where ranks share one. Of more than 40 only 24 unless `all`. */
+/* Appends the connections: ports, GIDs, type, path MTU, QPs, relays, set-up time, and ranks if a
+ * host has several. Unless `all`, shows only the first 24 if there are more than 40. */
 void report_connections(const json_t *document, bool all,
                         const struct report_style *style, struct weft_text *out);
-/* How each program of a job ended, and what it wrote: its last lines unless `all`. */
+/* Appends how each program of a job ended, and its output (unless `all`, the last lines only). */
 void report_programs(const json_t *job, bool all, const struct report_style *style,
                      struct weft_text *out);
-/* nccl-tests' columns, and each row's share of the physical limit; or programs. */
+/* Appends nccl-tests' columns and each row's share of the physical limit, or the programs of a
+ * job. */
 void report_jobs(const json_t *document, bool all, const struct report_style *style,
                  struct weft_text *out);
-/* Every cable's traffic; only cables that dropped something unless `all`. */
+/* Appends the traffic of each cable; unless `all`, only of cables that dropped frames. */
 void report_links(const json_t *document, bool all, struct weft_text *out);
-/* What happened, where, why, and what to type next. */
+/* Appends the findings: what happened, where, why, and the commands to use next. */
 void report_findings(const json_t *document, const struct report_style *style,
                      struct weft_text *out);
-/* Each expectation with what was found; then the verdict in one line. */
+/* Appends each expectation with the actual result, then the verdict in one line. */
 void report_verdict(const json_t *document, const struct report_style *style,
                     struct weft_text *out);
-/* What `-q` leaves of a run that did not end as expected: findings, expectations that were not
- * met, and the verdict. */
+/* Appends the output of `-q` for a run that did not end as expected: findings, unmet expectations
+ * and the verdict. */
 void report_failures(const json_t *document, const struct report_style *style,
                      struct weft_text *out);
-/* All of the above in order. Where findings explain why the run ended, what did work is left out
- * (connections, cables, sizes of which nothing was measured) unless `all`: one screen says
- * what happened, where, why, and what to type next. */
+/* Appends all of the above in order. Unless `all`, omits what worked (connections, cables, sizes
+ * without a measurement) if a finding explains why the run failed, so that the report fits on one
+ * screen. */
 void report_run(const json_t *document, bool all, const struct report_style *style,
                 struct weft_text *out);
 

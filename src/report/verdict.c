@@ -4,9 +4,9 @@
 #include "report/json_read.h"
 #include "report/tables.h"
 
-/* Adds an expectation's line, with both if they differ. What was got begins with what a met one
- * asked for in most cases ("none", "exact, 1 of 1 rows verified"), and stands in its place then. An
- * invariant has no value: what was got says how it was broken. */
+/* Adds the line of an expectation, with expected and actual result if they differ. If it was met,
+ * `got` usually begins with the expected value ("none", "exact, 1 of 1 rows verified") and replaces
+ * it. An invariant has no expected value; `got` describes how it was broken. */
 static void add_expectation(const json_t *expectation, const struct report_style *style,
                             struct weft_text *out)
 {
@@ -27,7 +27,7 @@ static void add_expectation(const json_t *expectation, const struct report_style
     }
 }
 
-/* Adds those that were not met, and with `all` those that were. */
+/* Adds the unmet expectations or, with `all`, all of them, and the verdict. */
 static void add_verdict(const json_t *document, bool all,
                         const struct report_style *style, struct weft_text *out)
 {

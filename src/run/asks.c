@@ -9,7 +9,7 @@
 
 /* ---- one rank ---- */
 
-/* The ports of a NET. */
+/* Fills `out` with the ports of a NET. */
 static weft_status nic_of(const struct run_seeing *seeing, uint64_t net_id,
                           int proxy_rank, struct run_nic *out, struct weft_error *error)
 {
@@ -20,7 +20,7 @@ static weft_status nic_of(const struct run_seeing *seeing, uint64_t net_id,
         const struct topo_net_ports *net = &seeing->nets[i];
 
         for (uint32_t k = 0; net->dev == dev && k < net->n_nets; k++) {
-            out->ports[out->n_ports++] = net->nets[k]; /* in the order of ports */
+            out->ports[out->n_ports++] = net->nets[k]; /* ordered as the host's ports */
         }
     }
     return out->n_ports > 0
@@ -28,8 +28,8 @@ static weft_status nic_of(const struct run_seeing *seeing, uint64_t net_id,
                : weft_fail(error, WEFT_ERR_INPUT, "paths", "there is no network");
 }
 
-/* Where a rank is the first of its host on the channel, data comes in by the channel's first
- * NET, and else goes out by the second: net.cc asks no more of the graph. */
+/* Selects a rank's NIC on a channel of the ring as NCCL's net.cc does: the channel's first NET if
+ * the rank is the first of its host on the channel, otherwise the second. */
 static weft_status ring_nic(const struct run_seeing *seeing, uint32_t rank,
                             uint32_t channel, struct run_nic *out,
                             struct weft_error *error)
@@ -54,7 +54,7 @@ static weft_status ring_nic(const struct run_seeing *seeing, uint32_t rank,
     return status == WEFT_OK ? nic_of(seeing, id, proxy_rank, out, error) : status;
 }
 
-/* The receiving end asks for itself as if it were the peer. */
+/* The receiving end passes itself as the peer. */
 static weft_status pair_nic(const struct run_seeing *seeing, uint32_t rank, uint32_t peer,
                             uint32_t channel, struct run_nic *out,
                             struct weft_error *error)
@@ -88,10 +88,10 @@ weft_status run_asks_of_rank(const struct scenario_world *world, uint32_t rank,
 
 struct asking {
     const struct scenario_world *world;
-    /* What each rank sees [n_ranks]; ranks of a host that reach each other see the same, which is
-     * the first one's to free. */
+    /* What each rank sees [n_ranks]. Ranks of a host that can reach each other share one entry,
+     * which the first of them owns. */
     struct run_seeing **ranks;
-    uint32_t *nodes; /* Owned [n_nodes]: a rank of each, in the order of ranks */
+    uint32_t *nodes; /* Owned [n_nodes]; one rank of each node, in rank order */
     uint32_t n_nodes;
     struct run_asks *out;
 };
@@ -113,7 +113,7 @@ static uint32_t host_of(const struct asking *asking, uint32_t rank)
     return asking->world->ranks[rank].host;
 }
 
-/* NCCL tells machines apart by the first rank of their first channel. */
+/* Groups ranks into nodes by the first rank of their first channel, as NCCL does. */
 static void find_nodes(struct asking *asking)
 {
     struct run_asks *out = asking->out;
@@ -137,8 +137,8 @@ static void find_nodes(struct asking *asking)
     }
 }
 
-/* The first and the last rank of a machine on a channel. Of channels that cross NICs, every
- * second machine takes those of a pair the other way round. */
+/* Returns the first and the last rank of a node on a channel. With cross_nic and an even number of
+ * nodes, every second node exchanges the channels of a pair. */
 static void ends_of(const struct asking *asking, uint32_t node, uint32_t channel,
                     uint32_t *out_first, uint32_t *out_last)
 {
@@ -181,7 +181,8 @@ static bool is_same_nic(const struct run_nic *a, const struct run_nic *b)
     return a->dev == b->dev && a->proxy_rank == b->proxy_rank;
 }
 
-/* The channels of a pair, those left out that ask for what an earlier one did. */
+/* Adds the connections of a pair, one for each channel that does not repeat the NICs of an earlier
+ * one. */
 static weft_status ask_pair(struct asking *asking, uint32_t from, uint32_t to,
                             uint32_t n_channels, struct weft_error *error)
 {
@@ -262,7 +263,7 @@ weft_status run_asks_make(const struct scenario_world *world, bool as_net_ib,
 
     *out = (struct run_asks){.n_channels = 0};
     if (is_one_host(world)) {
-        return WEFT_OK; /* no NIC is asked for anything */
+        return WEFT_OK; /* no connection between hosts */
     }
     asking.ranks = weft_calloc(world->n_ranks + 1, sizeof(*asking.ranks));
     asking.nodes = weft_calloc(world->n_ranks + 1, sizeof(*asking.nodes));
@@ -276,7 +277,8 @@ weft_status run_asks_make(const struct scenario_world *world, bool as_net_ib,
     if (status == WEFT_OK) {
         status = ask_pairs(&asking, error);
     }
-    for (uint32_t i = n_seen; i > 0; i--) { /* whoever shares comes after its owner */
+    /* Backwards, so that an entry is freed after its last user. */
+    for (uint32_t i = n_seen; i > 0; i--) {
         struct run_seeing *seeing = asking.ranks[i - 1];
 
         if (seeing->comm.rank == i - 1) {

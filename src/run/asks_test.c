@@ -1,4 +1,4 @@
-/* What NCCL would ask of NICs, of meshes small enough to know the answer. */
+/* NICs that NCCL would select, in meshes small enough to know the answer. */
 #include <check.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static void ask(bool merges)
                   error.message);
 }
 
-/* Two NICs, so two channels, each with one of them at either end, both ways. */
+/* Two NICs give two channels, each with one NIC at either end and in both directions. */
 START_TEST(a_channel_of_a_ring_uses_one_nic_everywhere)
 {
     load(TRIANGLE, NULL);
@@ -86,13 +86,13 @@ START_TEST(one_rank_is_told_what_all_are)
         ck_assert_uint_eq(nic.n_ports, 2);
         ck_assert_int_eq(run_asks_of_rank(world, rank, true, false, &nic, &error),
                          WEFT_OK);
-        ck_assert_int_eq(nic.dev, 2); /* what two devices are merged into */
+        ck_assert_int_eq(nic.dev, 2); /* the device that the two are merged into */
     }
 }
 END_TEST
 
-/* Two GPUs and two NICs a host: ranks of a host see the same. The ring enters a host at one
- * rank and leaves it at the other; pairs of ranks have NICs of their own. */
+/* Two GPUs and two NICs per host. Ranks of a host see the same topology. The ring enters a host at
+ * one rank and leaves it at the other; pairs of ranks have their own NICs. */
 START_TEST(ranks_of_a_host_see_the_same)
 {
     load("name: a\n"
@@ -119,7 +119,7 @@ START_TEST(ranks_of_a_host_see_the_same)
 }
 END_TEST
 
-/* A NIC without carrier is none, and a host's environment decides for itself. */
+/* A NIC without carrier does not count, and the environment of a host affects that host only. */
 START_TEST(what_a_host_has_decides)
 {
     load(TRIANGLE, "topology.links.0.up=false");
@@ -135,14 +135,15 @@ START_TEST(what_a_host_has_decides)
 }
 END_TEST
 
-/* Of a card's ports only those that are named are merged; a plugin has a reading of its own. */
+/* Only the listed ports of a card are merged. A plugin reads the list in its own way. */
 START_TEST(net_ib_opens_what_the_list_of_hcas_names)
 {
     struct run_nic nic;
 
     load(TRIANGLE, "topology.nodes.a.env={NCCL_IB_HCA: \"=p1\"}");
     ask(true);
-    ck_assert_int_eq(asks.asks[0].send.dev, 1); /* one device, and what is made of it */
+    /* 0 is the only device, 1 the one merged from it. */
+    ck_assert_int_eq(asks.asks[0].send.dev, 1);
     ck_assert_uint_eq(asks.asks[0].send.n_ports, 1);
     ck_assert_uint_eq(asks.asks[0].send.ports[0], 1);
     ck_assert_uint_eq(asks.asks[0].receive.n_ports, 2);
@@ -157,7 +158,7 @@ START_TEST(net_ib_opens_what_the_list_of_hcas_names)
     ck_assert_int_eq(run_asks_make(world, true, &asks, &error), WEFT_ERR_INPUT);
     ck_assert_str_eq(error.message, "there is no network");
     tear_down();
-    /* A device of two ports, which is called as the first. */
+    /* A device with two ports is named after its first port. */
     load(TRIANGLE,
          "topology.defaults={profile: synth2port, env: {NCCL_IB_HCA: \"p0:2\"}}");
     ask(true);
@@ -173,7 +174,7 @@ START_TEST(without_a_network_nccl_gives_up)
     ck_assert_str_eq(error.message, "there is no network");
     tear_down();
     load("name: a\ntopology:\n  nodes: {a: {gpus: 2}}\n", NULL);
-    ask(false); /* nobody needs one */
+    ask(false); /* no connection needs a NIC */
     ck_assert_uint_eq(asks.n, 0);
 }
 END_TEST

@@ -1,11 +1,11 @@
-/* How the members of a run learn of each other, from what the scenario says. */
+/* Configures how the members of a run find each other, as the scenario says. */
 #include <stdlib.h>
 
 #include "base/text.h"
 #include "run/private.h"
 
-/* From where on members listen for neighbours that were told where they are. Each has a port of its
- * own: hosts may share a network, as all of them do on loopback. */
+/* First TCP port on which members listen with BOOT_STATIC. Each member has its own, because hosts
+ * can share a network, such as loopback. */
 #define CONTROL_PORT 22342u
 
 enum boot_mode run_boot_mode(const struct run *run)
@@ -46,7 +46,8 @@ static uint16_t control_port(uint32_t member)
     return (uint16_t)(CONTROL_PORT + member % (UINT16_MAX - CONTROL_PORT + 1u));
 }
 
-/* The ways to `member` from `host`: its addresses on every cable between the two. */
+/* Adds the endpoints at which `host` can reach `member`: its addresses on each cable between the
+ * two, or on all its cables between hosts if both are on one host. */
 static void add_ways(struct run *run, uint32_t host, uint32_t member,
                      struct boot_neighbour *out)
 {

@@ -1,4 +1,4 @@
-/* Faults at moments of the job: when they came, if they did. */
+/* Faults that wait for a moment of the job: whether and when they began. */
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -54,7 +54,7 @@ const struct scenario *run_as_it_came(const struct run *run)
     return run->came.faults != NULL ? &run->came : run->scenario;
 }
 
-/* Returns true if none that stands at `number` in the file came. */
+/* Returns true if no fault with that `number` in the file began. */
 static bool never_came(const struct run *run, uint32_t number)
 {
     const struct scenario *scenario = run->scenario;

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "run/private.h"
 
-/* Devices open within this time of the world's, whatever it was told to do to them. */
+/* Time limit for opening devices, in time of the world. */
 #define OPEN_NS INT64_C(1000000000)
 
 struct member {
@@ -18,7 +18,7 @@ struct member {
     bool splits_nics;
 };
 
-/* Lets the world go on until the host's devices are open. */
+/* Steps the world until the host's devices are open. */
 static weft_status open_devices(const struct run *run, uint32_t rank,
                                 struct member *member, struct weft_error *error)
 {
@@ -62,7 +62,7 @@ static void take_facts(const struct run *run, uint32_t rank, struct member *memb
         const struct rdma_port *port = &member->rdma->ports[i];
 
         if (!conn_opens(member->rdma->env, run->policy, port)) {
-            out->facts[rank][i].is_active = false; /* as if it were not there */
+            out->facts[rank][i].is_active = false; /* treat as absent */
         }
         for (uint32_t k = 0; k < config.n_chosen; k++) {
             out->facts[rank][i].is_chosen =
@@ -125,7 +125,7 @@ static void choose_pair(const struct run *run, const struct member *members,
                     &choice->error);
     if (status == WEFT_OK && run->policy == RDMA_POLICY_WEFT) {
         turn(&choice->connector, &choice->acceptor);
-        choice->acceptor.n_reasons = 0; /* it repeats the proposal */
+        choice->acceptor.n_reasons = 0; /* same as the connector's */
     } else if (status == WEFT_OK) {
         status = choose(run, out, &members[to], to, from, false, &choice->acceptor,
                         &choice->error);

@@ -1,5 +1,5 @@
-/* Which ports, GIDs and path MTU a policy would choose for every pair of ranks, and why: from the
- * facts of devices that are opened, before anything is connected. */
+/* Computes the ports, GIDs and path MTU that a policy selects for each pair of ranks, and the
+ * reasons, from the facts of opened devices. Nothing is connected. */
 #ifndef WEFT_RUN_CHOICES_H
 #define WEFT_RUN_CHOICES_H
 
@@ -8,7 +8,8 @@
 
 #define RUN_PORTS_MAX 16
 
-/* One end of a connection: what it takes for itself. `rails` index its own facts and its peer's. */
+/* The choice of one end of a connection. `rails` hold indices into its own facts and those of its
+ * peer. */
 struct run_choice_end {
     struct rdma_rail rails[CONN_RAILS_MAX];
     uint32_t n_rails;
@@ -17,10 +18,10 @@ struct run_choice_end {
 };
 
 struct run_choice {
-    uint32_t from,
-        to; /* ranks: the connector, which sends, and the acceptor; other hosts */
+    uint32_t from, to; /* ranks on different hosts: connector (sender) and acceptor */
     struct run_choice_end connector, acceptor;
-    struct weft_error error; /* policy weft found no way */
+    /* Why an end found no rail; status WEFT_OK if both found one. */
+    struct weft_error error;
 };
 
 struct run_choices {
@@ -30,12 +31,14 @@ struct run_choices {
     uint32_t n_ranks;
     struct rdma_port_facts (*facts)[RUN_PORTS_MAX]; /* Owned [n_ranks] */
     uint32_t *n_facts;                              /* Owned [n_ranks] */
-    struct scenario_world *plan;                    /* Owned: what was built */
-    uint32_t *hosts;                                /* Owned [n_ranks] */
+    struct scenario_world *plan;                    /* Owned; the world's plan */
+    /* Owned [n_ranks]; host of each rank. */
+    uint32_t *hosts;
 };
 
-/* Of every pair of ranks on two hosts. Rails of the acceptor under policy weft repeat the
- * connector's. run_choices_fini in any case. */
+/* Computes the choices for each pair of ranks on different hosts. With policy weft the acceptor's
+ * rails are those of the connector, reversed. The caller calls run_choices_fini() in either
+ * case. */
 weft_status run_choices_make(const struct scenario *scenario,
                              const struct run_options *options, struct run_choices *out,
                              struct weft_error *error) WEFT_MUST_CHECK;

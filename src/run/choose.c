@@ -1,9 +1,9 @@
-/* Which NIC a rank uses under the policies of NCCL. */
+/* Selects the NIC of a rank under policies of NCCL. */
 #include "base/check.h"
 #include "run/asks.h"
 #include "run/private.h"
 
-/* Collectives have the ring's NIC; pairs have one of their own. */
+/* Returns true if any job uses the ring. Point-to-point jobs select NICs per pair. */
 static bool has_collective(const struct run *run)
 {
     bool has_any = false;

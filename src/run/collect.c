@@ -1,6 +1,7 @@
-/* One result of members on machines of their own: once a member is over, it meets the others
- * again, the first of them (rank 0, if it lives) gets what each recorded, judges the run as `weft
- * run` does, and tells the verdict. Whoever died is missing there, and judged so. */
+/* Produces one result for members that run on separate machines. A member that has ended meets the
+ * others again. The first of them (rank 0 if it is left) receives all records, judges the run as
+ * `weft run` does, and sends the verdict. A member that does not come to the meeting counts as
+ * killed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,17 +14,18 @@
 #include "run/record.h"
 
 #define SECOND INT64_C(1000000000)
-/* Rank 0 may be the last to end, within the deadlines of its peers. When it is over it has told
- * them, or they closed with it: they are over soon. Over cables whoever failed has told all that it
- * reaches: nobody comes late. */
+/* How long a member waits for others to come to the meeting. PATIENCE_NS: for rank 0, which can be
+ * the last to end, within the deadlines of its peers. PATIENCE_OF_FIRST_NS: rank 0, or any member
+ * over cables, after success; its peers closed with it, so they end soon. PATIENCE_OF_FAILED_NS:
+ * the same after a failure, of which it has notified all that it can reach. */
 #define PATIENCE_NS (100 * SECOND)
 #define PATIENCE_OF_FIRST_NS (35 * SECOND)
 #define PATIENCE_OF_FAILED_NS (6 * SECOND)
 #define STEP_NS (30 * SECOND)
-/* Before the record: when the member's clock started counting, and when all were told. */
+/* Size of a member's clock reading, taken when all members knew the lengths of all records. */
 #define HEAD_BYTES 8
 
-/* The member whose stream ended without a word, or UINT32_MAX. */
+/* Returns the member whose stream ended without a message, or UINT32_MAX. */
 static uint32_t find_dead(const struct weft_error *error)
 {
     const struct weft_value *rank = weft_error_value(error, "rank");
@@ -33,7 +35,8 @@ static uint32_t find_dead(const struct weft_error *error)
                : UINT32_MAX;
 }
 
-/* The clocks of machines have nothing in common but the moment when they all learned the same. */
+/* Decodes a member's record. Clocks of different machines are related only by that reading, which
+ * all take at nearly the same moment. */
 static void take_record(struct run *run, uint32_t member, const struct weft_text *text,
                         weft_ns told_ns, weft_ns their_told_ns,
                         const struct host_config *base)
@@ -74,7 +77,7 @@ static void judge(struct run *run, const struct weft_text *records,
     out->observations = diag_observations_encode(&run->observations);
 }
 
-/* The judge's, in a byte; nobody else says anything. */
+/* Sends and receives the verdict. The judge's byte is 1 plus the verdict, all others' are 0. */
 static weft_status tell_verdict(struct meeting *meeting, struct run_node_outcome *out,
                                 struct weft_error *error)
 {

@@ -28,7 +28,8 @@ static void put(json_t *object, const char *key, json_t *value)
     json_object_set_new(object, key, value);
 }
 
-/* What users of the program that the policy stands for meet, where that is something else. */
+/* Returns the symptom as users of the program that the policy models would see it; null if it is
+ * the same. */
 static json_t *as_met(const struct run *run, const struct host *host)
 {
     const struct world_host *of = NULL;
@@ -129,7 +130,7 @@ static json_t *connections(const struct run *run)
     return array;
 }
 
-/* One queue's sequence, as its host polled it. */
+/* The completions of one queue, as its host polled them. */
 static json_t *sequence(const char *host, const struct conn_journal_entry *entry)
 {
     json_t *first = json_array();
@@ -148,7 +149,7 @@ static json_t *sequence(const char *host, const struct conn_journal_entry *entry
         (json_int_t)entry->n, "digest", entry->digest, "first", first);
 }
 
-/* Of hosts that were killed nothing is told: they cannot tell. */
+/* Omits killed hosts, because a killed process cannot report its completions. */
 static json_t *completions(const struct run *run)
 {
     json_t *array = json_array();
@@ -232,7 +233,8 @@ static json_t *jobs(const struct run *run)
 
 /* ---- links ---- */
 
-/* From the first rank that entered its jobs to the last that left them; 0: none did. */
+/* Returns the time from when the first rank entered its jobs until the last left them; 0 if no rank
+ * entered. */
 static weft_ns jobs_span(const struct run *run)
 {
     weft_ns first = WEFT_NEVER;
@@ -290,7 +292,7 @@ static json_t *links(const struct run *run)
     return array;
 }
 
-/* What failovers and relays did: only where something was to be done. */
+/* Adds counters of failovers and relays that are not zero. */
 static void count_flows(const struct run *run, json_t *object)
 {
     uint64_t failovers = 0;
@@ -369,7 +371,7 @@ json_t *run_document_head(const struct run *run)
     put(object, "backend", json_string(run->options->backend->name));
     put(object, "policy", json_string(rdma_policy_name(run->policy)));
     put(object, "seed", json_string(seed));
-    /* Hosts in processes of their own tell no common story. */
+    /* Hosts in separate processes have no common event log. */
     put(object, "trace_hash",
         text_or_null(run->are_records || run->options->no_story ? NULL : hash));
     put(object, "result",

@@ -14,23 +14,23 @@
 #include "run/private.h"
 
 enum {
-    N_OPS = 10,              /* of each end in a round */
-    N_ROUNDS = 2,            /* of good work; a mistake stands between two */
-    SOURCE_BYTES = 16 << 10, /* is read and never written */
+    N_OPS = 10,              /* operations of each end per round */
+    N_ROUNDS = 2,            /* rounds of valid work, with an error between two */
+    SOURCE_BYTES = 16 << 10, /* only read */
     LANDED_BYTES = 40 << 10,
-    LANDING = SOURCE_BYTES,       /* what the peer writes */
-    OWN = LANDING + LANDED_BYTES, /* what this end reads */
-    COUNTER = OWN + LANDED_BYTES, /* of the peer's atomics */
+    LANDING = SOURCE_BYTES,       /* written by the peer */
+    OWN = LANDING + LANDED_BYTES, /* results of this end's READs and atomics */
+    COUNTER = OWN + LANDED_BYTES, /* target of the peer's atomics */
     MEMORY_BYTES = COUNTER + 64,
-    /* The region ends within the last atomic's 8 bytes, and before the memory does. */
+    /* The region ends inside the last atomic's 8 bytes, before the end of the memory. */
     REGION_BYTES = MEMORY_BYTES - 12,
     QUEUE = 32,
     CODE_TIMEOUT = 12,
     RNR_CODE = 5,    /* 60 us */
-    RESOLUTIONS = 8, /* of a neighbour, where the cable loses packets */
-    RNR_RETRIES = 2, /* where a receiver that is never ready is drawn */
+    RESOLUTIONS = 8, /* attempts to resolve a neighbour on a cable that loses packets */
+    RNR_RETRIES = 2, /* rnr_retry of connections on which a receiver may never be ready */
     LIMIT_S = 100,
-    FLUSHED = 77 /* wr_id of a receive that nothing takes */
+    FLUSHED = 77 /* wr_id of a receive that is only flushed */
 };
 
 #define US INT64_C(1000)
@@ -39,7 +39,7 @@ enum {
 struct op {
     enum ibv_wr_opcode opcode;
     size_t source, target;
-    uint32_t bytes, split; /* the first of two SGEs has `split` bytes */
+    uint32_t bytes, split; /* bytes in the first of two SGEs */
     bool is_signaled;
     uint64_t operand, swap;
 };
@@ -53,15 +53,17 @@ struct side {
     struct io_gid_entry gid;
     struct ibv_pd *pd, *other_pd;
     struct ibv_cq *cq;
-    struct ibv_mr *mr, *other_mr; /* `other_mr`: under `other_pd` */
+    /* `other_mr`: a second region, under `other_pd` if that exists. */
+    struct ibv_mr *mr, *other_mr;
     struct ibv_qp *qp;
     struct ibv_qp_cap cap;
     uint8_t *memory, *model; /* Owned [MEMORY_BYTES] */
     uint32_t psn;
     struct op ops[N_OPS];
-    unsigned n_posted, n_done;          /* sends; `n_done` skips those without a signal */
-    unsigned n_recvs, n_ready, n_recvd; /* receives that are due, posted and completed */
-    unsigned recv_ops[N_OPS];           /* the peer's operations that take them */
+    unsigned n_posted, n_done; /* sends; n_done includes unsignaled ones */
+    /* Receives that are needed, posted and completed. */
+    unsigned n_recvs, n_ready, n_recvd;
+    unsigned recv_ops[N_OPS]; /* the peer's operations that consume them */
     size_t next_target, next_own;
 };
 
@@ -70,14 +72,15 @@ struct drill {
     struct weft_rng rng;
     struct weft_text *broken;
     struct side sides[2];
-    const char *names[2]; /* of the ports' hosts */
+    const char *names[2]; /* names of the hosts */
     enum ibv_mtu mtu;
     uint8_t rd_atomic, rnr_retry, rnr_code, retries;
-    uint32_t n_connections;               /* so far */
-    bool is_calm;                         /* nothing disturbs a packet */
-    bool is_peculiar;                     /* a device has statuses of its own */
-    bool has_reads, has_atomics, is_late; /* receives may come after what needs them */
-    bool is_over;                         /* something was not as it must be */
+    uint32_t n_connections; /* so far */
+    bool is_calm;           /* nothing disturbs a packet */
+    bool is_peculiar;       /* a device reports statuses of its own */
+    /* is_late: receives may be posted after they are needed. */
+    bool has_reads, has_atomics, is_late;
+    bool is_over; /* a deviation was reported */
 };
 
 static uint32_t below(struct drill *drill, uint32_t bound)
@@ -170,7 +173,7 @@ static void drop_pd(struct drill *drill, unsigned end, struct ibv_pd *pd)
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |         \
      IBV_ACCESS_REMOTE_ATOMIC)
 
-/* Returns false where the device has no room for one of them. */
+/* Returns false if the device has no room for one of the objects. */
 static bool make_objects(struct drill *drill, unsigned end)
 {
     struct side *side = &drill->sides[end];
@@ -248,7 +251,7 @@ static int to_state(struct drill *drill, unsigned end, enum ibv_qp_state state)
     return modify(drill, end, &attr, IBV_QP_STATE);
 }
 
-/* Takes the step, now and then after one without an attribute that is required, which must be
+/* Makes a transition. Now and then tries it first without a required attribute, which must be
  * refused and change nothing (IBA 11.2.5.2, table 91). */
 static void step(struct drill *drill, unsigned end, const struct ibv_qp_attr *attr,
                  int required)
@@ -333,7 +336,7 @@ static void connect_both(struct drill *drill)
     for (unsigned end = 0; end < 2; end++) {
         struct side *side = &drill->sides[end];
 
-        /* Far from those of the connection before, so that a capture can tell them apart. */
+        /* Far from the PSNs of the previous connection, so that a capture can distinguish them. */
         side->psn = (drill->n_connections * 0x400000u - below(drill, 20)) & 0xffffffu;
         side->n_posted = side->n_done = 0;
         side->n_recvs = side->n_ready = side->n_recvd = 0;
@@ -377,7 +380,7 @@ static uint32_t draw_bytes(struct drill *drill)
     }
 }
 
-/* Takes room for the operation, which becomes shorter if there is not as much before `end`. */
+/* Reserves space for the operation, which is shortened if there is less before `end`. */
 static size_t take(size_t *next, size_t end, struct op *op)
 {
     size_t at = *next;
@@ -403,7 +406,7 @@ static void play_atomic(struct op *op, uint8_t *own, uint8_t *peer)
     memcpy(peer + COUNTER, &value, 8);
 }
 
-/* Draws an operation of `end` and plays it on the model. */
+/* Draws an operation of `end` and applies it to the model. */
 static struct op *draw_op(struct drill *drill, unsigned end)
 {
     static const enum ibv_wr_opcode opcodes[] = {
@@ -486,7 +489,7 @@ static void post(struct drill *drill, unsigned end)
     side->n_posted++;
 }
 
-/* Posts the next receive that is due: a SEND lands where the model has it. */
+/* Posts the next receive that is needed. A SEND lands where the model puts it. */
 static void post_receive(struct drill *drill, unsigned end)
 {
     struct side *side = &drill->sides[end];
@@ -560,7 +563,7 @@ static void judge_sent(struct drill *drill, unsigned end, const struct ibv_wc *w
     side->n_done++;
 }
 
-/* Polls one completion that counts; false if there is none. */
+/* Polls one completion that counts. Returns false if there is none. */
 static bool poll_one(struct drill *drill, unsigned end, struct ibv_wc *wc)
 {
     struct side *side = &drill->sides[end];
@@ -607,10 +610,10 @@ static bool is_round_over(const struct drill *drill)
     return true;
 }
 
-/* Compares both memories with the model. */
+/* Compares the memory of both ends with the model. */
 static void judge_memory(struct drill *drill, const char *after)
 {
-    pass(drill, 200 * US); /* what relaxed ordering still holds back */
+    pass(drill, 200 * US); /* for writes that relaxed ordering delays */
     for (unsigned end = 0; end < 2; end++) {
         const struct side *side = &drill->sides[end];
 
@@ -659,7 +662,7 @@ static void work(struct drill *drill)
 
 /* ---- mistakes ---- */
 
-/* Registers a region of the peer that must not be reached; its key, or 0. */
+/* Registers a region of the peer that must not be accessible. Returns its key, or 0. */
 static uint32_t forbidden_key(struct drill *drill, enum mistake mistake)
 {
     struct side *peer = &drill->sides[1];
@@ -676,7 +679,7 @@ static uint32_t forbidden_key(struct drill *drill, enum mistake mistake)
     key = peer->other_mr->rkey;
     if (mistake == GONE_REGION) {
         drop_mr(drill, 1, peer->other_mr);
-        /* Another region may take its place, and not its key. */
+        /* Another region may take its place, but must not get its key. */
         peer->other_mr =
             below(drill, 2) == 0 ? make_mr(drill, 1, peer->pd, ACCESS_ALL) : NULL;
         if (peer->other_mr != NULL && peer->other_mr->rkey == key) {
@@ -686,7 +689,7 @@ static uint32_t forbidden_key(struct drill *drill, enum mistake mistake)
     return key;
 }
 
-/* Fills the work request; false if this device cannot make the mistake. */
+/* Turns the work request into one with the error. Returns false if this device cannot make it. */
 static bool make_mistake(struct drill *drill, enum mistake mistake,
                          struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
@@ -740,7 +743,7 @@ static bool make_mistake(struct drill *drill, enum mistake mistake,
     return true;
 }
 
-/* The next completion of `end`, which must have `status` and belong to `wr_id`. */
+/* Waits for the next completion of `end`, which must have `status` and belong to `wr_id`. */
 static void expect(struct drill *drill, unsigned end, uint64_t wr_id,
                    enum ibv_wc_status status, enum mistake mistake)
 {
@@ -754,7 +757,7 @@ static void expect(struct drill *drill, unsigned end, uint64_t wr_id,
                      drill_mistakes[mistake], (unsigned long long)wr_id);
         }
     }
-    /* Where packets are lost, the one NAK that says why may be among them. */
+    /* If packets are lost, the only NAK that reports the error can be lost, too. */
     if (drill->is_over || (drill->is_peculiar && wc.status != IBV_WC_SUCCESS) ||
         (!drill->is_calm && wc.status == IBV_WC_RETRY_EXC_ERR)) {
         return;
@@ -767,8 +770,8 @@ static void expect(struct drill *drill, unsigned end, uint64_t wr_id,
     }
 }
 
-/* A peer that does not answer is given up after its retries, each as long as the code of the
- * timeout or up to four times that (IBA 9.7.6.1.3). */
+/* Checks when a silent peer was given up. Each retry takes between one and four times the timeout
+ * (IBA 9.7.6.1.3). */
 static void judge_patience(struct drill *drill, weft_ns took_ns)
 {
     weft_ns one = 4096 << CODE_TIMEOUT;
@@ -782,18 +785,18 @@ static void judge_patience(struct drill *drill, weft_ns took_ns)
     }
 }
 
-/* What each code of min_rnr_timer stands for, in units of 10 us (IBA 9.7.5.2.8, table 45). */
+/* Delays of the min_rnr_timer codes, in units of 10 us (IBA 9.7.5.2.8, table 45). */
 static const uint32_t rnr_waits[] = {
     65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
     48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
     2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
-/* A receiver that is not ready is asked again after its time, not before. */
+/* Checks that a receiver that is not ready gets each retry only after the RNR delay. */
 static void judge_rnr(struct drill *drill, weft_ns took_ns)
 {
     weft_ns wait = (weft_ns)rnr_waits[drill->rnr_code] * 10 * US;
 
-    /* hns takes the timer in steps of its own. */
+    /* Devices of hns round the timer to steps of their own. */
     if (took_ns < wait * RNR_RETRIES &&
         strncmp(drill->sides[1].attr.profile, "hns", 3) != 0) {
         complain(drill, 0, "a receiver is asked %d times in %lld us, not %lld us each",
@@ -850,7 +853,7 @@ static void err(struct drill *drill, enum mistake mistake)
     began = now_of(drill);
     error = post_wr(side, &wr, &bad);
     if (error != 0) {
-        /* What a device sees at once it refuses at once. */
+        /* A device may refuse at once what it can check at once. */
         if (mistake != ATOMIC_ODD && !drill->is_peculiar) {
             complain(drill, 0, "%s: post_send: errno %d", drill_mistakes[mistake], error);
         }
@@ -874,7 +877,7 @@ static void err(struct drill *drill, enum mistake mistake)
     }
 }
 
-/* A region goes while a long WRITE lands in it: once the verb ended nothing lands any more. */
+/* Deregisters a region while long WRITEs land in it. Nothing may land after the verb has ended. */
 static void outlive(struct drill *drill)
 {
     struct side *side = &drill->sides[0];
@@ -920,7 +923,7 @@ static void outlive(struct drill *drill)
     }
 }
 
-/* Brings both queue pairs back to RESET, with nothing left of what they did. */
+/* Moves both queue pairs back to RESET and discards what they left. */
 static void reset(struct drill *drill)
 {
     struct ibv_wc wc;
@@ -942,13 +945,13 @@ static void reset(struct drill *drill)
     }
 }
 
-/* A send queue that is drained goes on (IBA 10.3.1.6). */
+/* Drains a send queue and resumes it (IBA 10.3.1.6). */
 static void drain(struct drill *drill)
 {
     int error = to_state(drill, 0, IBV_QPS_SQD);
 
     if (error != 0 && strncmp(drill->sides[0].host->profile, "hns", 3) == 0) {
-        return; /* has no such state */
+        return; /* no SQD on hns */
     }
     pass(drill, 100 * US);
     error = error != 0 ? error : to_state(drill, 0, IBV_QPS_RTS);
@@ -957,7 +960,8 @@ static void drain(struct drill *drill)
     }
 }
 
-/* A list ends at the work request that is refused (ibv_post_send(3)). */
+/* Posts a list, of which nothing after the refused work request may be executed
+ * (ibv_post_send(3)). */
 static void post_list(struct drill *drill)
 {
     struct side *side = &drill->sides[0];
@@ -992,9 +996,9 @@ static void post_list(struct drill *drill)
     }
 }
 
-/* ---- where ---- */
+/* ---- ports and parameters ---- */
 
-/* Finds the link-local GID of `type`, which no fault takes. */
+/* Finds the link-local GID of `type`, which no fault removes. */
 static bool find_gid(struct side *side, enum ibv_gid_type type)
 {
     struct io_device *device = side->device;
@@ -1071,7 +1075,7 @@ static void draw_terms(struct drill *drill)
     drill->retries = least(sides[0].attr.retry_cnt_max, sides[1].attr.retry_cnt_max);
     drill->rnr_retry = 7;
     drill->rnr_code = RNR_CODE;
-    /* Powers of two: some devices round up. */
+    /* A power of two, because some devices round up. */
     drill->rd_atomic = (uint8_t)(most == 0 ? 0 : 1u << below(drill, most == 4 ? 3 : 1));
     drill->has_reads = most > 0 && below(drill, 4) != 0;
     drill->has_atomics = drill->has_reads &&
@@ -1082,7 +1086,7 @@ static void draw_terms(struct drill *drill)
     drill->is_late = below(drill, 2) == 0;
 }
 
-/* What both ports count of repeats and their reasons. */
+/* Counts retransmissions and their causes at both ports. */
 static uint64_t count_repeats(const struct drill *drill)
 {
     uint64_t n = 0;
@@ -1154,11 +1158,11 @@ static void walk_states(struct drill *drill)
     char text[256];
     struct ibv_wc wc = {.wr_id = 0};
 
-    /* A neighbour that is not found, because packets are lost, is no verdict. */
+    /* If packets are lost, neighbour resolution can fail without meaning anything. */
     if (drill->is_over || !drill->is_calm) {
         return;
     }
-    /* What another queue pair leaves in the same CQ stays there. */
+    /* A flushed receive of another queue pair in the same CQ must stay there. */
     post_one_receive(drill, 0, FLUSHED, 0);
     if (to_state(drill, 0, IBV_QPS_ERR) != 0) {
         complain(drill, 0, "modify_qp to ERR is refused");

@@ -1,9 +1,7 @@
-/* Has two neighbours of a run's world exchange random work by verbs, once its processes ended, so
- * that a swarm also judges what the jobs do not use of a NIC: READs, atomics, receives that come
- * late, mistakes and what follows them. A model that knows nothing of packets says what every
- * verb, completion and byte must be.
- *
- * Nothing happens where a fault of the scenario may still act on the world. */
+/* Makes two neighbours of a run's world exchange random verbs traffic after its processes ended. It
+ * covers NIC features that jobs do not use: READs, atomics, late receives, and errors with their
+ * consequences. A model without packets predicts every verb's result, completion and byte. Does
+ * nothing while a fault of the scenario can still act on the world. */
 #ifndef WEFT_RUN_DRILL_H
 #define WEFT_RUN_DRILL_H
 
@@ -11,8 +9,8 @@
 
 struct run;
 
-/* Adds what was not as the model has it to `broken`. `is_calm`: nothing disturbs a packet. All
- * objects are destroyed. */
+/* Appends the deviations from the model to `broken`. `is_calm`: nothing disturbs a packet. Destroys
+ * all objects that it creates. */
 void run_drill(struct run *run, bool is_calm, struct weft_text *broken);
 
 #endif

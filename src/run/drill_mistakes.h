@@ -1,4 +1,4 @@
-/* Mistakes that a drill makes on purpose, and how each of them must end. */
+/* Deliberate errors of a drill, and the completion status that each must cause. */
 #ifndef WEFT_RUN_DRILL_MISTAKES_H
 #define WEFT_RUN_DRILL_MISTAKES_H
 
@@ -21,10 +21,10 @@ enum mistake {
     N_MISTAKES
 };
 
-/* Says in a few words what the mistake is. */
+/* Short descriptions, indexed by enum mistake; N_MISTAKES stands for a list of work requests. */
 extern const char *const drill_mistakes[];
 
-/* The status of the work request with the mistake (IBA 11.6.2). */
+/* Returns the status of the work request that contains the mistake (IBA 11.6.2). */
 enum ibv_wc_status drill_ends_as(enum mistake mistake);
 
 #endif

@@ -10,8 +10,8 @@ enum { N_STEPS = 40, N_BITS = 21, PORT_NONE = 0 };
 
 #define LIMIT_NS INT64_C(100000000000)
 
-/* A step, the attributes that it must have and those that it may have (IBA table 91, as Linux has
- * it for RoCE). From any state but RESET each queue pair can go to RESET and ERR. */
+/* A transition with its required and optional attributes (IBA table 91, as Linux implements it for
+ * RoCE). RESET and ERR can be entered from any state but RESET. */
 static const struct rule {
     enum ibv_qp_state from, to;
     int must, may;
@@ -44,10 +44,10 @@ struct walk {
     const struct drill_states *states;
     struct ibv_qp *qp;
     enum ibv_qp_state state;
-    uint8_t port; /* that the queue pair is bound to, or PORT_NONE */
+    uint8_t port; /* port that the queue pair is bound to, or PORT_NONE */
 };
 
-/* A call, and the values in it that are wrong. */
+/* A call, and which of its values are wrong. */
 struct call {
     struct ibv_qp_attr attr;
     int mask;
@@ -74,7 +74,7 @@ static const struct rule *find_rule(enum ibv_qp_state from, enum ibv_qp_state to
     return NULL;
 }
 
-/* Each is beyond what any device takes. */
+/* Sets a limit to a value that no device accepts. */
 static void spoil_limit(const struct walk *walk, struct call *call)
 {
     struct ibv_qp_attr *attr = &call->attr;
@@ -197,7 +197,8 @@ static bool is_port(const struct walk *walk, uint8_t port)
     return port >= 1 && port <= walk->states->n_ports;
 }
 
-/* What Linux looks at before it asks for the neighbour (uverbs_cmd.c, modify_qp). */
+/* Returns true if Linux refuses the ports, which it checks before it resolves the neighbour
+ * (uverbs_cmd.c, modify_qp). */
 static bool has_wrong_port(const struct walk *walk, const struct call *call)
 {
     bool has_port = (call->mask & IBV_QP_PORT) != 0;
@@ -231,8 +232,8 @@ static int must_return(const struct walk *walk, const struct call *call)
     return (call->mask & ~known) != 0 || call->has_wrong_limit ? EINVAL : 0;
 }
 
-/* Returns true if the model has no word on the call: which state a caller claims, and which of a
- * second port's GIDs the address vector names, is the device's to judge. */
+/* Returns true if the model predicts nothing for the call. A claimed current state, and a GID of a
+ * second port in the address vector, are judged by the device. */
 static bool is_open(const struct walk *walk, const struct call *call)
 {
     return (call->mask & IBV_QP_CUR_STATE) != 0 ||
@@ -285,7 +286,7 @@ bool drill_states_walk(const struct drill_states *states, char *text, size_t n_t
         .cap = {
             .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
     if (drill_verb(states->run, states->device, &make, LIMIT_NS) != 0) {
-        return true; /* the device has no room for another */
+        return true; /* the device has no room for another QP */
     }
     walk.qp = make.out.qp;
     for (int i = 0; i < N_STEPS && is_good; i++) {

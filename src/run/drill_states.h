@@ -1,6 +1,6 @@
-/* Walks a queue pair through its states by random calls of modify_qp(3), right and wrong ones. A
- * table of IBA 11.2.5.2 and the order in which Linux checks say what each call must return; a call
- * that is refused changes nothing, so that the next is judged by the same state. */
+/* Moves a queue pair through its states by random valid and invalid calls of modify_qp(3). A table
+ * of IBA 11.2.5.2 and the order of Linux's checks predict the result of each call. A refused call
+ * changes nothing, so the next call is judged by the same state. */
 #ifndef WEFT_RUN_DRILL_STATES_H
 #define WEFT_RUN_DRILL_STATES_H
 
@@ -16,12 +16,12 @@ struct drill_states {
     struct ibv_pd *pd;
     struct ibv_cq *cq;
     uint8_t port, n_ports;
-    bool has_sqd; /* hns goes without */
+    bool has_sqd; /* false for hns, which has no SQD */
     uint8_t gid_index;
     union ibv_gid peer_gid;
 };
 
-/* Returns false if a call does not return what it must, and says so in `text`. */
+/* Returns false and describes the call in `text` if it does not return the predicted result. */
 bool drill_states_walk(const struct drill_states *states, char *text, size_t n_text);
 
 #endif

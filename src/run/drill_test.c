@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "run/run.h"
 
-/* Two hosts with one cable, and what is between the braces of the first. */
+/* Two hosts with one cable. `node` are fields of the first host, `link` of the cable. */
 #define PAIR(node, link)                                                                 \
     "name: t\n"                                                                          \
     "topology:\n"                                                                        \
@@ -20,7 +20,7 @@ enum { N_SEEDS = 40 };
 
 struct outcome {
     int64_t n_packets;
-    char broken[512]; /* what an invariant does not hold for, or "" */
+    char broken[512]; /* violations of invariants, or "" */
 };
 
 static struct outcome run(const char *text, uint64_t seed)
@@ -66,7 +66,7 @@ static const char *const good[] = {
          ", delay: 50us") EXPECT(", verbs, wire"),
 };
 
-/* Objects are gone, frames keep to the specification, and trains change nothing. */
+/* All objects are freed, frames conform to the specification, and trains change nothing. */
 START_TEST(good_devices_do_as_the_model)
 {
     for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
@@ -84,7 +84,7 @@ START_TEST(it_sends_packets_of_its_own)
 
     ck_assert_int_gt(without, 0);
     ck_assert_int_gt(run(PAIR("", "") EXPECT(", verbs"), 1).n_packets, without);
-    /* A fault that still acts leaves nothing to judge. */
+    /* While a fault still acts, nothing can be judged. */
     lost = run(
         PAIR("", "") "faults: [{at: 20s, on: 'a:p0', kind: loss, share: 100%}]\n" EXPECT(
             ", verbs"),
@@ -94,8 +94,8 @@ START_TEST(it_sends_packets_of_its_own)
 }
 END_TEST
 
-/* A device that does not know SQD is not as IBA has it: found where a queue pair with a peer passes
- * through it, and by a walk through all states. */
+/* A device without SQD deviates from IBA. Detected when a connected queue pair passes through SQD,
+ * and by a walk through all states. */
 START_TEST(a_device_that_does_otherwise_is_found)
 {
     unsigned n_drained = 0, n_walked = 0;

@@ -80,7 +80,7 @@ bool drill_is_left_alone(const struct run *run)
     const struct scenario *scenario = run_as_it_came(run);
 
     if (scenario->n_faults < run->scenario->n_faults) {
-        return false; /* what did not come yet may still do so */
+        return false; /* a fault that has not begun can still begin */
     }
     for (uint32_t i = 0; i < scenario->n_faults; i++) {
         if (is_open_fault(&scenario->faults[i].spec, drill_now(run))) {

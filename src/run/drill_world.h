@@ -1,5 +1,5 @@
-/* What every drill needs of the world of a run whose processes ended: time that passes, verbs that
- * end, and faults that act no more. */
+/* Helpers for drills in the world of a run whose processes have ended: passing time, waiting for
+ * verbs, and detecting faults that can still act. */
 #ifndef WEFT_RUN_DRILL_WORLD_H
 #define WEFT_RUN_DRILL_WORLD_H
 
@@ -7,19 +7,20 @@
 
 struct run;
 
-/* Returns bytes in network order, as immediates have them. */
+/* Converts to network byte order, as used in immediate data. */
 uint32_t drill_network_order(uint32_t bits);
 
 weft_ns drill_now(const struct run *run);
 void drill_pass(struct run *run, weft_ns time);
 
-/* Returns the verb's errno, or DRILL_HANGS if it does not end in `limit` and was abandoned. */
+/* Returns the verb's errno, or DRILL_HANGS if it was abandoned because it did not end within
+ * `limit`. */
 #define DRILL_HANGS (-1)
 int drill_verb(struct run *run, struct io_device *device, struct io_op *op,
                weft_ns limit);
 
-/* Returns true if no fault of the scenario can touch what happens from now on, or takes calls by
- * their number. */
+/* Returns true if no fault of the scenario can affect what happens from now on, and none counts
+ * calls. */
 bool drill_is_left_alone(const struct run *run);
 
 #endif

@@ -103,12 +103,12 @@ void run_judge_findings(struct run *run)
     bool ok = true;
 
     if (!expect->has_findings && (expect->must_fail || expect->may_fail)) {
-        return; /* any */
+        return; /* any findings are allowed */
     }
     for (uint32_t i = 0; i < run->findings.n; i++) {
         const char *code = run->findings.items[i].entry->code;
 
-        /* What a fault did to a job that lived through it need not be listed. */
+        /* Findings about faults that the job survived need not be listed. */
         if (run->findings.items[i].is_survived && !is_expected(expect, code)) {
             continue;
         }
@@ -165,7 +165,8 @@ static void judge_data(struct run *run)
             &got, "data: exact");
 }
 
-/* The row a bound is about: of its size, or the largest of the job. */
+/* Returns true if the bound applies to the row: the row has its size or, without a size, is the
+ * largest of its job. */
 static bool is_bounded(const struct run *run, const struct scenario_bandwidth *bound,
                        uint32_t index)
 {
@@ -187,7 +188,8 @@ static bool is_bounded(const struct run *run, const struct scenario_bandwidth *b
     return true;
 }
 
-/* Bounds on time are told but not judged where cables have no speed of their own. */
+/* Returns true if bounds on time are judged. If cables have no rate of their own, only adds a note
+ * to `got`. */
 static bool is_paced(const struct run *run, struct weft_text *got)
 {
     if (run->options->backend->is_unpaced) {
@@ -345,7 +347,7 @@ _Static_assert((int)SCENARIO_P2P == (int)TRANSPORT_P2P &&
                    (int)SCENARIO_COLLNET == (int)TRANSPORT_COLLNET,
                "one order of transports in scenario and transport");
 
-/* "port p0, direct", "port p1, via iceberg, carpathia". */
+/* Adds a connection's route, such as "port p0, direct" or "port p1, via iceberg, carpathia". */
 static void add_way(const struct run *run, const struct host_connection *have,
                     struct weft_text *out)
 {

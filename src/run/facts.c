@@ -7,7 +7,7 @@
 #include "host/observe.h"
 #include "run/record.h"
 
-/* Which setting fixes the index of the GID, of those that the policy reads. */
+/* Returns the GID index that the policy's settings fix, or DIAG_NO_GID_INDEX. */
 static int64_t gid_index(const struct host *host)
 {
     bool splits_nics;
@@ -25,7 +25,7 @@ static enum diag_known forwards_ip(const struct io_hostinfo *info)
     return info->ip_forward != 0 ? DIAG_YES : DIAG_NO;
 }
 
-/* NCCL's policies do, unless a setting forbids it. */
+/* Policies of NCCL merge NICs unless a setting forbids it. */
 static enum diag_known merges_nics(const struct host *host)
 {
     struct io_env *env = host->env;
@@ -37,7 +37,7 @@ static enum diag_known merges_nics(const struct host *host)
                : DIAG_NO;
 }
 
-/* Takes down which ports NCCL_IB_HCA leaves a program of `policy`. */
+/* Records which ports NCCL_IB_HCA leaves to a program of `policy`. */
 static void add_list(struct io_env *env, enum rdma_policy policy, struct diag_host *out)
 {
     const char *list = env->ops->setting(env, "NCCL_IB_HCA");
@@ -78,7 +78,7 @@ void run_facts_before(struct rdma *rdma, struct diag_host *out)
         observe_port(&facts[i], &out->ports[i]);
     }
     observe_devices(env, out->ports, out->n_ports);
-    add_list(env, RDMA_POLICY_NCCL_2_25, out); /* as any NCCL reads it */
+    add_list(env, RDMA_POLICY_NCCL_2_25, out); /* all versions of NCCL read it alike */
     free(facts);
 }
 
@@ -117,8 +117,8 @@ void run_facts(const struct host *host, struct diag_host *out)
     add_left_out(host, out);
 }
 
-/* Writes the name that the host gives port `index`: a further port of a device has the device's
- * name and its number. */
+/* Writes the host's name of port `index`. A further port of a device has the device's name and its
+ * number. */
 static void name_port(const struct world_host *host, uint32_t index,
                       char out[DIAG_NAME_BYTES])
 {
@@ -145,7 +145,7 @@ static void name_end(const struct world_spec *spec, const struct world_end *end,
     }
 }
 
-/* Hosts come before switches. */
+/* Orders hosts before switches. */
 static int compare_ends(const struct world_end *a, const struct world_end *b)
 {
     if (a->is_switch != b->is_switch) {
@@ -156,7 +156,7 @@ static int compare_ends(const struct world_end *a, const struct world_end *b)
 
 static int compare_cables(const void *left, const void *right)
 {
-    const struct world_end *a = left, *b = right; /* [2] of each */
+    const struct world_end *a = left, *b = right; /* [2] each */
 
     for (int i = 0; i < 2; i++) {
         if (compare_ends(&a[i], &b[i]) != 0) {

@@ -1,5 +1,5 @@
-/* What a host knows of itself when it is over: its ports as they are by then, their counters and
- * the kernel's settings. */
+/* Facts that a host records about itself when it is over: its ports and their counters at that
+ * time, and the kernel's settings. */
 #ifndef WEFT_RUN_FACTS_H
 #define WEFT_RUN_FACTS_H
 
@@ -7,12 +7,12 @@
 #include "host/host.h"
 #include "io/world.h"
 
-/* Fills `out` (zero) with name, limits, settings and ports; errors, events and the rest stay
- * empty. The caller's to fini. */
+/* Fills `out` (zeroed) with name, policy, limits, settings, ports and the peers that were left out;
+ * errors and events stay empty. The caller frees it with diag_host_fini(). */
 void run_facts(const struct host *host, struct diag_host *out);
-/* The same of a host on which nothing ran, by what its devices tell. */
+/* Fills `out` (zeroed) for a host on which nothing has run, from its devices alone. */
 void run_facts_before(struct rdma *rdma, struct diag_host *out);
-/* Adds the cables of a mesh to `out`, which has none, in order of hosts and ports. */
+/* Adds the cables of a mesh to `out`, which must have none, ordered by hosts and ports. */
 void run_facts_cables(const struct world_spec *spec, struct diag_input *out);
 
 #endif

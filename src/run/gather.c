@@ -1,5 +1,5 @@
-/* Runs whose hosts are processes of their own: start each, wait for all, read what they
- * left into run->hosts, where evaluation expects to find them. */
+/* Runs whose hosts are separate processes. Starts each, waits for all, and decodes their records
+ * into run->hosts, where evaluation expects them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,19 +9,23 @@
 #include "run/record.h"
 
 #define SECOND INT64_C(1000000000)
-/* All start together: one that has not come to the rendezvous by then does not come. */
+/* How long ranks wait for each other. They start together, so a rank that is later than this does
+ * not come. */
 #define PATIENCE_S 15
-#define EXIT_LACKS 3       /* a member's whose machine lacks something (docs/cli.md) */
-#define EXIT_UNREACHED 255 /* ssh(1)'s own; else a signal ended what exits from 128 on */
+/* exit status of a member whose machine lacks something (docs/cli.md) */
+#define EXIT_LACKS 3
+/* exit status of ssh(1) on failure; other statuses from 128 on mean a signal */
+#define EXIT_UNREACHED 255
 
 struct gathering {
     struct run *run;
-    weft_ns last_ended_ns; /* 0: nobody yet */
+    weft_ns last_ended_ns; /* 0 if none has ended */
     bool *launched;        /* Owned [n_members] */
     bool *ended;           /* Owned [n_members] */
-    bool *hung;            /* Owned [n_members]: killed because it did nothing any more */
+    /* Owned [n_members]; true: killed because it made no progress. */
+    bool *hung;
     uint32_t n_ended;
-    struct weft_error absent; /* the first machine that could not take part */
+    struct weft_error absent; /* error of the first machine that could not take part */
     struct host_config config;
 };
 
@@ -59,13 +63,15 @@ static weft_ns latest_start(const struct run *run)
     return latest;
 }
 
-/* Who waits for one that ended is told; the rest takes no longer than this. */
+/* Returns how long the others may run after one ended. Members that wait for one that ended are
+ * notified; nothing else takes longer than this. */
 static weft_ns hang_ns(const struct gathering *g)
 {
     return latest_start(g->run) + RUN_HANG_NS;
 }
 
-/* Which files it reads and writes: ours, or of a member elsewhere its standard streams. */
+/* Adds the files that a member reads and writes: inherited descriptors, or the standard streams of
+ * a member on another machine. */
 static void add_files(const struct run *run, struct arguments *arguments)
 {
     bool is_elsewhere = run->world->ops->is_elsewhere;
@@ -86,9 +92,9 @@ static void add_files(const struct run *run, struct arguments *arguments)
     }
 }
 
-/* Machines know each other by the names by which they are reached from here, unless the user
- * says better. Rank 0 may know its own name as an address that is only its own: it listens on
- * all. */
+/* Adds the address of rank 0. Machines know each other by the names that this machine uses, unless
+ * the user gives an address. Rank 0 listens on all addresses, because its own name can resolve to
+ * an address that only it can reach, such as loopback. */
 static void add_rendezvous(const struct run *run, uint32_t member,
                            struct arguments *arguments)
 {
@@ -113,8 +119,7 @@ static void add_rendezvous(const struct run *run, uint32_t member,
     add(arguments, text);
 }
 
-/* The command line of a member: weft node or relayd, with everything that made this run what
- * it is. */
+/* Builds the command line of a member: weft node or relayd, with all settings of this run. */
 static void make_arguments(const struct gathering *g, uint32_t member,
                            struct arguments *out)
 {
@@ -163,7 +168,7 @@ static weft_status launch(struct gathering *g, uint32_t member, struct weft_erro
     return status;
 }
 
-/* Starts whose time has come; tells when the next comes. */
+/* Starts the members that are due and returns when the next is. */
 static weft_status launch_due(struct gathering *g, weft_ns now, weft_ns *out_next,
                               struct weft_error *error)
 {
@@ -188,8 +193,8 @@ static weft_status launch_due(struct gathering *g, weft_ns now, weft_ns *out_nex
 
 /* ---- ending ---- */
 
-/* Where a member's clock was when this world began: of a machine with a clock of its own, as far
- * as its end is known here at once. */
+/* Returns the member's clock at the time at which this world began. For a machine with its own
+ * clock, the error is the delay with which its end is noticed here. */
 static weft_ns origin_of(const struct run *run, const json_t *record)
 {
     const json_t *clock = json_object_get(record, "clock_ns");
@@ -200,7 +205,7 @@ static weft_ns origin_of(const struct run *run, const json_t *record)
                : run->origin_ns;
 }
 
-/* Without it there is no verdict on the mesh. */
+/* Records that a machine could not take part, so that there is no verdict on the mesh. */
 static void note_absent(struct gathering *g, const char *name,
                         const struct world_ending *ending)
 {
@@ -230,7 +235,8 @@ static void collect(struct gathering *g, uint32_t member,
     const char *name = run->plan->spec.hosts[index].name;
     json_error_t ignored;
     struct weft_error error = {0};
-    /* One that a signal ended may have written half of it, or a record before it died. */
+    /* A process that was killed by a signal may have written half a record, or one from before it
+     * died. */
     json_t *record = ending->signal == 0 && ending->n_bytes > 0
                          ? json_loadb(ending->result, ending->n_bytes, 0, &ignored)
                          : NULL;
@@ -249,7 +255,7 @@ static void collect(struct gathering *g, uint32_t member,
                  "%s: its process ended without a record (exit code %d, signal %d)", name,
                  ending->exit_code, ending->signal);
     }
-    /* Whoever waits for it may not know yet that it ever was. */
+    /* Members that wait for it may not know yet that it ever started. */
     if (run->hosts[member]->state != HOST_DONE) {
         run->world->ops->tell_ended(run->world, member);
     }
@@ -294,7 +300,7 @@ static void kill_hanging(struct gathering *g)
     }
 }
 
-/* Whoever did not come to an end is dead as far as the others know. */
+/* Counts members that did not end as killed. */
 static void bury(struct gathering *g)
 {
     for (uint32_t member = 0; member < g->run->n_members; member++) {

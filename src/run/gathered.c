@@ -1,6 +1,6 @@
-/* A story that several processes told, each its own part: kept until all have ended, then told
- * in the order of time. Who was first within a nanosecond is chance: the
- * bytes are not the same from run to run, and have no hash. */
+/* Merges the event logs of several processes after all have ended, ordered by time. The order of
+ * events less than a nanosecond apart is accidental, so the log differs from run to run and has no
+ * hash. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 struct line {
     weft_ns at_ns;
     uint32_t teller;
-    size_t begin; /* of what follows the time, in `text` */
+    size_t begin; /* offset in `text` of what follows the time */
     size_t n_bytes;
 };
 
@@ -28,7 +28,7 @@ void run_story_gather(struct run_story *story)
     }
 }
 
-/* The time that a line begins with; false if it has none. */
+/* Parses the time at the start of a line. Returns false if there is none. */
 static bool parse_time(const char *line, size_t n_bytes, weft_ns *out_at, size_t *out_n)
 {
     size_t n = 0;
@@ -67,7 +67,7 @@ static void add_line(struct story_parts *parts, uint32_t teller, weft_ns ahead_n
 void run_story_add(struct run_story *story, uint32_t teller, weft_ns ahead_ns,
                    const char *lines, size_t n_bytes)
 {
-    /* A process that told nothing has no lines at all, and NULL + 0 is undefined. */
+    /* `lines` may be NULL if there are none, and NULL + 0 is undefined. */
     const char *end = n_bytes > 0 ? lines + n_bytes : lines;
 
     while (story->parts != NULL && lines < end) {

@@ -1,4 +1,4 @@
-/* A story in parts: told in the order of time, whole lines only. */
+/* Merging of event logs: ordered by time, complete lines only. */
 #include <check.h>
 #include <string.h>
 
@@ -37,8 +37,8 @@ START_TEST(parts_are_told_in_the_order_of_time)
         "2000nor here\n"
         "2000 a rank0 end\n"
         "2100 a rank0 was kil");
-    run_story_add(&story, 3, 0, NULL, 0); /* a process that told nothing */
-    ck_assert_uint_eq(told.n, 0);         /* nothing before all have ended */
+    run_story_add(&story, 3, 0, NULL, 0); /* a process without events */
+    ck_assert_uint_eq(told.n, 0);         /* nothing is written before all have ended */
     run_story_tell_gathered(&story, 1000);
     ck_assert_str_eq(told.bytes, "-100 b rank1 early\n"
                                  "400 b rank1 state from=new to=discover\n"
@@ -65,7 +65,7 @@ START_TEST(without_a_listener_nothing_is_kept)
 }
 END_TEST
 
-/* More lines than fit at first, and none at all. */
+/* More lines than fit at first, and none. */
 START_TEST(any_number_of_lines_is_told)
 {
     static const int counts[] = {0, 1, 1024, 5000};

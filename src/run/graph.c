@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-/* NULL at a switch. */
+/* Returns NULL for a switch. */
 static const struct world_port *port_at(const struct world_spec *spec,
                                         const struct world_end *end)
 {
@@ -16,7 +16,7 @@ static uint64_t lesser_rate(uint64_t a, uint64_t b)
     return b != 0 && (a == 0 || b < a) ? b : a;
 }
 
-/* What the PCIe root of an end can take; 0: no limit is known. */
+/* Returns the rate of an end's PCIe root; 0 if it has no limit. */
 static uint64_t root_rate(const struct world_spec *spec, const struct world_end *end)
 {
     if (end->is_switch) {
@@ -27,7 +27,7 @@ static uint64_t root_rate(const struct world_spec *spec, const struct world_end 
     return root < host->n_pcie_roots ? host->pcie_root_bps[root] : 0;
 }
 
-/* The rate at which one end can feed its cable. */
+/* Returns the rate at which one end can feed its cable. */
 static uint64_t end_rate(const struct world_spec *spec, const struct world_end *end,
                          uint64_t rate_bps)
 {
@@ -38,7 +38,7 @@ static uint64_t end_rate(const struct world_spec *spec, const struct world_end *
     return lesser_rate(rate_bps, root_rate(spec, end));
 }
 
-/* RoCE runs over IPv6 when either end has no IPv4 address. */
+/* Returns true if the port has no IPv4 address. RoCE then uses IPv6 on its cable. */
 static bool is_ipv6(const struct world_port *port)
 {
     for (uint32_t i = 0; port != NULL && i < port->n_addresses; i++) {
@@ -49,13 +49,13 @@ static bool is_ipv6(const struct world_port *port)
     return port != NULL;
 }
 
-/* A switch passes what it is given. */
+/* A switch forwards packets of any size. */
 static uint32_t mtu_of(const struct world_port *port)
 {
     return port == NULL ? UINT32_MAX : port->mtu_bytes;
 }
 
-/* Where the roots of each host begin in the graph's list: only those with a limit. */
+/* Index of each host's first PCIe root in the graph's list. */
 struct roots {
     struct mesh_graph *graph;
     uint32_t *first; /* Owned [n_hosts] */

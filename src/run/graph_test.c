@@ -5,8 +5,8 @@
 
 #define G UINT64_C(1000000000)
 
-/* Two hosts with a cable, one of whose roots has a rate, and both on a switch; and a cable
- * that is down. */
+/* Two hosts with a cable, where one PCIe root has a rate; both hosts on a switch; and a cable that
+ * is down. */
 START_TEST(cables_switches_and_roots_become_a_graph)
 {
     struct io_prefix v4 = {io_ip_v4(10, 0, 0, 1), 24};

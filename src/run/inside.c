@@ -49,7 +49,7 @@ static bool check_host(const struct scenario *scenario,
     run_inside_make(world, host, false, &inside);
     if (inside.inside.n_ranks > 0) {
         is_good = topo_of_host(&inside.inside, rules, &system, &why) == WEFT_OK;
-    } else { /* it only relays: nobody asks, but it must be a topology */
+    } else { /* A host that only relays needs no GPUs, but the document must be valid. */
         is_good = topo_load(from->gpu_document, from->n_gpu_document, rules, &system,
                             &why) == WEFT_OK;
     }

@@ -1,4 +1,4 @@
-/* What NCCL would see inside the hosts of a scenario. */
+/* Describes the inside of a scenario's hosts as NCCL sees it. */
 #ifndef WEFT_RUN_INSIDE_H
 #define WEFT_RUN_INSIDE_H
 
@@ -8,16 +8,17 @@
 struct run_inside {
     struct io_machine machine; /* Owned */
     int *ranks;                /* Owned [inside.n_ranks] */
-    struct topo_inside inside; /* of these two */
+    struct topo_inside inside; /* refers to `machine` and `ranks` */
 };
 
-/* Of one host; run_inside_fini in any case. */
+/* Describes one host. The caller calls run_inside_fini(). */
 void run_inside_make(const struct scenario_world *world, uint32_t host, bool merges_nics,
                      struct run_inside *out);
 void run_inside_fini(struct run_inside *inside);
 
-/* Whether the topology documents that hosts name are such, and have a GPU for every rank. Else
- * appends "FILE:LINE:COLUMN: topology: DOCUMENT:LINE:COLUMN: what" of the first that is not. */
+/* Checks that the topology documents named by hosts are valid and have a GPU for every rank.
+ * Otherwise returns false and appends "FILE:LINE:COLUMN: topology: DOCUMENT:LINE:COLUMN: what" for
+ * the first invalid one. */
 bool run_check_documents(const struct scenario *scenario, struct weft_text *out);
 
 #endif

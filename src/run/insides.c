@@ -8,13 +8,13 @@
 #include "run/seeing.h"
 #include "transport/choice.h"
 
-/* ---- ways ---- */
+/* ---- paths ---- */
 
 struct surveying {
     const struct topo_system *system;
     struct coll_inside *inside;
     const struct world_host *host;
-    /* Owned: where the links of each node begin, nodes by type and index */
+    /* Owned; index of each node's first link, by node type and index. */
     uint32_t *begin[TOPO_N_TYPES];
     uint32_t n_ways, n_links, cap_links;
 };
@@ -26,7 +26,7 @@ static const char *no_setting(void *context, const char *name)
     return NULL;
 }
 
-/* GB/s to bytes per microsecond. */
+/* Converts GB/s to bytes per microsecond. */
 static uint64_t width_of(const struct topo_link *link)
 {
     uint64_t rate = link->bw <= 0 ? 0 : (uint64_t)((double)link->bw * 1000);
@@ -69,7 +69,8 @@ static void add_link(struct surveying *surveying, uint32_t link)
     inside->links[surveying->n_links++] = link;
 }
 
-/* The next way, in the order of world_ways; NULL ends: none. */
+/* Adds the next path, in the order of world_ways. It has no links if there is no path or an end is
+ * NULL. */
 static void add_way(struct surveying *surveying, const struct topo_node *from,
                     const struct topo_node *to)
 {
@@ -87,7 +88,7 @@ static void add_way(struct surveying *surveying, const struct topo_node *from,
     }
 }
 
-/* Place i < n is a GPU, n + i the CPU nearest to it. */
+/* Returns the node of a memory: for i < n of rank i's GPU, for n + i of the CPU nearest to it. */
 static const struct topo_node *node_of(const struct surveying *surveying, uint32_t place)
 {
     const struct coll_inside *inside = surveying->inside;
@@ -103,7 +104,8 @@ static bool carries_data(const struct topo_node *node)
     return node->type != TOPO_NIC && node->type != TOPO_NET;
 }
 
-/* The number of a node in the graph: GPUs by their ranks' places, all others in their order. */
+/* Returns the number of a node in the graph: a GPU has its rank's index, all others follow in
+ * order. */
 static uint32_t number_of(const struct surveying *surveying, const struct topo_node *node)
 {
     const struct topo_system *system = surveying->system;
@@ -151,7 +153,7 @@ static void make_graph(struct surveying *surveying)
 
     if (system->n[TOPO_GPU] != surveying->inside->n ||
         surveying->host->n_gpus < surveying->inside->n) {
-        return; /* some are out of reach, or several ranks are in one place */
+        return; /* some GPUs are out of reach, or ranks share a GPU */
     }
     graph->n_hosts = surveying->inside->n;
     for (int type = 0; type < TOPO_N_TYPES; type++) {
@@ -191,7 +193,7 @@ static void survey(const struct topo_system *system, const struct world_host *ho
     inside->ways.links = inside->links;
 }
 
-/* Paths as the machine has them, before NCCL's settings change any. */
+/* Computes the machine's paths as they are before NCCL's settings change any. */
 static void find_ways(const struct scenario_world *world, uint32_t host,
                       struct coll_inside *inside)
 {
@@ -214,7 +216,7 @@ static void find_ways(const struct scenario_world *world, uint32_t host,
 
 /* ---- transports and channels ---- */
 
-/* The last of that name, or NULL. */
+/* Returns the value of the last setting of that name, or NULL. */
 static const char *setting_of(const struct world_host *host, const char *name)
 {
     const char *value = NULL;
@@ -233,7 +235,7 @@ static bool is_set_to(const struct world_host *host, const char *name, const cha
     return set != NULL && strcmp(set, value) == 0;
 }
 
-/* As transport/inside_round.c and ipc/node.c have it. */
+/* As in transport/inside_round.c and ipc/node.c. */
 static bool is_ipc_off(const struct world_host *host, bool is_same_gpu)
 {
     return is_set_to(host, "WEFT_IPC", "off") ||
@@ -276,7 +278,7 @@ static void find_hops(const struct run_seeing *seeing, const struct world_host *
     }
 }
 
-/* The ranks of each channel, if it goes through all of this host. */
+/* Copies the ranks of each channel if all GPUs of this host are on it. */
 static uint32_t take_channels(const struct run_seeing *seeing,
                               const struct topo_graph *graph,
                               const struct coll_inside *inside, uint32_t **out)
@@ -332,7 +334,7 @@ static void make_host(const struct scenario_world *world, uint32_t host,
         }
     }
     for (uint32_t i = 0; i < n * n; i++) {
-        out->hops[i].kind = TRANSPORT_SHM; /* where nobody knows better */
+        out->hops[i].kind = TRANSPORT_SHM; /* unless NCCL's topology says otherwise */
     }
     find_ways(world, host, out);
     look_inside(world, out);

@@ -1,5 +1,5 @@
-/* The inside of the hosts of a scenario that have several ranks: for the simulator, which needs to
- * know over which links copies go, and for plans. */
+/* Describes the inside of the hosts with several ranks. The simulator uses it for the links that
+ * copies take, collectives use it for their plans. */
 #ifndef WEFT_RUN_INSIDES_H
 #define WEFT_RUN_INSIDES_H
 
@@ -7,19 +7,18 @@
 #include "scenario/scenario.h"
 
 struct run_insides {
-    struct coll_inside
-        *hosts; /* Owned [n], and they; one with n 0 for every other host */
+    struct coll_inside *hosts; /* Owned [n]; n 0: fewer than two ranks */
     uint32_t n;
 };
 
-/* Also tells the world's hosts (world_host.ways), which is good until run_insides_fini. What NCCL
- * would not make sense of is as if nobody knew it. Hosts are taken to have the GPUs of the
- * scenario: the same inside on every rank, whatever it runs on. */
+/* Also sets world_host.ways of the world's hosts, which is valid until run_insides_fini(). A host
+ * that NCCL cannot describe counts as unknown. Hosts have the scenario's GPUs on every backend, so
+ * that all ranks compute the same result. */
 void run_insides_make(struct scenario_world *world, struct run_insides *out);
-/* Whether some host has several ranks. */
+/* Returns true if any host has several ranks. */
 bool run_insides_any(const struct run_insides *insides);
-/* The physical bound of a collective: of the mesh, or where all ranks share a host, of the links
- * inside it; 0: none is known. */
+/* Returns the lower bound on the time of a collective, from the mesh or, if all ranks share a host,
+ * from the links inside it. Returns 0 if no bound is known. */
 weft_ps run_limit_ps(const struct run_insides *insides, const struct mesh_graph *graph,
                      const uint32_t *hosts, uint32_t n_ranks,
                      enum mesh_collective collective, uint64_t size_bytes);

@@ -1,5 +1,5 @@
-/* Judges what must hold of any run, whatever its result. Each verdict names the invariant, the
- * object and the numbers. */
+/* Judges invariants that hold for any run, whatever its result. Each verdict names the invariant,
+ * the object and the numbers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +10,11 @@
 #include "run/outlook.h"
 #include "run/private.h"
 
-/* How long a world goes on after its processes ended, so that what they gave back is gone and
- * what they sent has arrived. Kernels and NICs alone are waited for, the longest for TCP, which
- * gives a peer up after 20 s. It is no timer of recovery, so that a leak does not pass when those
- * grow. */
+/* How long the world goes on after its processes ended, so that freed objects are gone and packets
+ * have arrived. Only kernels and NICs are waited for; TCP takes longest, 20 s until it gives up a
+ * peer. Not derived from recovery timers, so that a leak does not pass when they grow. */
 #define SETTLE_NS INT64_C(30000000000)
-/* A job that recovers is over so long after the last fault ended: each flow has a lane again, and
+/* A job that recovers is over this long after the last fault ended: each flow has a lane again, and
  * the rest of the job takes no longer. */
 #define RECOVERY_NS (2 * TIMER_RECOVERY_NS)
 
@@ -29,7 +28,7 @@ void run_settle(struct run *run)
     }
     tasks = run->world->ops->loop(run->world);
     until = run->world->ops->now(run->world) + SETTLE_NS;
-    /* Tasks of processes that are over have nothing left to do. */
+    /* Tasks of processes that are over have nothing left to do, so they are dropped. */
     while (run->world->ops->step(run->world, until) == WEFT_OK) {
         while (io_loop_pop(tasks) != NULL) {
         }
@@ -41,7 +40,7 @@ static bool is_judged(const struct run *run, enum scenario_invariant invariant)
     return (run->scenario->expect.invariants >> invariant & 1) != 0;
 }
 
-/* Adds the verdict on `invariant`; `broken` is empty if it holds, and is taken over. */
+/* Adds the verdict on `invariant`, which holds if `broken` is empty. Takes over `broken`. */
 static void conclude(struct run *run, enum scenario_invariant invariant,
                      struct weft_text *broken)
 {
@@ -100,7 +99,7 @@ static bool has_kill(const struct run *run, uint32_t member)
     return false;
 }
 
-/* A row is done by every rank, with each of its iterations once, or by none that failed. */
+/* Checks that a member in DONE has done all its rows. */
 static void judge_rows_of(const struct run *run, uint32_t member,
                           struct weft_text *broken)
 {
@@ -144,7 +143,7 @@ static void judge_ends(struct run *run)
 
 /* ---- recovery ---- */
 
-/* Returns true if a fault of the file may end the run as it ended. */
+/* Returns true if a fault of the file can end the run in the way it ended. */
 static bool may_fail(const struct run *run, const struct run_outlook *outlook)
 {
     const struct host *host = run_first_failure(run);
@@ -175,7 +174,7 @@ static void judge_recovery(struct run *run, const struct run_outlook *outlook)
     conclude(run, SCENARIO_INVARIANT_RECOVERY, &broken);
 }
 
-/* Runs the scenario again without its faults; returns that run's document. The caller frees it. */
+/* Repeats the scenario without its faults. Returns that run's document, which the caller frees. */
 static json_t *run_without_faults(const struct run *run)
 {
     struct run_options options = {.backend = run->options->backend,
@@ -194,7 +193,7 @@ static json_t *run_without_faults(const struct run *run)
     return document;
 }
 
-/* How long the run takes without its faults. */
+/* Returns how long the run takes without its faults. */
 static weft_ns calm_ns(const struct run *run)
 {
     json_t *document = run_without_faults(run);
@@ -210,7 +209,7 @@ static void judge_time(struct run *run, const struct run_outlook *outlook)
     weft_ns limit = outlook->quiet_ns + RECOVERY_NS;
 
     if (!may_fail(run, outlook) && run->ended_ns > limit) {
-        limit += calm_ns(run); /* of a job that takes that long by itself */
+        limit += calm_ns(run); /* the job may take that long by itself */
     }
     if (!may_fail(run, outlook) && run->ended_ns > limit) {
         char took[32], bound[32];
@@ -227,7 +226,7 @@ static void judge_time(struct run *run, const struct run_outlook *outlook)
 
 /* ---- explained ---- */
 
-/* Returns true if a finding's `name` is that of a host, or of one of its ranks ("h1/2"). */
+/* Returns true if a finding's `name` is that of the host or of one of its ranks ("h1/2"). */
 static bool is_of_host(const char *name, const char *host)
 {
     size_t n = strlen(host);
@@ -272,8 +271,8 @@ static bool is_structural(const char *code)
     return false;
 }
 
-/* Where a job of policy weft succeeded, findings are about hosts that a fault or an impairment
- * involves, or about how the mesh is laid out. */
+/* Checks that, if a job of policy weft succeeded, its findings are about hosts that a fault or
+ * impairment involves, or about the layout of the mesh. */
 static void judge_accusations(const struct run *run, const struct run_outlook *outlook,
                               struct weft_text *broken)
 {
@@ -312,8 +311,8 @@ static bool has_finding(const json_t *findings, const json_t *finding)
     return false;
 }
 
-/* Returns true if the run without faults fails, too, with a finding of this run: then no fault has
- * to do with it. */
+/* Returns true if the run also fails without faults, with a finding of this run, so that no fault
+ * is the cause. */
 static bool fails_without_faults(struct run *run)
 {
     json_t *mine = run_document(run);
@@ -334,21 +333,21 @@ static void judge_explained(struct run *run, const struct run_outlook *outlook)
 {
     struct weft_text broken = {NULL, 0, 0};
     bool is_named = !is_any_touched(run, outlook);
-    /* Another policy gives up for reasons of its own, also where no fault made it. */
+    /* Other policies give up for reasons of their own, even if no fault touched anything. */
     bool must_decide = run->policy == RDMA_POLICY_WEFT || !is_named;
     bool any = false;
 
     for (uint32_t i = 0; i < run->findings.n; i++) {
         const struct diag_finding *finding = &run->findings.items[i];
 
-        /* What could not be decided explains no more than where it is. */
+        /* An undetermined finding explains nothing, but its place counts. */
         any = any || !must_decide || strcmp(finding->entry->code, "undetermined") != 0 ||
               names_touched(run, outlook, finding);
         is_named = is_named || names_touched(run, outlook, finding);
     }
     if (run->has_failed && run_first_failure(run) == NULL && run->loop_status >= 0) {
-        any = is_named =
-            true; /* all that did not finish were killed: none is left to say so */
+        /* All members that did not finish were killed, so none is left to report it. */
+        any = is_named = true;
     }
     if (run->has_failed && !(any && is_named) && run->policy != RDMA_POLICY_WEFT &&
         fails_without_faults(run)) {
@@ -385,8 +384,8 @@ static uint32_t ports_of_device(const struct world_host *host, uint32_t device)
     return n;
 }
 
-/* Cables between NICs of one port each: what one counts as sent the other has received, or the
- * cable has lost. */
+/* Checks cables between NICs with one port each: frames that one end sent were received by the
+ * other or lost by the cable. */
 static void judge_cable(const struct run *run, uint32_t index, int from,
                         struct weft_text *broken)
 {
@@ -476,7 +475,7 @@ static uint64_t counter(const json_t *counters, const char *name)
     return (uint64_t)json_integer_value(json_object_get(counters, name));
 }
 
-/* Packets that did not get through to a queue pair. */
+/* Returns the number of packets that did not reach a queue pair. */
 static uint64_t count_losses(const struct run *run, const json_t *counters)
 {
     const struct world_spec *spec = &run->plan->spec;
@@ -507,10 +506,11 @@ static bool is_any_peculiar(const struct run *run)
     return false;
 }
 
-/* The most that a queue pair sends again for one NAK or timeout. */
+/* Maximum number of packets that a queue pair retransmits after one NAK or timeout. */
 #define REPEATS_MAX 1024u
 
-/* Each NAK and each timeout has a loss of its own, and what is sent again a NAK or timeout. */
+/* Checks that there are no more NAKs and timeouts than lost packets, and that retransmissions have
+ * a NAK or timeout as their cause. */
 static void judge_repeats(const struct run *run, const json_t *counters,
                           struct weft_text *broken)
 {
@@ -528,7 +528,8 @@ static void judge_repeats(const struct run *run, const json_t *counters,
     }
 }
 
-/* On wires that lose, change and delay nothing, a job that succeeds sends nothing twice. */
+/* Checks that a job that succeeds on undisturbed wires sends nothing twice; on others, that what it
+ * sends twice was lost. */
 static void judge_economy(struct run *run, const struct run_outlook *outlook)
 {
     static const char *const zeroes[] = {"retransmits", "timeouts",        "naks_sent",
@@ -599,7 +600,7 @@ static void judge_wire(struct run *run)
 
 /* ---- trains ---- */
 
-/* Runs the scenario again, each packet by itself, and compares what was counted. */
+/* Repeats the scenario with each packet on its own and compares the counters. */
 static void judge_trains(struct run *run)
 {
     static const char *const keys[] = {"sim_time_ns", "counters", "links", "symptom"};
@@ -628,7 +629,7 @@ static void judge_trains(struct run *run)
     conclude(run, SCENARIO_INVARIANT_TRAINS, &broken);
 }
 
-/* What holds of the job and of the drill behind it. */
+/* Judges invariants that include the objects and frames of the drill. */
 static void judge_after_drill(struct run *run, const struct run_outlook *outlook)
 {
     if (is_judged(run, SCENARIO_INVARIANT_OBJECTS)) {

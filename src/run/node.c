@@ -8,8 +8,8 @@
 #include "run/private.h"
 #include "run/record.h"
 
-/* The member that is called `name`: "titanic", and "titanic/1" for a host's second rank; or
- * UINT32_MAX. */
+/* Returns the member called `name`: "titanic", or "titanic/1" for a host's second rank. Returns
+ * UINT32_MAX if there is none. */
 static uint32_t member_of(const struct run *run, const char *name)
 {
     for (uint32_t i = 0; i < run->n_members; i++) {
@@ -25,7 +25,7 @@ static uint32_t member_of(const struct run *run, const char *name)
     return UINT32_MAX;
 }
 
-/* A member that found no world to run in still has a record: that it did not. */
+/* Returns the record of a member that could not create its world. */
 static json_t *record_of_nothing(const char *name, const struct host_config *config,
                                  const struct weft_error *error)
 {
@@ -40,7 +40,7 @@ static json_t *record_of_nothing(const char *name, const struct host_config *con
     return record;
 }
 
-/* The host's own life, from its start to its end. */
+/* Runs the host from its start to its end. */
 static weft_status live(struct run *run, const struct host_config *config,
                         json_t **out_record, struct weft_error *error)
 {
@@ -59,7 +59,7 @@ static weft_status live(struct run *run, const struct host_config *config,
     return status;
 }
 
-/* What the others did, as far as they can still tell. */
+/* Collects the results of the other members as far as they still report them. */
 static void collect(struct run *run, uint32_t member, const struct host_config *config,
                     const struct weft_error *host_error, struct run_node_outcome *out)
 {
@@ -87,7 +87,7 @@ static weft_status run_member(struct run *run, uint32_t member,
     config.boot.patience_ns =
         options->patience_ns != 0 ? options->patience_ns : config.boot.patience_ns;
     if (options->patience_ns != 0) {
-        /* Who says how long to wait may bring up a network, or the peer. */
+        /* The wait that the user set covers the time to bring up a network or the peer. */
         config.boot.hopeless_ns = 0;
         config.boot.ignored_ns = 0;
     }
@@ -100,7 +100,7 @@ static weft_status run_member(struct run *run, uint32_t member,
     run_options->backend = run->world->ops;
     run->origin_ns = run->world->ops->now(run->world);
     status = live(run, &config, &out->record, error);
-    /* For whoever has another clock. */
+    /* Lets a process with another clock convert the times. */
     json_object_set_new(out->record, "clock_ns",
                         json_integer(run->world->ops->now(run->world)));
     if (options->collects) {
@@ -109,7 +109,7 @@ static weft_status run_member(struct run *run, uint32_t member,
     return status;
 }
 
-/* A rank is not started as a relay by mistake, nor the other way round. */
+/* Checks that a rank is not started as a relay, nor a relay as a rank. */
 static weft_status check_role(const struct run *run, uint32_t member,
                               const struct run_node_options *options,
                               struct weft_error *error)
@@ -161,7 +161,7 @@ weft_status run_node(const struct scenario *scenario,
     weft_error_clear(error);
     run_init(&run, scenario, &run_options);
     if (options->events == NULL) {
-        run_story_end(&run.story); /* nobody wants its hash */
+        run_story_end(&run.story); /* the hash is not needed */
     }
     status = run_plan(&run, error);
     if (status == WEFT_OK) {

@@ -1,4 +1,4 @@
-/* One member of a run whose members are processes of their own: a rank, or the relay of a host
+/* Runs one member of a run whose members are separate processes: a rank, or the relay of a host
  * without a rank. */
 #ifndef WEFT_RUN_NODE_H
 #define WEFT_RUN_NODE_H
@@ -7,50 +7,49 @@
 
 #include "run/run.h"
 
-/* Makes a world of one host, index 0 of its loop: this process, as the `process`th of host
- * `host` of `spec`. */
+/* Creates a world with one host, this process (index 0 of its loop), which is process number
+ * `process` of host `host` of `spec`. */
 typedef weft_status (*run_node_world)(const struct world_spec *spec, uint32_t host,
                                       uint32_t process, struct world **out,
                                       struct weft_error *error);
 
 struct run_node_options {
-    /* The host, as in the scenario; "titanic/1" is the second rank of a host. */
+    /* Name of the member: a host of the scenario, or "titanic/1" for the second rank of a host. */
     const char *name;
-    bool is_relay; /* it has no rank */
-    /* Rank 0 gathers everybody's record and judges (over cables the first that lives does); else
-     * whoever started the members does. */
+    bool is_relay; /* true for a member without a rank */
+    /* true: the members meet after the run, and rank 0 (without a rendezvous the first member that
+     * is left) collects all records and judges. false: the launcher does that. */
     bool collects;
-    const char
-        *replay; /* the command line that replays this, for the document; or NULL */
+    const char *replay; /* command line for the document that repeats this run, or NULL */
     run_node_world world;
     bool has_rendezvous;
-    struct io_endpoint rendezvous; /* else where the scenario's rank 0 serves it */
-    weft_ns patience_ns;           /* for ranks that have not started yet; 0: default */
+    struct io_endpoint rendezvous; /* default: the address of rank 0 in the scenario */
+    weft_ns patience_ns;           /* how long ranks may take to start; 0: default */
     bool has_policy;
-    enum rdma_policy policy; /* overrides the file's */
+    enum rdma_policy policy; /* overrides the scenario's */
     bool has_seed;
-    uint64_t seed;         /* overrides the file's */
+    uint64_t seed;         /* overrides the scenario's */
     const uint8_t *secret; /* run_options.secret */
     struct weft_log *log;
-    weft_trace_sink
-        events; /* receives this rank's part of the story; NULL: none is told */
+    weft_trace_sink events; /* receives the member's event log, or NULL */
     void *events_context;
 };
 
-/* What came of it. The JSON is the caller's. */
+/* Result of one member. The caller owns the JSON values. */
 struct run_node_outcome {
-    json_t *record;   /* of this member; NULL until the host is known */
-    bool has_verdict; /* of all that still met, by the first of them */
+    json_t *record;   /* the member's record; NULL until the host is known */
+    bool has_verdict; /* true if the members that met have received the judge's verdict */
     enum run_result verdict;
-    json_t *document; /* the judge's, of the whole run: as run_scenario's; else NULL */
-    json_t *observations; /* likewise */
+    /* Document of the whole run, as run_scenario's; set only in the process that judged. */
+    json_t *document;
+    json_t *observations; /* as run_scenario's; set only in the process that judged */
 };
 void run_node_outcome_fini(struct run_node_outcome *outcome);
 
-/* Runs the member `name` to its end. `out->record` (never NULL once the host is known) is what
- * run_record_decode reads, of a failed rank as well.
- * WEFT_ERR_INPUT: no such host, or it is not what is_relay says. Otherwise
- * WEFT_OK if the member came to its end in order, else its error. */
+/* Runs the member `name` until it ends. `out->record`, which is set once the host is known and also
+ * if the member failed, is the input of run_record_decode(). Returns WEFT_OK if the member
+ * completed, otherwise its error. Fails with WEFT_ERR_INPUT if there is no such host, or if
+ * is_relay does not match it. */
 weft_status run_node(const struct scenario *scenario,
                      const struct run_node_options *options, struct run_node_outcome *out,
                      struct weft_error *error);

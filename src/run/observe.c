@@ -56,7 +56,8 @@ static void observe_events(const struct host *host, struct diag_host *out)
     }
 }
 
-/* "titanic", and "titanic/1" for a host's second rank, as weft node calls them; "" for nobody. */
+/* Writes a member's name as weft node has it: "titanic", or "titanic/1" for a host's second rank;
+ * "" if there is no such member. */
 static void name_member(const struct run *run, uint32_t member, char out[DIAG_NAME_BYTES])
 {
     out[0] = '\0';
@@ -119,7 +120,7 @@ static void observe_uses(const struct run *run, const struct host *host,
         uint32_t next = from->n_via > 0 ? from->via[0] : from->to;
 
         if (from->transport != TRANSPORT_NET) {
-            continue; /* no port has to do with it */
+            continue; /* uses no port */
         }
         out->n_uses++;
 
@@ -140,15 +141,16 @@ static void observe_host(const struct run *run, const struct host *host,
         name_member(run, host->config.rank, out->name);
         out->memlock_bytes = IO_UNKNOWN;
         out->gid_index = IO_UNKNOWN;
-        /* Where we started its process, we saw that, or a launcher did. Else its peers can tell. */
+        /* This process, or a launcher, saw the process exit. Otherwise only its peers can report
+         * it. */
         out->has_hung = host->has_hung;
         out->has_vanished = (run->are_records || run_tells_ends(run)) && !host->has_hung;
-        return; /* the dead tell nothing */
+        return; /* a killed process reports nothing */
     }
     if (!run_record_take_facts(host, out)) {
         run_facts(host, out);
     }
-    /* By the same name as its peers call it. */
+    /* The name that its peers use. */
     name_member(run, host->config.rank, out->name);
     out->was_observed = true;
     observe_uses(run, host, out);
@@ -169,13 +171,14 @@ static void observe_host(const struct run *run, const struct host *host,
     observe_told(run, host, out);
 }
 
-/* Above this many ranks a better order is not looked for. */
+/* Maximum number of ranks for which a better order is searched. */
 #define ORDER_RANKS_MAX 256
 
-/* Policy weft lays its rings over cables, whatever the order; the others' follow the ranks. */
+/* Policy weft places its rings on cables in any rank order; rings of other policies follow the
+ * ranks. */
 static void observe_order(const struct run *run, struct diag_rank_order *out)
 {
-    out->is_known = run->n_ranks < 3; /* there is but one */
+    out->is_known = run->n_ranks < 3; /* all orders are the same ring */
     if (run->policy == RDMA_POLICY_WEFT || run->n_ranks < 3 ||
         run->n_ranks > ORDER_RANKS_MAX) {
         return;
@@ -217,8 +220,9 @@ static bool has_number(const struct host *host)
     return host->error.sys_errno != 0 || host->error.wc_status != 0;
 }
 
-/* Own failures before hearsay, those with an errno or a completion status before those
- * without, then by time, then by rank. */
+/* Returns true if the failure of `a` ranks before that of `b`: own failures before those reported
+ * by a peer, those with an errno or a completion status before those without, then by time. Ties
+ * keep rank order. */
 static bool is_before(const struct host *a, const struct host *b)
 {
     if (a->error_is_hearsay != b->error_is_hearsay) {

@@ -5,23 +5,24 @@
 
 #include "rdma/timers.h"
 
-/* A loss of more than this share is taken for an outage. */
+/* A loss rate above this counts as an outage. */
 #define LOSS_OUTAGE_PPB 50000000u
-/* Calls that come this much later at most, and clocks that jump so far, end no job. */
+/* Calls delayed by at most this, and clock jumps of at most this, end no job. */
 #define DELAY_HARMLESS_NS INT64_C(100000000)
-/* Cuts that are less apart than this count as one: kernels repeat their requests after as long. */
+/* Cuts closer together than this count as one, because kernels retransmit neighbour requests only
+ * after this time. */
 #define CUT_GAP_NS TIMER_ARP_NS
-/* A packet that is under way for longer may meet the next queue pair of its number, which sends a
- * NAK: a set-up that a fault begins again makes one 0.5 ms later. */
+/* A packet delayed longer than this can reach the next queue pair with its number, which sends a
+ * NAK. A set-up that a fault restarts creates one 0.5 ms later. */
 #define DELAY_LONG_NS 500000
-/* The longest cut between two hosts with nothing but cables between them that ends no job. */
+/* Longest survivable cut between two hosts that are connected by nothing but cables. */
 #define CABLES_CUT_NS (TIMER_CABLES_NS - TIMER_MARGIN_NS)
 
-/* One cable or host that carries nothing for a while. */
+/* A cable or host that carries nothing for some time. */
 struct outage {
     bool is_host;
-    uint32_t index;   /* of the link or host */
-    weft_ns from, to; /* WEFT_NEVER: for good */
+    uint32_t index;   /* index of the link or host */
+    weft_ns from, to; /* to: WEFT_NEVER if permanent */
 };
 
 struct outages {
@@ -78,8 +79,9 @@ static bool are_bonded(const struct scenario_host *host, uint32_t a, uint32_t b)
     return false;
 }
 
-/* Cuts each cable of the fault's port; of its host, if it names none. A bond replaces only a port
- * whose carrier is gone: a fault that leaves it up cuts all cables of the bond. */
+/* Cuts the cable of the fault's port, or all cables of its host if it names no port. A bond
+ * replaces only a port without carrier, so a fault that leaves the carrier up cuts all cables of
+ * the bond. */
 static void cut_cables(struct outages *outages, struct run_outlook *out,
                        const struct scenario *scenario, const struct world_fault *fault)
 {
@@ -108,16 +110,16 @@ static void cut_host(struct outages *outages, struct run_outlook *out,
             .is_host = true, .index = fault->host, .from = fault->at_ns, .to = to});
 }
 
-/* What a fault can do to a job. */
+/* Effect of a fault on a job. */
 enum effect {
-    EFFECT_TIME,    /* takes time, and no more */
+    EFFECT_TIME,    /* only takes time */
     EFFECT_CABLE,   /* its cables carry nothing */
-    EFFECT_LOSS,    /* its cables carry nothing, if its share is large */
-    EFFECT_HOST,    /* its host does nothing */
+    EFFECT_LOSS,    /* its cables carry nothing if the rate is above LOSS_OUTAGE_PPB */
+    EFFECT_HOST,    /* its host does nothing for some time */
     EFFECT_DEATH,   /* its host does nothing any more */
-    EFFECT_DELAY,   /* its host does nothing for `by`, if that is long */
+    EFFECT_DELAY,   /* its host does nothing for `by`, if longer than DELAY_HARMLESS_NS */
     EFFECT_FAILURE, /* a call fails, and its caller may give up */
-    EFFECT_EVENT    /* as the event says */
+    EFFECT_EVENT    /* depends on the event */
 };
 
 static const enum effect effects[WORLD_N_FAULTS] = {
@@ -143,7 +145,7 @@ static void read_loss(struct outages *outages, struct run_outlook *out,
     }
 }
 
-/* Marks the host of the fault, and those at the other ends of its cables. */
+/* Marks the host of the fault and the hosts at the other ends of its cables. */
 static void involve(struct run_outlook *out, const struct scenario *scenario,
                     const struct world_fault *fault)
 {
@@ -207,8 +209,7 @@ static void read_fault(struct outages *outages, struct run_outlook *out,
         break;
     case EFFECT_DEATH:
         cut_host(outages, out, scenario, fault, WEFT_NEVER);
-        blame(out,
-              "a process that is killed"); /* one that only relays is a member, too */
+        blame(out, "a process that is killed"); /* including one that only relays */
         break;
     case EFFECT_DELAY:
         if (by_ns > DELAY_HARMLESS_NS) {
@@ -266,7 +267,7 @@ static bool is_link_up(const struct scenario *scenario, const struct outages *ou
     return is_up;
 }
 
-/* The node of a link's end: switches follow the hosts. */
+/* Returns the node of a link's end. Switches are numbered after the hosts. */
 static uint32_t node_of(const struct scenario *scenario, const struct scenario_end *end)
 {
     return end->node + (end->is_switch ? scenario->n_hosts : 0);
@@ -280,7 +281,7 @@ static void join(const struct scenario *scenario, uint32_t *parents, uint32_t li
         root_of(parents, node_of(scenario, &ends[1]));
 }
 
-/* The caller frees it. */
+/* Returns a forest of single nodes, which the caller frees. */
 static uint32_t *single_nodes(const struct scenario *scenario)
 {
     uint32_t n = scenario->n_hosts + scenario->n_switches;
@@ -292,8 +293,8 @@ static uint32_t *single_nodes(const struct scenario *scenario)
     return parents;
 }
 
-/* Returns true if all hosts with ranks reach each other at `at`; or all hosts, with
- * `has_relays`. */
+/* Returns true if all hosts with ranks (with `has_relays` all hosts) can reach each other at
+ * `at`. */
 static bool is_connected_at(const struct scenario *scenario,
                             const struct outages *outages, bool has_relays, weft_ns at)
 {
@@ -327,8 +328,8 @@ static bool is_between(const struct scenario *scenario, uint32_t link, uint32_t 
     return (x == a && y == b) || (x == b && y == a);
 }
 
-/* Returns true if the cables between two hosts with ranks, one of which is `link`, are the only way
- * between them. Hosts on a switch count as such. */
+/* Returns true if no path leads around the direct cables between the two hosts of `link`. Both must
+ * have ranks. Also true for a link of a switch. */
 static bool is_only_way(const struct scenario *scenario, uint32_t link)
 {
     const struct scenario_end *ends = scenario->links[link].ends;
@@ -372,7 +373,7 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Follows the mesh through every moment at which an outage begins or ends. */
+/* Computes the mesh's connectivity at every time at which an outage begins or ends. */
 static void follow(const struct scenario *scenario, const struct outages *outages,
                    struct run_outlook *out)
 {
@@ -414,7 +415,7 @@ static void follow(const struct scenario *scenario, const struct outages *outage
     free(times);
 }
 
-/* Marks the hosts at both ends of impaired cables; returns true if there is one. */
+/* Marks the hosts at both ends of impaired cables. Returns true if there are any. */
 static bool read_impairments(const struct scenario *scenario, struct run_outlook *out)
 {
     bool any = false;

@@ -1,5 +1,5 @@
-/* What a scenario's own faults allow a run to come to: read from the file, without a look at
- * what the run did. The judge of invariants compares the run with it. */
+/* Predicts the outcomes that a scenario's faults allow, from the file alone. The judge of
+ * invariants compares the run with it. */
 #ifndef WEFT_RUN_OUTLOOK_H
 #define WEFT_RUN_OUTLOOK_H
 
@@ -8,26 +8,26 @@
 #include "scenario/scenario.h"
 
 struct run_outlook {
-    /* Nothing in the file disturbs a packet, a call or a process. */
+    /* True if nothing in the file disturbs a packet, a call or a process. */
     bool is_calm;
-    /* Some fault or setting may end a job; false: every job must succeed. */
+    /* True if a fault or setting can end a job; false if every job must succeed. */
     bool may_fail;
-    const char *why_may_fail; /* "" while it must not; static */
-    /* The ranks' hosts can reach each other over cables that are up when all bounded faults have
-     * ended. */
+    const char *why_may_fail; /* "" if may_fail is false; static */
+    /* True if the ranks' hosts can reach each other over cables that are up once all bounded faults
+     * have ended. */
     bool is_connected;
-    /* Some host is cut off for good, even if it only relays: without a rendezvous the processes may
-     * wait for it in vain. */
+    /* True if a host, even one that only relays, is cut off permanently. Without a rendezvous the
+     * processes may then wait for it until a timeout. */
     bool is_member_cut_off;
-    /* Longest time for which they could not, gaps shorter than a second included; and how long a
-     * job of policy weft must survive that. */
+    /* Longest time during which the ranks' hosts could not reach each other, including gaps shorter
+     * than 1 s; WEFT_NEVER if permanent. Longest cut that a job of policy weft must survive. */
     weft_ns cut_ns, survived_ns;
-    /* When the last fault ended, or began if it has no end, or the last process started. */
+    /* Time of the last change: a fault ends, or begins if it has no end, or a process starts. */
     weft_ns quiet_ns;
-    /* Owned [n_hosts]; a fault that disrupts, or any fault or impairment, is at this host or its
-     * cable. */
+    /* Owned [n_hosts]; true if a fault that disrupts (or, for is_involved, any fault or impairment)
+     * is at this host or its cable. */
     bool *is_touched, *is_involved;
-    /* Every packet that does not arrive in time and in order is one that was lost. */
+    /* True if every packet that does not arrive on time and in order is lost. */
     bool is_steady;
 };
 

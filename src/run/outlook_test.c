@@ -36,7 +36,7 @@
     "    - {endpoints: ['a:p0', 'b:p0'], subnet: 10.1.0.0/24}\n"                         \
     "    - {endpoints: ['a:p1', 'c:p0'], subnet: 10.2.0.0/24}\n"
 
-/* What a file allows, worked out by hand. */
+/* Outcomes that a file allows, worked out by hand. */
 static const struct expected {
     const char *text;
     bool may_fail, is_connected, is_calm;
@@ -44,22 +44,22 @@ static const struct expected {
 } expected[] = {
     {RING, false, true, true, 0},
     {LINE "rare: 1%\n", false, true, false, 0},
-    /* A ring has another path, a line has none. */
+    /* In a ring there is another path, in a line there is none. */
     {RING "faults: [{on: 'a:p0', kind: down}]\n", false, true, false, 0},
     {LINE "faults: [{on: 'a:p0', kind: down}]\n", true, false, false, WEFT_NEVER},
     {LINE "faults: [{at: 1ms, on: 'a:p0', kind: down, for: 5ms}]\n", false, true, false,
      5000000},
     {LINE "faults: [{at: 1ms, on: 'b:p0', kind: pause, for: 2s}]\n", true, true, false,
      2000000000},
-    /* Hosts with nothing but cables between them survive a second, others the promised outage. */
+    /* Hosts connected by nothing but cables survive a cut of 1 s, others the documented outage. */
     {LINE "faults: [{at: 1ms, on: 'b:p0', kind: down, for: 1s}]\n", false, true, false,
      1000000000},
     {RING "faults: [{on: b, kind: stop, for: 5s}]\n", false, true, false, 5000000000},
     {RING "faults: [{on: b, kind: stop, for: 5001ms}]\n", true, true, false, 5001000000},
-    /* Two cuts that are less than a second apart are one. */
+    /* Cuts less than a second apart count as one. */
     {LINE "faults: [{on: 'a:p0', kind: down, for: 5ms, every: 100ms, times: 3}]\n", false,
      true, false, 205000000},
-    /* Both other cables of a ring at once. */
+    /* Both cables of a host in a ring at the same time. */
     {RING "faults: [{at: 1ms, on: 'a:p0', kind: down, for: 5ms}, {at: 3ms, on: 'a:p1', "
           "kind: loss, share: 100%, for: 10ms}]\n",
      false, true, false, 3000000},
@@ -68,7 +68,7 @@ static const struct expected {
      false, 0},
     {RING "faults: [{on: b, kind: kill}]\n", true, false, false, WEFT_NEVER},
     {RELAYED "faults: [{on: c, kind: kill}]\n", true, true, false, 0},
-    /* A bond has another cable where the carrier is gone, and notices nothing else. */
+    /* A bond switches to its other cable only if the carrier is lost. */
     {BONDED "faults: [{on: 'a:p1', kind: down}]\n", false, true, false, 0},
     {BONDED "faults: [{on: 'a:p1', kind: loss, share: 100%}]\n", true, false, false,
      WEFT_NEVER},
@@ -92,8 +92,8 @@ static struct scenario *load(const char *text)
     return scenario;
 }
 
-/* A relay that is cut off for good is a member that never answers; the hosts with ranks still reach
- * each other. */
+/* A relay that is cut off permanently is a member that never answers, although the hosts with ranks
+ * still reach each other. */
 START_TEST(a_relay_may_be_cut_off)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* What the files of run/ share: one run, from the scenario to its document. */
+/* Shared by the files of run/: one run, from its scenario to its document. */
 #ifndef WEFT_RUN_PRIVATE_H
 #define WEFT_RUN_PRIVATE_H
 
@@ -13,48 +13,48 @@
 #include "run/run.h"
 #include "run/wire.h"
 
-/* ---- story.c: the event story and its hash ---- */
+/* ---- story.c: the event log and its hash ---- */
 
 struct run_story {
     struct weft_trace trace;
     crypto_hash_sha256_state hash;
     weft_trace_sink sink; /* the caller's; may be NULL */
     void *context;
-    struct story_parts *parts; /* Owned; while what is told is gathered */
+    /* Owned; non-NULL while lines are kept (run_story_gather). */
+    struct story_parts *parts;
 };
 
 void run_story_init(struct run_story *story, const struct run_options *options);
-/* The run is over: tearing the world down is not part of the story. */
+/* Ends the log and its hash, so that they exclude the destruction of the world. */
 void run_story_end(struct run_story *story);
-/* 64 hex digits and a NUL. */
+/* Writes 64 hex digits and a NUL. */
 void run_story_hash(const struct run_story *story, char out[65]);
 
-/* ---- gathered.c: a story that several processes tell ---- */
+/* ---- gathered.c: an event log of several processes ---- */
 
-/* From now on everything told is kept, until run_story_tell_gathered. Nothing if nobody
- * listens. */
+/* Keeps all lines from now on until run_story_tell_gathered(). Does nothing without a sink. */
 void run_story_gather(struct run_story *story);
-/* Whole lines of process `teller` (from 1; 0 is this process), whose clock is `ahead_ns` ahead of
- * this one's; a last one without its newline is left out, and so are lines without a time. */
+/* Adds the lines of process `teller` (from 1; 0 is this process), whose clock is `ahead_ns` ahead
+ * of this one's. Drops an incomplete last line, and lines without a time. */
 void run_story_add(struct run_story *story, uint32_t teller, weft_ns ahead_ns,
                    const char *lines, size_t n_bytes);
-/* Tells all that was kept in the order of time, then of tellers, then as each told it; times
- * are counted from `origin_ns`. */
+/* Passes all kept lines to the sink, ordered by time, then process, then position. Times count from
+ * `origin_ns`. */
 void run_story_tell_gathered(struct run_story *story, weft_ns origin_ns);
 
-/* ---- rows.c: what is run ---- */
+/* ---- rows.c: the rows of the jobs ---- */
 
-/* One row over all ranks. */
+/* Result of one row over all ranks. */
 struct run_outcome {
     bool is_done;
     enum coll_algorithm algorithm;
-    weft_ns time_ns;  /* median of `repeat` */
-    uint64_t n_wrong; /* over all ranks */
+    weft_ns time_ns;  /* median of the row's `repeat` iterations; 0 if not done */
+    uint64_t n_wrong; /* elements, summed over all ranks */
 };
 
-/* Whom a member may dial. */
+/* The members that one member may connect to during boot. */
 struct run_neighbours {
-    struct boot_neighbour *items; /* Owned [n], as are their endpoints */
+    struct boot_neighbour *items; /* Owned [n], with their endpoints */
     uint32_t n;
 };
 
@@ -69,59 +69,65 @@ struct run {
     struct mesh_graph graph;
     struct coll_mesh mesh;
     struct run_insides insides; /* Owned; the world's hosts refer to it */
-    /* Members of the job: the ranks, then a process that only relays for every host
-     * without a rank. Owned [n_members]: the host of each, and which process of it. */
+    /* Members of the job: the ranks, then one relay process for each host without a rank. Owned
+     * [n_members]: host of each member, and its process number there. */
     uint32_t *member_hosts;
     uint32_t *member_processes;
     uint32_t n_ranks, n_members;
-    struct run_neighbours *neighbours; /* Owned [n_members]; NULL: nobody is told any */
-    struct host_row *rows;             /* Owned [n_rows] */
-    weft_ps *limits_ps;                /* Owned [n_rows] */
-    struct run_outcome *outcomes;      /* Owned [n_rows] */
+    /* Owned [n_members]; NULL unless the boot mode is BOOT_STATIC. */
+    struct run_neighbours *neighbours;
+    struct host_row *rows;        /* Owned [n_rows] */
+    weft_ps *limits_ps;           /* Owned [n_rows] */
+    struct run_outcome *outcomes; /* Owned [n_rows] */
     uint32_t n_rows;
-    struct host **hosts;         /* Owned [n_members] */
-    bool are_records;            /* they ran in processes of their own: run/record.h */
-    struct oracle_memo *answers; /* Owned; for the hosts */
-    struct host_map map;         /* what all members know of the mesh */
-    weft_ns origin_ns;           /* of the world's clock, when the world was there */
+    struct host **hosts; /* Owned [n_members] */
+    /* true: `hosts` are decoded records of other processes (run/record.h). */
+    bool are_records;
+    struct oracle_memo *answers; /* Owned; shared by the hosts */
+    struct host_map map;         /* the mesh as all members know it */
+    weft_ns origin_ns;           /* the world's clock right after its creation */
     weft_ns ended_ns;
-    struct scenario came; /* its faults are Owned; see run_as_it_came */
+    /* Scenario whose faults have the times at which they began; faults are Owned, NULL if none
+     * waited for a moment (run_as_it_came). */
+    struct scenario came;
     weft_status loop_status;
     struct weft_error loop_error;
     struct diag_input observations;
     struct diag_findings findings;
     struct run_wire *wire; /* Owned; NULL unless `expect` judges the wire */
-    bool is_connected;     /* by the file, once its faults are over: run/outlook.h */
-    bool has_failed;       /* before `expect` is asked */
-    json_t *expectations;  /* Owned */
+    /* True if the file's bounded faults leave the ranks connected (run/outlook.h). */
+    bool is_connected;
+    bool has_failed;      /* a member failed or data was wrong, whatever `expect` says */
+    json_t *expectations; /* Owned */
     bool as_expected;
 };
 
-/* Every element of every job, with its watchdog; the graph must be there. */
+/* Makes a row with its watchdog for every element of every job. Needs run->graph. */
 void run_rows_make(struct run *run);
-/* What plans may know of the mesh; the rows must be there. */
+/* Computes what plans may know of the mesh. Needs the rows. */
 void run_mesh_make(struct run *run);
-/* Refuses a row whose ranks are farther apart than a connection reaches (WEFT_ERR_INPUT). */
+/* Fails with WEFT_ERR_INPUT if a row connects ranks that are too many cables apart. */
 weft_status run_rows_check(const struct run *run, struct weft_error *error);
-/* What the rows took, once the hosts are over. */
+/* Fills run->outcomes after the hosts are over. */
 void run_rows_evaluate(struct run *run);
-/* The bus bandwidth in bytes per second of a row that took `time_ps`; 0 for no time. */
+/* Returns the bus bandwidth in bytes per second of a row that took `time_ps`; 0 if `time_ps` is not
+ * positive. */
 double run_bus_bandwidth(const struct run *run, const struct host_row *row,
                          weft_ps time_ps);
 
 /* ---- run.c ---- */
 
-/* Every wait of a host has a deadline; this one is for what they forgot. */
+/* Backstop for a whole run. Every wait of a host has a shorter deadline of its own. */
 #define RUN_LIMIT_NS (4 * 3600 * INT64_C(1000000000))
-/* For so long the rendezvous may be out of reach of a host on a network: routes that come with the
- * network are there by then. */
+/* Maximum time for which a host on a network may find the rendezvous unreachable; routes of that
+ * network exist by then. */
 #define RUN_HOPELESS_NS INT64_C(1000000000)
-/* After an end, the next must come within this: more than any single deadline of a rank that lost
- * its peer. Whoever is later than that hangs. Ranks that do not hear of one that ended have the
- * patience for the rendezvous on top. */
+/* After one host ends, the next must end within this time, which exceeds every deadline of a rank
+ * that lost its peer. Otherwise the rest counts as hung. Ranks that do not learn of the end may
+ * wait the patience of the rendezvous in addition. */
 #define RUN_HANG_NS (90 * INT64_C(1000000000))
 
-/* Only time passes: nothing can be compared. */
+/* Returns true if the run only simulates time, so that there are no results to compare. */
 static inline bool run_is_timing(const struct run *run)
 {
     return run->scenario->payload == SCENARIO_PAYLOAD_TIMING;
@@ -129,27 +135,28 @@ static inline bool run_is_timing(const struct run *run)
 
 void run_init(struct run *run, const struct scenario *scenario,
               const struct run_options *options);
-/* Ranks, graph and rows: all that can be known before there is a world. */
+/* Prepares everything that needs no world: ranks, graph and rows. */
 weft_status run_plan(struct run *run, struct weft_error *error) WEFT_MUST_CHECK;
-/* Returns true if ranks hear of one that failed or died before it came. NCCL's do not, and its
- * policies keep their times. */
+/* Returns true if the members are notified of one that failed or exited before it joined. Policies
+ * of NCCL are not, because NCCL's ranks are not. */
 bool run_tells_ends(const struct run *run);
-/* What all members are told; `start_ns` is the caller's to fill. */
+/* Sets what is common to all members; `start_ns` is left to the caller. */
 void run_configure(const struct run *run, struct host_config *config);
-/* What one of them is told beside. */
+/* Sets the fields of `config` that differ between members. */
 void run_configure_member(const struct run *run, uint32_t member,
                           struct host_config *config);
-/* Gives back what is there, the world included. */
+/* Frees everything, including the world. */
 void run_fini(struct run *run);
-/* What the hosts did, diagnosed and judged; then the verdict. */
+/* Diagnoses and judges what the hosts did, and determines the verdict. */
 void run_evaluate(struct run *run);
 enum run_result run_result_of(const struct run *run, struct weft_error *error);
 
 /* ---- collect.c ---- */
 
-/* After `member` (this process, in run->world) came to `status`: rank 0 gets everybody's record,
- * and judges the run; all get its verdict. `host_error` tells who is known to be dead.
- * WEFT_OK: `outcome` is filled. */
+/* Runs the meeting after `member` (this process, in run->world) ended. The first member of the
+ * meeting (rank 0 if it is left) receives all records and judges; all members receive its verdict.
+ * `host_error` is the member's result; it can name a rank that is known to be dead. On WEFT_OK
+ * `outcome` is filled. */
 weft_status run_collect(struct run *run, uint32_t member, const json_t *record,
                         const struct weft_error *host_error,
                         const struct host_config *config,
@@ -158,37 +165,38 @@ weft_status run_collect(struct run *run, uint32_t member, const json_t *record,
 
 /* ---- boot.c ---- */
 
-#define RUN_RENDEZVOUS_PORT 29500 /* torchrun's and others' habit */
+#define RUN_RENDEZVOUS_PORT 29500 /* as in torchrun */
 
 enum boot_mode run_boot_mode(const struct run *run);
-/* Whether members can meet at all. */
+/* Fails with WEFT_ERR_UNSUPPORTED if the members have no way to find each other. */
 weft_status run_boot_check(const struct run *run,
                            struct weft_error *error) WEFT_MUST_CHECK;
 void run_boot_make(struct run *run);
 void run_boot_fini(struct run *run);
-/* Everything but keys and times. */
+/* Sets everything except keys and times. */
 void run_boot_configure(const struct run *run, uint32_t member,
                         struct boot_config *config);
 
 /* ---- choose.c ---- */
 
-/* Under policies of NCCL: the ports that its choice of a device gives this rank. */
+/* With a policy of NCCL, restricts `conn` to the ports of the NIC that NCCL would select for this
+ * rank. */
 void run_choose_nic(const struct run *run, uint32_t member, struct conn_config *conn);
 
 /* ---- gather.c ---- */
 
-/* Runs every rank in a process of its own; then run->hosts hold what they recorded. */
+/* Runs every member in a process of its own and decodes their records into run->hosts. */
 weft_status run_gather(struct run *run, struct weft_error *error) WEFT_MUST_CHECK;
 
 /* ---- observe.c ---- */
 
 void run_observe(const struct run *run, struct diag_input *out);
-/* The failure that a user would have seen first; NULL if there was none. */
+/* Returns the host whose failure a user would see first, or NULL if none failed. */
 const struct host *run_first_failure(const struct run *run);
 
 /* ---- expect.c ---- */
 
-/* Adds one line to what was expected, and takes over `got`. */
+/* Adds one judged expectation. Takes over `got`. */
 void run_say(struct run *run, bool ok, struct weft_text *got, const char *format, ...)
     WEFT_PRINTF(4, 5);
 /* Fills run->expectations and run->as_expected. */
@@ -198,31 +206,33 @@ void run_judge_findings(struct run *run);
 
 /* ---- invariants.c ---- */
 
-/* Once the hosts are over: lets what they gave back go. Does nothing unless `expect` asks for
- * invariants. */
+/* Lets the world of a finished run go on until freed objects are gone and packets have arrived.
+ * Does nothing unless `expect` has invariants. */
 void run_settle(struct run *run);
-/* Whether this run's frames are judged, and whether some may be sent without carrier. */
+/* Return true if this run's frames are judged, and if some may be sent without carrier. */
 bool run_has_wire(const struct run *run);
 bool run_may_be_dark(const struct run *run);
-/* Adds a line for each invariant that `expect` asks for. */
+/* Adds a line for each invariant that `expect` contains. */
 void run_judge_invariants(struct run *run);
 
 /* ---- came.c: faults at moments of the job ---- */
 
-/* Once the run is over, while its world is there: notes when such faults came. */
+/* Records when faults that wait for a moment began. Call after the run, before its world is
+ * destroyed. */
 void run_note_came(struct run *run);
-/* The scenario with each of its faults at the time at which it came, without those that did not;
- * the run's own where no fault waits for a moment, or nobody knows. */
+/* Returns the scenario with each fault at the time at which it began, without those that did not
+ * begin. Returns the run's own scenario if no fault waits for a moment or the backend does not
+ * know. */
 const struct scenario *run_as_it_came(const struct run *run);
-/* Adds a warning for each fault of the file whose moment did not come. */
+/* Adds a warning for each fault of the file that never began. */
 void run_warn_of_faults(const struct run *run, json_t *warnings);
 
 /* ---- document.c ---- */
 
 json_t *run_document(const struct run *run);
-/* What every document begins with, up to `replay`. */
+/* Returns the first members of every document, up to `replay`. */
 json_t *run_document_head(const struct run *run);
-/* What was counted, by name; the caller's reference. */
+/* Returns all counters by name; a new reference. */
 json_t *run_counters(const struct run *run);
 
 #endif

@@ -36,8 +36,8 @@ static bool has_gid(const struct diag_host *host, const char *gid)
     return false;
 }
 
-/* The other host of the job; of several the only one with the GID that the program was sent.
- * PROGRAM_NONE where there is none. */
+/* Returns the other host of the job or, if there are several, the only one with the GID that the
+ * program received. PROGRAM_NONE if there is none. */
 static uint32_t peer_of(const struct program_observing *o, uint32_t program)
 {
     const struct program_causes *causes = o->causes;
@@ -62,7 +62,7 @@ static uint32_t peer_of(const struct program_observing *o, uint32_t program)
     return n == 1 ? found : n_with == 1 ? found_with : PROGRAM_NONE;
 }
 
-/* The program on the peer; PROGRAM_NONE if it runs several. */
+/* Returns the program on `host`; PROGRAM_NONE if there is none or more than one. */
 static uint32_t program_on(const struct program_causes *causes, uint32_t host)
 {
     uint32_t found = PROGRAM_NONE;
@@ -76,7 +76,7 @@ static uint32_t program_on(const struct program_causes *causes, uint32_t host)
     return found;
 }
 
-/* The only port with the GID that the program wrote; NULL if none or several. */
+/* Returns the only port with the GID that the program printed; NULL if none or several have it. */
 static const struct diag_port *port_by_gid(const struct program_observing *o,
                                            uint32_t program)
 {
@@ -101,7 +101,7 @@ static const struct diag_port *port_by_gid(const struct program_observing *o,
     return found;
 }
 
-/* The port whose device the program's command names; NULL if it names none, or several. */
+/* Returns the port whose device the program's command names; NULL if it names none or several. */
 static const struct diag_port *port_by_name(const struct program_observing *o,
                                             uint32_t program)
 {
@@ -133,7 +133,7 @@ static const struct diag_port *port_of(const struct program_observing *o,
     return port == NULL && seen->n_ports == 1 ? &seen->ports[0] : port;
 }
 
-/* The GID that the program wrote, else the one in the slot that it asks for. */
+/* Returns the GID that the program printed, otherwise the one in the slot that its flags select. */
 static const struct diag_gid *gid_of(const struct program_observing *o, uint32_t program,
                                      const struct diag_port *port)
 {
@@ -153,8 +153,8 @@ static const struct diag_gid *gid_of(const struct program_observing *o, uint32_t
     return NULL;
 }
 
-/* Adds what is known of one end, as "local" or "remote". A GID that is in no table any more is what
- * the program wrote. */
+/* Adds the facts about one end, as "local" or "remote". If the GID is in no table any more, adds it
+ * as the program printed it. */
 static void add_end(const struct program_observing *o, uint32_t program, const char *end,
                     bool with_gid, struct weft_error *out)
 {
@@ -182,7 +182,7 @@ static void add_end(const struct program_observing *o, uint32_t program, const c
     }
 }
 
-/* Both ends must use the lesser for it to work: the larger is what may fail. */
+/* Returns the larger path MTU of both ends, because the larger one can fail. */
 static int path_mtu_of(const struct program_observing *o, uint32_t program,
                        uint32_t other)
 {
@@ -193,7 +193,8 @@ static int path_mtu_of(const struct program_observing *o, uint32_t program,
                : mtu;
 }
 
-/* Packets came in at both ends while the job ran: the way is right, whatever happened to it. */
+/* Returns true if both ends received packets during the job, so that the path was right at some
+ * time. */
 static bool has_worked(const struct program_observing *o, uint32_t program,
                        uint32_t other)
 {
@@ -204,8 +205,8 @@ static bool has_worked(const struct program_observing *o, uint32_t program,
            far->counters[DIAG_RX_PACKETS] > 0;
 }
 
-/* No packet left either end while the job ran: both may wait for the other, and nothing that a
- * packet meets is the cause. */
+/* Returns true if neither end sent a packet during the job. Each may wait for the other, so nothing
+ * on the path is the cause. */
 static bool has_sent_nothing(const struct program_observing *o, uint32_t program,
                              uint32_t other)
 {
@@ -216,7 +217,7 @@ static bool has_sent_nothing(const struct program_observing *o, uint32_t program
            far->counters[DIAG_TX_PACKETS] == 0;
 }
 
-/* Link-local GIDs at both ends reach each other over a cable. */
+/* Returns true if the program uses a link-local GID. Two of them reach each other over a cable. */
 static bool is_link_local(const struct program_observing *o, uint32_t program)
 {
     const struct diag_gid *gid = gid_of(o, program, port_of(o, program));
@@ -224,7 +225,7 @@ static bool is_link_local(const struct program_observing *o, uint32_t program)
     return gid != NULL && io_ip_is_link_local(&gid->ip);
 }
 
-/* Adds what both ends and their ports say, as far as it can be why the program failed. */
+/* Adds the facts about both ends and their ports that can explain the failure. */
 static void add_ends(const struct program_observing *o, uint32_t program, uint32_t other,
                      struct weft_error *out)
 {
@@ -249,7 +250,7 @@ static void add_ends(const struct program_observing *o, uint32_t program, uint32
     }
 }
 
-/* Adds `error` behind those that came no later. */
+/* Inserts `error` in time order, after those of the same time. */
 static void insert(struct diag_host *host, const struct diag_error *error)
 {
     uint32_t at = host->n_errors++;
@@ -261,7 +262,8 @@ static void insert(struct diag_host *host, const struct diag_error *error)
     host->errors[at] = *error;
 }
 
-/* A program that waits for one that ended well has a peer that left. */
+/* Fills the error of a program that did not end. If its peer exited before, the error is that the
+ * peer left. */
 static void fail_of_waiting(const struct program_observing *o, uint32_t program,
                             uint32_t other, struct weft_error *out)
 {
@@ -296,14 +298,15 @@ static void add_failure(const struct program_observing *o, uint32_t program)
         weft_format(error.peer, sizeof(error.peer), "%s",
                     o->causes->spec->hosts[peer].name);
     }
-    if (strcmp(error.error.phase, "discover") != 0) { /* else it has not come to a port */
+    /* Otherwise it did not select a port. */
+    if (strcmp(error.error.phase, "discover") != 0) {
         add_ends(o, program, other, &error.error);
     }
     insert(&o->out->hosts[facts->host], &error);
 }
 
-/* Returns true if a program waits because of another that failed: its peer, or any if it is not
- * known who that is. */
+/* Returns true if a program hangs because another one failed: its peer, or any program if the peer
+ * is unknown. */
 static bool is_consequence(const struct program_observing *o, uint32_t program)
 {
     uint32_t peer = peer_of(o, program);

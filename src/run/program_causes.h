@@ -1,5 +1,5 @@
-/* From programs that failed, and what their hosts saw of themselves, to the observations that diag/
- * judges by the same rules as a job's of Weft. Pure. */
+/* Converts failed programs, and what their hosts recorded, to observations that diag/ judges by the
+ * same rules as those of Weft's own jobs. Pure. */
 #ifndef WEFT_RUN_PROGRAM_CAUSES_H
 #define WEFT_RUN_PROGRAM_CAUSES_H
 
@@ -7,30 +7,31 @@
 #include "run/program_look.h"
 #include "run/program_verdict.h"
 
-/* A fault took a port's carrier away. */
+/* The moment at which a fault took a port's carrier away. */
 struct program_cut {
     uint32_t host, port; /* in the world */
     weft_ns at_ns;
 };
 
-/* The programs [n] of one job. Times count from one moment. */
+/* The programs [n] of one job. All times have the same origin. */
 struct program_causes {
     const struct world_spec *spec;
     program_look_device *device;
     const struct program_facts *facts; /* [n] */
-    const char *const *commands;       /* [n], each a text */
+    const char *const *commands;       /* [n], one command line each */
     uint32_t n;
-    const struct program_look *before; /* [n_hosts], as the job began */
-    const struct program_look *after;  /* [n_hosts] */
-    const struct program_cut *cuts;    /* [n_cuts] of this job, or of ones before */
+    const struct program_look *before; /* [n_hosts], when the job began */
+    const struct program_look *after;  /* [n_hosts], after the job ended */
+    const struct program_cut *cuts;    /* [n_cuts], of this job and earlier ones */
     uint32_t n_cuts;
 };
 
-/* Returns true if any program failed, or did not end: what a fault kills has not failed. */
+/* Returns true if any program failed or did not end. A program that a fault killed has not
+ * failed. */
 bool program_causes_any(const struct program_facts *facts, uint32_t n);
-/* Adds to `out` (zero) a host each; the caller's to fini. A program that waits for one that ended
- * with a failure waits because of it, and has none of its own. What faults did after the first such
- * end explains nothing: carriers, and processes that were killed or stopped. */
+/* Adds one diag_host for each host to `out` (zeroed). The caller frees it with diag_input_fini(). A
+ * program that hangs because its peer failed has no failure of its own. Lost carriers, kills and
+ * stops after the first failure are not causes of it. */
 void program_causes_observe(const struct program_causes *causes, struct diag_input *out);
 
 #endif

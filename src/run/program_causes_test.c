@@ -10,7 +10,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define PROGRAMS_MAX 3
-#define FRAMES 50 /* sent by every port */
+#define FRAMES 50 /* sent by each port */
 #define CUTS_MAX 2
 #define PORTS_MAX 2
 
@@ -51,7 +51,7 @@ static void device(const struct world_spec *spec, uint32_t host, uint32_t port, 
                 spec->hosts[host].ports[port].name);
 }
 
-/* ---- what a host sees of itself ---- */
+/* ---- what a host knows about itself ---- */
 
 static void add_gid(struct diag_port *port, const char *ip, int prefix_len)
 {
@@ -97,7 +97,7 @@ static void make_look(uint32_t host, struct program_look *out)
     }
 }
 
-/* ---- what fails, and what is found ---- */
+/* ---- failures and findings ---- */
 
 enum seen { FAILS, FINE, KILLED, HANGS, WAITS };
 
@@ -107,7 +107,7 @@ struct seen_program {
     const char *command, *output;
 };
 
-/* All that is seen of a job. */
+/* All that is recorded about a job. */
 struct job {
     struct program_look before[PROGRAMS_MAX], after[PROGRAMS_MAX];
     struct program_facts facts[PROGRAMS_MAX];
@@ -121,7 +121,7 @@ static struct diag_port *port_after(struct job *job, uint32_t host, uint32_t por
     return &job->after[host].host.ports[port];
 }
 
-/* A fault cuts a's cable. */
+/* A fault takes down the cable of a. */
 static void cut(struct job *job, weft_ns at_ns, bool for_good)
 {
     job->cuts[job->causes.n_cuts++] = (struct program_cut){0, 0, at_ns};
@@ -184,7 +184,7 @@ static void flapped(struct job *job)
     job->after[0].losses[0] += 3;
 }
 
-/* A script that takes the link down is no fault of the scenario. */
+/* A script in the host, not a fault, took the link down. The hosts were not examined before. */
 static void flapped_unseen(struct job *job)
 {
     job->after[0].losses[0]++;
@@ -211,7 +211,7 @@ static void ended_before_the_kill(struct job *job)
     job->facts[1].ended_ns = SECOND;
 }
 
-/* What was counted before the job is not counted. */
+/* All packets were received before the job. */
 static void frames_of_a_job_before(struct job *job)
 {
     for (uint32_t i = 0; i < 2; i++) {
@@ -220,7 +220,7 @@ static void frames_of_a_job_before(struct job *job)
     }
 }
 
-/* Both ends wait for the other: only a job before sent anything. */
+/* Each end waits for the other. All packets were sent before the job. */
 static void nothing_sent(struct job *job)
 {
     for (uint32_t i = 0; i < 2; i++) {
@@ -305,7 +305,7 @@ static void down_there_by_timeout(struct job *job)
 static const struct {
     struct seen_program seen[PROGRAMS_MAX];
     uint32_t n;
-    void (*arrange)(struct job *job); /* what is out of order; NULL: nothing */
+    void (*arrange)(struct job *job); /* arranges the problem; NULL if there is none */
     const char *found;
 } cases[] = {
     {.seen = {{0, FINE, PINGPONG "a-p0", ""}, {1, FINE, PINGPONG "b-p0 a", ""}},
@@ -345,7 +345,7 @@ static const struct {
                "Couldn't Open the XRC Domain 95\n"}},
      .n = 2,
      .found = "device.rejected a:p0>b"},
-    /* carriers: what was lost before the failure, and while the job ran */
+    /* Carriers lost before the failure, and during the job. */
     {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "10.0.1.2") FLUSHED},
               {1, HANGS, PINGPONG "b-p0 a", ""}},
      .n = 2,
@@ -396,7 +396,7 @@ static const struct {
      .n = 2,
      .arrange = lesser_mtu_and_cut_late,
      .found = "link.mtu_mismatch b:p0>a"},
-    /* messages as small as both ends take: the MTU is not it, and does not hide that */
+    /* Messages that both ends accept: the MTU is not the cause and does not hide it. */
     {.seen = {{0, HANGS, PINGPONG "a-p0 -m 1024", ""},
               {1, FAILS, PINGPONG "b-p0 -m 1024 a", FLUSHED}},
      .n = 2,
@@ -407,13 +407,13 @@ static const struct {
      .n = 2,
      .arrange = lesser_mtu,
      .found = "undetermined b:p0>a, link.mtu_mismatch a:p0>b"},
-    /* a device gives up what its own netdev does not take, not what the other end's does not */
+    /* A device gives up on a packet above its own netdev's MTU, not above its peer's. */
     {.seen = {{0, FAILS, PINGPONG "a-p0 -m 4096", FLUSHED},
               {1, HANGS, PINGPONG "b-p0 -m 4096 a", ""}},
      .n = 2,
      .arrange = lesser_mtu,
      .found = "undetermined a:p0>b, link.mtu_mismatch a:p0>b"},
-    /* link-local GIDs work on a cable: where frames came both ways they are not it */
+    /* Link-local GIDs work on a cable: if both ends received packets, GIDs are not the cause. */
     {.seen = {{0, HANGS, "ibv_rc_pingpong -g 0 -d a-p0", ""},
               {1, HANGS, "ibv_rc_pingpong -g 0 -d b-p0 a", ""}},
      .n = 2,
@@ -434,12 +434,12 @@ static const struct {
      .n = 2,
      .arrange = frames_both_ways,
      .found = "undetermined b:p0>a"},
-    /* devices that face different peers, but whose frames came: someone routes between them */
+    /* Devices that face different peers but received packets: a host routes between them. */
     {.seen = {{0, HANGS, PINGPONG "a-p0", ""}, {1, HANGS, PINGPONG "b-p1 a", ""}},
      .n = 2,
      .arrange = frames_at_every_port,
      .found = "undetermined a:p0>b"},
-    /* nothing was sent: neither GIDs nor MTUs are why */
+    /* Nothing was sent: neither GIDs nor MTUs are the cause. */
     {.seen = {{0, HANGS, "ibv_rc_pingpong -g 0 -d a-p0", ""},
               {1, HANGS, "ibv_rc_pingpong -g 1 -d b-p0", ""}},
      .n = 2,
@@ -450,12 +450,12 @@ static const struct {
      .n = 2,
      .arrange = nothing_sent_by_lesser_mtu,
      .found = "undetermined a:p0>b, link.mtu_mismatch a:p0>b"},
-    /* without -g a ping-pong writes :: as its GID */
+    /* Without -g a ping-pong prints :: as its GID. */
     {.seen = {{0, FAILS, "ibv_rc_pingpong -d a-p0", WROTE("::", "::") RTR},
               {1, FAILS, "ibv_rc_pingpong -d b-p0 a", WROTE("::", "::") RTR}},
      .n = 2,
      .found = "undetermined a:p0>b"},
-    /* what comes after timeout(1) ended a program is not why */
+    /* What happens after timeout(1) has ended a program is not the cause. */
     {.seen = {{0, FAILS, "timeout 1 " PINGPONG "a-p0", ""},
               {1, HANGS, PINGPONG "b-p0 a", ""}},
      .n = 2,
@@ -476,7 +476,7 @@ static const struct {
      .n = 2,
      .arrange = by_timeout_before_its_peer,
      .found = "undetermined a:p0>b"},
-    /* a host that stands still is not dead, whatever its peer could not reach */
+    /* A stopped host is not dead, whatever its peer could not reach. */
     {.seen = {{0, HANGS, PINGPONG "a-p0", ""},
               {1, FAILS, PINGPONG "b-p0 a", "Couldn't connect to a:18515\n"}},
      .n = 2,
@@ -494,7 +494,7 @@ static const struct {
     {.seen = {{0, KILLED, PINGPONG "a-p0", ""}, {1, FINE, PINGPONG "b-p0 a", ""}},
      .n = 2,
      .found = ""},
-    /* the kill came after the failure */
+    /* A kill after the failure. */
     {.seen = {{0, KILLED, PINGPONG "a-p0", ""}, {1, FAILS, PINGPONG "b-p0 a", RETRIES}},
      .n = 2,
      .found = "undetermined b:p0>a"},
@@ -517,18 +517,18 @@ static const struct {
      .n = 2,
      .arrange = stop_late,
      .found = "undetermined b:p0>a"},
-    /* one that began after the stop */
+    /* A program that began after the stop. */
     {.seen = {{0, HANGS, PINGPONG "a-p0", ""},
               {0, HANGS, "./mine", ""},
               {1, HANGS, PINGPONG "b-p0 a", ""}},
      .n = 3,
      .arrange = stop_first,
      .found = "undetermined a:p0>b"},
-    /* who ended well before */
+    /* The peer had exited with status 0. */
     {.seen = {{0, FINE, PINGPONG "a-p0", ""}, {1, HANGS, PINGPONG "b-p0 a", ""}},
      .n = 2,
      .found = "undetermined b:p0>a"},
-    /* by timeout(1) */
+    /* With timeout(1). */
     {.seen = {{0, FAILS, "timeout 3 " PINGPONG "a-p0", ""},
               {1, FAILS, "timeout 3 " PINGPONG "b-p0 a", ""}},
      .n = 2,
@@ -551,7 +551,7 @@ static const struct {
      .n = 3,
      .arrange = down_there,
      .found = "undetermined c:p0"},
-    /* which port: the GID that was written, one device that is named */
+    /* The port is that of the printed GID, or of the only named device. */
     {.seen = {{0, HANGS, PINGPONG "a-p0", ""},
               {1, FAILS, PINGPONG "b-p0 a", WROTE("10.0.2.1", "10.0.1.1") RTR}},
      .n = 2,
@@ -559,7 +559,7 @@ static const struct {
     {.seen = {{0, HANGS, PINGPONG "a-p0", ""}, {1, FAILS, "./mine b-p0 b-p1", ""}},
      .n = 2,
      .found = "undetermined b>a"},
-    /* what is not known is said so */
+    /* Unknown facts are reported as such. */
     {.seen = {{0, FAILS, "false", ""}}, .n = 1, .found = "undetermined a:p0"},
     {.seen = {{0, FAILS, "./mine", ""}, {1, HANGS, "./mine", ""}},
      .n = 2,
@@ -627,7 +627,7 @@ static void set_job(struct job *job, const struct seen_program *seen, uint32_t n
     for (uint32_t i = 0; i < world->spec.n_hosts; i++) {
         make_look(i, &job->before[i]);
         make_look(i, &job->after[i]);
-        for (uint32_t k = 0; k < PORTS_MAX; k++) { /* as its cable was made */
+        for (uint32_t k = 0; k < PORTS_MAX; k++) { /* when its cable was connected */
             job->before[i].losses[k] = job->after[i].losses[k] = 1;
         }
         for (uint32_t k = 0; k < world->spec.hosts[i].n_ports; k++) {
@@ -665,7 +665,7 @@ START_TEST(a_failing_program_ends_with_its_cause)
 }
 END_TEST
 
-/* ---- what is known of a failure ---- */
+/* ---- facts about a failure ---- */
 
 static void unknown_slots(struct job *job)
 {
@@ -678,7 +678,7 @@ static void unknown_slots(struct job *job)
 static const struct {
     struct seen_program seen[PROGRAMS_MAX];
     void (*arrange)(struct job *job);
-    const char *values; /* of the first failure of the second host */
+    const char *values; /* evidence of the first failure of the second host */
 } evidence[] = {
     {{{0, HANGS, PINGPONG "a-p0", ""}, {1, FAILS, PINGPONG "b-p0", RETRIES}},
      NULL,
@@ -688,7 +688,7 @@ static const struct {
      NULL,
      "peer_exited=1 local_port=p0 local_gid=10.0.1.2 local_gid_type=RoCE v2 "
      "remote_port=p0 remote_gid=10.0.1.1 remote_gid_type=RoCE v2 path_mtu=1024"},
-    /* a slot that is not known is not the one of a program that names none */
+    /* A slot of unknown index is not that of a program that selects none. */
     {{{0, HANGS, "ib_send_bw -d a-p0", ""}, {1, FAILS, "ib_send_bw -d b-p0", RETRIES}},
      unknown_slots,
      "local_port=p0 remote_port=p0"},
@@ -730,7 +730,7 @@ START_TEST(a_failure_has_what_is_known_of_its_ends)
 }
 END_TEST
 
-/* Of one moment they stay in the order of the programs. */
+/* Failures of the same time stay in the order of the programs. */
 START_TEST(failures_of_a_host_are_in_order_of_time)
 {
     static const struct seen_program seen[] = {
@@ -750,7 +750,7 @@ START_TEST(failures_of_a_host_are_in_order_of_time)
 }
 END_TEST
 
-/* ---- what a look is written and read as ---- */
+/* ---- encoding and decoding of looks ---- */
 
 START_TEST(what_was_looked_at_is_read_back)
 {

@@ -9,9 +9,9 @@
 #include "diag/observations.h"
 #include "run/facts.h"
 
-/* ---- within the host ---- */
+/* ---- inside the host ---- */
 
-/* Devices are discovered at once; nothing has to go on for that. */
+/* Opens the devices, which are discovered without waiting, and records the host's facts. */
 static bool look_at_devices(struct io_env *env, struct diag_host *out)
 {
     struct weft_error error = {0};
@@ -119,7 +119,7 @@ void program_look_outside(const struct world_spec *spec, program_look_device *de
     add_json(hosts, out);
 }
 
-/* ---- from there ---- */
+/* ---- decoding ---- */
 
 /* Returns the port of `host` whose device has that name, or n_ports. */
 static uint32_t find_port(const struct world_spec *spec, uint32_t host,
@@ -189,7 +189,7 @@ static void take_counters(const struct world_host *host, const json_t *ports,
 {
     for (uint32_t k = 0; k < out->n_ports; k++) {
         out->ports[k].counters[DIAG_RX_PAUSES] =
-            0; /* veth has none: drivers/net/veth.c */
+            0; /* veth receives no pauses (drivers/net/veth.c) */
     }
     for (uint32_t i = 0; i < host->n_ports; i++) {
         for (uint32_t k = 0; k < out->n_ports; k++) {

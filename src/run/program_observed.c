@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 
-#define EVENTS_MAX 16      /* of a port: more say no more */
-#define TIMEOUT_STATUS 124 /* timeout(1) */
+#define EVENTS_MAX 16      /* maximum per port; more do not change a finding */
+#define TIMEOUT_STATUS 124 /* exit status of timeout(1) */
 
 /* ---- how programs ended ---- */
 
@@ -18,7 +18,7 @@ bool program_has_exited_badly(const struct program_facts *facts)
            (how == PROGRAM_EXITED && program_status(facts) != 0);
 }
 
-/* Whoever ran a program by timeout(1) learns that it did not end by that one's status. */
+/* timeout(1) reports by its exit status that the program did not end. */
 bool program_hangs(const struct program_observing *o, uint32_t program)
 {
     const struct program_facts *facts = &o->causes->facts[program];
@@ -49,8 +49,9 @@ weft_ns program_first_bad(const struct program_observing *o, uint32_t host)
     return first;
 }
 
-/* A host all of whose programs a fault killed tells nothing any more. One that had ended before is
- * no other; a kill after another host's failure is not its cause. */
+/* Returns true if a fault killed all programs of the host, so that it reports nothing. Programs
+ * that had ended before do not count. False if another host failed before the kill, which is then
+ * not the cause. */
 static bool is_dead(const struct program_observing *o, uint32_t host)
 {
     weft_ns killed_ns = WEFT_NEVER;
@@ -76,7 +77,8 @@ static bool is_dead(const struct program_observing *o, uint32_t host)
            program_first_bad(o, host) >= killed_ns;
 }
 
-/* All that still runs there was stopped for good, before any other host failed. */
+/* Returns true if all programs that still run on the host were stopped for good before any other
+ * host failed. */
 static bool is_silent(const struct program_observing *o, uint32_t host)
 {
     weft_ns first_bad_ns = program_first_bad(o, host);
@@ -118,7 +120,7 @@ bool program_shares_carrier(const struct world_spec *spec, uint32_t host, uint32
     return is;
 }
 
-/* Returns how often faults took the port's carrier away once a program had failed. */
+/* Returns how often faults took the port's carrier away after a program had failed. */
 static int64_t count_later_cuts(const struct program_observing *o, uint32_t host,
                                 uint32_t port)
 {
@@ -153,8 +155,8 @@ struct diag_port *program_find_port(const struct diag_host *host, const char *na
     return NULL;
 }
 
-/* A carrier that is lost raises an event at whoever listens; that a host counted it is as much. A
- * port that a fault took down after the failure was up when it came. */
+/* Adds an event for each lost carrier that the host counted. If a fault took a port down only after
+ * the failure, restores its state from before. */
 static void add_events(const struct program_observing *o, uint32_t host,
                        struct diag_host *out)
 {
@@ -183,7 +185,7 @@ static void add_events(const struct program_observing *o, uint32_t host,
     }
 }
 
-/* What was counted while the job ran. */
+/* Reduces the counters to what was counted during the job. */
 static void subtract_counters(const struct program_look *before, struct diag_port *port)
 {
     const struct diag_port *was =
@@ -209,12 +211,14 @@ static void add_ports(const struct program_observing *o, uint32_t host,
     out->n_ports = from->n_ports;
     for (uint32_t i = 0; i < out->n_ports; i++) {
         out->ports[i] = from->ports[i];
-        out->ports[i].is_opened = DIAG_UNKNOWN; /* by a program that is not ours */
+        /* External programs do not report what they open. */
+        out->ports[i].is_opened = DIAG_UNKNOWN;
         subtract_counters(&o->causes->before[host], &out->ports[i]);
     }
 }
 
-/* Returns true if a program there was given its device by name: it chose none. */
+/* Returns true if a program on the host was given its device by name, so that it did not choose
+ * one. */
 static bool names_device(const struct program_causes *causes, uint32_t host)
 {
     bool any = false;
@@ -232,8 +236,8 @@ static bool names_device(const struct program_causes *causes, uint32_t host)
     return any;
 }
 
-/* Returns the slot that all programs there ask for by their flags; else a program asks for what it
- * is told. */
+/* Returns the GID slot that the flags of all programs on the host select, or DIAG_NO_GID_INDEX if
+ * not all select the same. */
 static int64_t gid_index_of(const struct program_observing *o, uint32_t host)
 {
     int64_t index = PROGRAM_NO_INDEX;
@@ -270,7 +274,7 @@ void program_observe_host(const struct program_observing *o, uint32_t host,
     out->memlock_bytes = look->host.memlock_bytes;
     out->forwards_ip = look->host.forwards_ip;
     out->gid_index = gid_index_of(o, host);
-    out->merges_nics = DIAG_NO; /* each port is a device */
+    out->merges_nics = DIAG_NO; /* each port is a device of its own */
     add_ports(o, host, out);
     add_events(o, host, out);
 }

@@ -14,7 +14,7 @@ struct parse {
     program_device_name device;
     struct program_group *groups; /* Owned [n_groups] */
     size_t n_groups;
-    bool *is_named; /* Owned [n_hosts of the world]: by any group */
+    bool *is_named; /* Owned [n_hosts of the world]; true if a command names the host */
     uint32_t n_named;
     struct program_plan *out;
     struct weft_text *why;
@@ -66,7 +66,7 @@ static bool is_word(const struct program_group *all, size_t at, const char *word
     return at < all->n_words && strcmp(all->words[at], word) == 0;
 }
 
-/* How many names of hosts stand from `at` on. */
+/* Returns how many host names follow, starting at word `at`. */
 static size_t names_at(const struct parse *parse, const struct program_group *all,
                        size_t at)
 {
@@ -86,7 +86,7 @@ static void add_group(struct parse *parse, const struct program_group *group)
     parse->groups[parse->n_groups++] = *group;
 }
 
-/* Divides all words at each ":" that begins another command. */
+/* Splits the words at each ":" that begins another command. */
 static bool divide(struct parse *parse, const struct program_group *all)
 {
     struct program_group group = {
@@ -120,12 +120,12 @@ static bool divide(struct parse *parse, const struct program_group *all)
 
 /* ---- placeholders ---- */
 
-/* What a word of a host's command is made of. */
+/* The context in which a word of a host's command is expanded. */
 struct place {
     const struct parse *parse;
     const struct world_spec *spec;
     uint32_t host;
-    const char *text; /* the placeholder [n], with its braces, for messages */
+    const char *text; /* the placeholder [n] with its braces, for messages */
     size_t n;
 };
 
@@ -149,7 +149,7 @@ static bool add_rank(const struct place *place, struct weft_text *out)
     return refuse(place, "the host has no rank (ranks: 0)");
 }
 
-/* NO_HOST: none, or several. */
+/* Returns NO_HOST if there are none or several. */
 static uint32_t only_neighbour(const struct place *place)
 {
     uint32_t found = NO_HOST;
@@ -169,7 +169,7 @@ static uint32_t only_neighbour(const struct place *place)
     return found;
 }
 
-/* The other one of two that commands are for, or the only neighbour. */
+/* Returns the other host if the commands name two, otherwise the only neighbour. */
 static uint32_t find_peer(const struct place *place)
 {
     const struct parse *parse = place->parse;
@@ -193,9 +193,9 @@ static bool refuse_peer(const struct place *place)
     return false;
 }
 
-/* The ends of a cable that a placeholder is about. */
+/* Both ends of the cable that a placeholder refers to. */
 struct ends {
-    bool has_own; /* else there is no cable, or it leads elsewhere */
+    bool has_own; /* false if no cable connects this host to that port */
     uint32_t own_port, peer, peer_port;
 };
 
@@ -228,7 +228,7 @@ static bool find_port(const struct place *place, uint32_t peer, const char *name
     return true;
 }
 
-/* `argument`: "PEER", "PEER:PORT", or NULL for the peer. */
+/* `argument` is "PEER", "PEER:PORT", or NULL for the default peer. */
 static bool find_ends(const struct place *place, const char *argument, struct ends *out)
 {
     const char *colon = argument != NULL ? strchr(argument, ':') : NULL;
@@ -313,7 +313,7 @@ static bool add_peer(const struct place *place, struct weft_text *out)
     return true;
 }
 
-/* `argument`: NULL where there is none. */
+/* `argument` is NULL if there is none. */
 static bool add_value(const struct place *place, const char *name, const char *argument,
                       struct weft_text *out)
 {
@@ -341,7 +341,7 @@ static bool add_value(const struct place *place, const char *name, const char *a
     return false;
 }
 
-/* How many bytes of a placeholder begin at `text`, braces included; 0: none does. */
+/* Returns the length of the placeholder at `text`, including braces; 0 if there is none. */
 static size_t placeholder_at(const char *text)
 {
     size_t n_name = text[0] == '{' ? strspn(text + 1, LETTERS) : 0;
@@ -356,7 +356,7 @@ static size_t placeholder_at(const char *text)
     return text[n] == '}' ? n + 1 : 0;
 }
 
-/* `text` [n] is a placeholder. */
+/* Appends the value of the placeholder `text` [n]. */
 static bool replace(const struct parse *parse, uint32_t host, const char *text, size_t n,
                     struct weft_text *out)
 {
@@ -377,7 +377,8 @@ static bool replace(const struct parse *parse, uint32_t host, const char *text, 
     return ok;
 }
 
-/* A word of a command as `host` gets it; the caller's. NULL: *why says it. */
+/* Expands a word of a command for `host`. The caller frees the result. Returns NULL after an error,
+ * which is in *why. */
 static char *expand(const struct parse *parse, uint32_t host, const char *word)
 {
     struct weft_text out = {NULL, 0, 0};
@@ -424,7 +425,7 @@ static bool add_program(struct parse *parse, size_t step, uint32_t host)
     return ok;
 }
 
-/* Notes which hosts the commands are for. */
+/* Records which hosts the commands name. */
 static bool name_hosts(struct parse *parse)
 {
     const struct world_spec *spec = &parse->world->spec;

@@ -8,7 +8,7 @@
 
 #define WORDS_MAX 16
 
-/* Twins between a and b; c without a rank, with a port that has no cable and one without an
+/* Two cables between a and b; c without a rank, with a port without a cable and a port without an
  * address. */
 static const char mesh[] =
     "name: t\n"
@@ -53,7 +53,7 @@ static void device(const struct world_spec *spec, uint32_t host, uint32_t port, 
                 spec->hosts[host].ports[port].name);
 }
 
-/* "a -- x y : b -- z" as "0a[x][y] 1b[z]", or what is wrong as "! ...". */
+/* Plans "a -- x y : b -- z" as "0a[x][y] 1b[z]", or appends the error as "! ...". */
 static void plan(const char *line, struct weft_text *out)
 {
     struct weft_text why = {NULL, 0, 0};
@@ -107,7 +107,7 @@ static const struct {
     {"a -- x : y", "0a[x][:][y]"},
     {"a -- x :", "0a[x][:]"},
     {"a -- x : y z --", "0a[x][:][y][z][--]"},
-    /* what is wrong with them */
+    /* Errors in them. */
     {"other -- x", "! no such host: other (the hosts are a, b, c)"},
     {"a -- x : other -- y", "! no such host: other (the hosts are a, b, c)"},
     {"a -- x : b y", "! \"--\" is missing between \": b\" and a command"},
@@ -154,7 +154,7 @@ static const struct {
     {"a -- {host:b}",
      "! {host:b}: no such placeholder; there are {host} {rank} {peer} {address:PEER} "
      "{device:PEER}; {{host:b}} stays as {host:b}"},
-    /* what is none */
+    /* Braces that are not placeholders. */
     {"a -- {} {1} {a,b} {1..3} {A} {a-b} { {a }",
      "0a[{}][{1}][{a,b}][{1..3}][{A}][{a-b}][{][{a][}]"},
     {"a -- ${host} ${x:-y} {{host}} {{x}} {{x} {\"a\":1}",

@@ -7,13 +7,13 @@
 #include "base/units.h"
 
 #define LAST_LINE_BYTES_MAX 120
-/* POSIX, "Exit Status for Commands" of the Shell Command Language. */
+/* POSIX, Shell Command Language, "Exit Status for Commands". */
 #define CANNOT_BE_RUN 126
 #define NO_SUCH_PROGRAM 127
 
-/* ---- what it wrote ---- */
+/* ---- output ---- */
 
-/* Returns where the first line begins that does at `at` or behind it. */
+/* Returns the start of the first line that begins at or after `at`. */
 static size_t line_from(const struct weft_text *text, size_t at)
 {
     while (at > 0 && at < text->n && text->bytes[at - 1] != '\n') {
@@ -39,7 +39,7 @@ size_t program_output_shorten(struct weft_text *output, size_t n, size_t head, s
     return to - from;
 }
 
-/* ---- how it ended ---- */
+/* ---- end ---- */
 
 enum program_how program_how(const struct program_facts *facts)
 {
@@ -95,7 +95,7 @@ static bool is_late(const struct program_facts *facts)
     return how == PROGRAM_NOT_BEGUN || how == PROGRAM_HANGS;
 }
 
-/* ---- words ---- */
+/* ---- text ---- */
 
 /* Adds the last line that the program wrote. */
 static void add_last_line(const struct program_facts *facts, struct weft_text *out)
@@ -161,7 +161,8 @@ static void add_wanted(const struct scenario_end_status *want, struct weft_text 
 
 /* ---- judging ---- */
 
-/* Returns what `expect` says of a host, or else of all; NULL if it says nothing. */
+/* Returns what `expect` says about the host, otherwise what it says about all others; NULL if
+ * nothing. */
 static const struct scenario_end_status *wanted(const struct scenario_exec *exec,
                                                 uint32_t host)
 {
@@ -261,7 +262,7 @@ static void judge_output(const struct scenario_exec *exec,
     }
 }
 
-/* Programs that are to hang, and do, are not waited for. */
+/* Returns false for a program that is expected to hang and does. */
 static bool is_awaited(const struct scenario_exec *exec,
                        const struct program_facts *facts)
 {

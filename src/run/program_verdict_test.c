@@ -13,13 +13,13 @@
 #define RULES_MAX 3
 #define ANY_HOST SCENARIO_OTHERS
 
-/* What is seen of a program, and what is asked of it. */
+/* Recorded end of a program, and expectations. */
 enum seen { NOT_BEGUN, EXITED, SIGNALLED, KILLED, LATE, NO_END };
 
 struct seen_program {
     enum seen seen;
     int code;
-    weft_ns took_ns; /* from its job's beginning */
+    weft_ns took_ns; /* since the start of its job */
     const char *output;
     uint32_t host;
 };
@@ -29,7 +29,7 @@ struct ask {
     uint32_t n_statuses;
     struct scenario_output outputs[RULES_MAX];
     uint32_t n_outputs;
-    weft_ns within_ns; /* 0: not asked */
+    weft_ns within_ns; /* 0 if not expected */
 };
 
 #define STATUS(h, s)                                                                     \
@@ -66,11 +66,12 @@ static struct program_facts facts_of(const struct seen_program *seen, weft_ns be
     return facts;
 }
 
-/* "a+ status 0 > status 0; *- within 1s > not over: a", with + for what is as expected. */
+/* Appends verdicts as "a+ status 0 > status 0; *- within 1s > not over: a", where + means as
+ * expected. */
 static void judge(const struct ask *ask, const struct seen_program *seen, uint32_t n,
                   struct weft_text *out)
 {
-    const weft_ns began_ns = 7 * SECOND; /* jobs before it took that long */
+    const weft_ns began_ns = 7 * SECOND; /* duration of earlier jobs */
     struct program_facts facts[PROGRAMS_MAX] = {{.has_begun = false}};
     struct program_verdicts verdicts;
     struct scenario_exec exec = {.n_statuses = ask->n_statuses,
@@ -104,8 +105,8 @@ static void judge(const struct ask *ask, const struct seen_program *seen, uint32
 static const struct {
     struct seen_program seen;
     enum program_how how;
-    const char *got; /* where it is as expected; else its last line follows */
-    const char *ok;  /* one of '+', '-' for each of `wants` */
+    const char *got; /* if as expected; otherwise its last line follows */
+    const char *ok;  /* '+' or '-' for each of `wants` */
 } ends[] = {
     {{.seen = NOT_BEGUN, .took_ns = SECOND},
      PROGRAM_NOT_BEGUN,
@@ -123,7 +124,7 @@ static const struct {
      PROGRAM_KILLED,
      "killed by a fault after 2ms",
      "+--++-+"},
-    /* what it ended with once it was asked to does not count */
+    /* The status after the program was ended does not count. */
     {{.seen = LATE, .code = 0, .took_ns = 2 * SECOND + MS},
      PROGRAM_HANGS,
      "hangs: it still ran after 2s, and was ended",
@@ -174,7 +175,7 @@ START_TEST(each_end_is_judged_by_each_expectation)
 }
 END_TEST
 
-/* ---- what a job says of its hosts, its output and its time ---- */
+/* ---- expectations about hosts, output and time ---- */
 
 #define OK_OF(h)                                                                         \
     {                                                                                    \
@@ -195,7 +196,7 @@ static const struct {
     uint32_t n;
     const char *verdicts;
 } jobs[] = {
-    /* What is said of a host wins over what is said of all, in either order. */
+    /* An expectation of a host takes precedence over one of all hosts, in either order. */
     {{.statuses = {STATUS(ANY_HOST, 1), STATUS(1, 0)}, .n_statuses = 2},
      {FAILS_ON(0), OK_OF(1)},
      2,
@@ -204,7 +205,7 @@ static const struct {
      {FAILS_ON(0), OK_OF(1)},
      2,
      "a+ status 1 > status 1; b+ status 0 > status 0"},
-    /* Commands stand in any order of hosts, and an end counts for its own host. */
+    /* Commands may be in any order of hosts, and an end counts for its own host. */
     {{.statuses = {STATUS(0, 0), STATUS(1, 1)}, .n_statuses = 2},
      {FAILS_ON(1), OK_OF(0)},
      2,
@@ -214,12 +215,12 @@ static const struct {
      2,
      "b- status 1 > status 0, it wrote nothing; a- status 0 > status 1, it wrote "
      "nothing"},
-    /* A host that nothing is said of must end well, or by a fault. */
+    /* A host without an expectation must end well, or be killed by a fault. */
     {{.statuses = {STATUS(0, 1)}, .n_statuses = 1},
      {FAILS_ON(0), {.seen = KILLED, .code = 9, .took_ns = 2 * MS, .host = 1}},
      2,
      "a+ status 1 > status 1; b+ status 0 > killed by a fault after 1ms"},
-    /* Output: any line of the host's own. */
+    /* Output: any line of the host's own output. */
     {{.outputs = {OUTPUT(ANY_HOST, "^(one|two)$")}, .n_outputs = 1},
      {{.seen = EXITED, .output = "one\nx\n"},
       {.seen = EXITED, .output = "two", .host = 1}},
@@ -236,12 +237,12 @@ static const struct {
      1,
      "a+ status 0 > status 0; a- output x$ > no such line, it wrote nothing; a- output . "
      "> no such line, it wrote nothing"},
-    /* The output counts however the program ended. */
+    /* The output counts whatever the end of the program. */
     {{.outputs = {OUTPUT(ANY_HOST, "^x$")}, .n_outputs = 1},
      {{.seen = EXITED, .code = 2, .output = "x\ny\n\n"}},
      1,
      "a- status 0 > status 2, its last line is ''; a+ output ^x$ > output ^x$"},
-    /* Time: of the slowest, from the beginning of the job. */
+    /* Time: that of the slowest program, from the start of the job. */
     {{.within_ns = 3 * SECOND},
      {OK_OF(0), {.seen = EXITED, .took_ns = 2 * SECOND, .host = 1}, OK_OF(2)},
      3,
@@ -254,7 +255,7 @@ static const struct {
      "a+ "
      "status 0 > status 0; c- status 0 > it was not started; *- within 3s > not over: b, "
      "c"},
-    /* Those that are to hang are not waited for; they may end, too, and are judged for it. */
+    /* Programs expected to hang are not waited for. If they end, that is judged. */
     {{.statuses = {ENDS(0, HANGS)}, .n_statuses = 1, .within_ns = 3 * SECOND},
      {LATE_ON(0), OK_OF(1)},
      2,
@@ -271,7 +272,7 @@ static const struct {
      2,
      "a- hangs > status 0, it wrote nothing; b- hangs > it was not started; *+ within 3s "
      "> within 3s: 5ms"},
-    /* `any` asks nothing of the end, but the time holds. */
+    /* `any` allows every end, but the time limit applies. */
     {{.statuses = {ENDS(ANY_HOST, ANY)}, .n_statuses = 1, .within_ns = 3 * SECOND},
      {LATE_ON(0)},
      1,
@@ -332,9 +333,9 @@ START_TEST(a_long_last_line_is_cut_between_characters)
 }
 END_TEST
 
-/* ---- what faults stop ---- */
+/* ---- faults that stop programs ---- */
 
-/* Of host 1: one that runs, one that has ended, one that has not begun; and one of host 0. */
+/* Three programs of host 1: running, ended and not begun; and one of host 0. */
 START_TEST(a_fault_stops_what_runs_on_its_host)
 {
     static const struct seen_program seen[] = {{.seen = NO_END, .host = 1},
@@ -363,7 +364,7 @@ START_TEST(a_fault_stops_what_runs_on_its_host)
 }
 END_TEST
 
-/* ---- what is kept of the output ---- */
+/* ---- kept output ---- */
 
 START_TEST(beginning_and_end_of_the_output_are_kept)
 {
@@ -396,7 +397,7 @@ START_TEST(beginning_and_end_of_the_output_are_kept)
 }
 END_TEST
 
-/* As a program that writes on for ever: never too much, and its last line is there. */
+/* A program that never stops writing: the limit holds and the last line is kept. */
 START_TEST(a_long_output_stays_within_its_bound)
 {
     struct weft_text text = {NULL, 0, 0};

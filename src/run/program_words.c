@@ -10,16 +10,16 @@
 
 #define NUMBER "[0-9]+"
 
-/* A line of a program, and what it means. The last group is its number. */
+/* A line that a program prints, and its meaning. The last group of the pattern is the number. */
 struct line {
     const char *pattern; /* POSIX extended */
     enum { NAMED, ERRNO, COMPLETION } kind;
     weft_status status; /* if NAMED */
-    int sys_errno;      /* if NAMED; 0: the program does not say */
+    int sys_errno;      /* if NAMED; 0 if the program does not print it */
     const char *phase;
 };
 
-/* The first pattern that any line matches wins: causes stand before their consequences. */
+/* The first pattern that matches any line wins, so causes stand before their consequences. */
 static const struct line lines[] = {
     /* rdma-core, libibverbs/examples/{rc,uc,ud,srq,xsrq}_pingpong.c */
     {"^Failed status .*[(](" NUMBER ")[)] for wr_id", COMPLETION, WEFT_OK, 0, "data"},
@@ -44,7 +44,7 @@ static const struct line lines[] = {
     {"ibv_modify_qp failed with (" NUMBER ") .*next state RTR", ERRNO, WEFT_OK, 0, "rtr"},
 };
 
-/* Finds `pattern` in a line of `text`; the part in the last parentheses is at *out. */
+/* Finds `pattern` in a line of `text`. Sets *out to the part that the last group matched. */
 static bool find(const char *pattern, const char *text, const char **out, size_t *out_n)
 {
     regex_t compiled;
@@ -64,7 +64,7 @@ static bool find(const char *pattern, const char *text, const char **out, size_t
     return is;
 }
 
-/* Numbers of an errno or a status are small: a larger one is none. */
+/* Returns the number, or 0 if it is too large for an errno or a status. */
 static int number_at(const char *text, size_t n)
 {
     long value = n > 0 && n < 6 ? strtol(text, NULL, 10) : 0;
@@ -103,7 +103,8 @@ static void read_gid(const char *pattern, const char *output, char *out)
 
     if (find(pattern, output, &part, &n) && n < IO_IP_TEXT_BYTES) {
         weft_format(out, IO_IP_TEXT_BYTES, "%.*s", (int)n, part);
-        if (!io_ip_parse(out, &ip) || io_ip_is_zero(&ip)) { /* :: without -g */
+        /* Programs print :: without -g. */
+        if (!io_ip_parse(out, &ip) || io_ip_is_zero(&ip)) {
             out[0] = '\0';
         }
     }
@@ -111,19 +112,19 @@ static void read_gid(const char *pattern, const char *output, char *out)
 
 /* ---- flags ---- */
 
-/* A program whose flags are known: how its name begins and ends, and what it does by default. */
+/* A program with known flags: how its name begins and ends, and its defaults. */
 struct tool {
     const char *prefix, *suffix;
     char gid_flag;
     const char *gid_option;
-    bool has_mtu;  /* it has -m, --mtu */
-    int mtu, size; /* bytes; 0: depends */
-    const char
-        *bare; /* short flags without a value, which may stand before one with it */
+    bool has_mtu;  /* true if it has -m, --mtu */
+    int mtu, size; /* bytes; 0 if it depends on the device */
+    /* Short flags without a value, which may precede one with a value in the same word. */
+    const char *bare;
 };
 
-/* The first that fits. rdma-core, libibverbs/examples: ibv_rc_pingpong(1) and its siblings. A UD
- * message is one packet. linux-rdma/perftest: ib_write_bw(1); its MTU is the device's. */
+/* The first match counts. rdma-core, libibverbs/examples: ibv_rc_pingpong(1) and its siblings. A UD
+ * message is one packet. linux-rdma/perftest: ib_write_bw(1); its default MTU is the device's. */
 static const struct tool tools[] = {
     {"ibv_ud", "_pingpong", 'g', "gid-idx", false, 0, 2048, "ec"},
     {"ibv_xsrq", "_pingpong", 'g', "gid-idx", true, 2048, 4096, "e"},
@@ -134,10 +135,10 @@ static const struct tool tools[] = {
 
 struct word {
     const char *at;
-    size_t n; /* 0: the end of the command */
+    size_t n; /* 0 at the end of a command */
 };
 
-/* A command ends where a shell begins the next. */
+/* Returns the next word of the command, which ends where a shell would begin another one. */
 static struct word next_word(const char **text)
 {
     struct word word;
@@ -172,8 +173,8 @@ static const struct tool *tool_of(struct word word)
     return NULL;
 }
 
-/* Returns true if `word` is that option, by either name (flag '\0': it has no short one), with its
- * value in *out; that is the next word if this one has none in it. */
+/* Returns true if `word` is that option, by its short flag ('\0' if it has none) or long name. Sets
+ * *out to its value, which is the rest of `word` or, if there is none, `next`. */
 static bool is_option(const struct tool *tool, struct word word, char flag,
                       const char *name, struct word next, struct word *out)
 {
@@ -202,7 +203,7 @@ static bool is_option(const struct tool *tool, struct word word, char flag,
     return i < word.n && word.at[i] == flag;
 }
 
-/* Returns -1 for what is no number, or one that is too large. */
+/* Returns -1 if the word is not a number or too large. */
 static int number_of(struct word word)
 {
     int value = 0;
@@ -220,11 +221,11 @@ static int number_of(struct word word)
 }
 
 struct flags {
-    int gid_index, mtu, size; /* -1: not given, or not understood */
-    bool has_all;             /* sizes, as perftest's -a does */
+    int gid_index, mtu, size; /* -1 if not given or not understood */
+    bool has_all;             /* runs through all sizes, as perftest's -a does */
 };
 
-/* Returns true if any other program whose flags are known follows in the command. */
+/* Returns true if another program with known flags follows in the command. */
 static bool has_tool(const char *rest)
 {
     bool has = false;
@@ -250,7 +251,7 @@ static void read_option(const struct tool *tool, struct word word, struct word n
         out->mtu = number_of(value);
     } else if (is_option(tool, word, 's', "size", next, &value)) {
         out->size = number_of(value);
-        out->has_all = out->size < 0; /* nobody knows */
+        out->has_all = out->size < 0; /* unknown */
     } else if (is_perftest && is_option(tool, word, 'a', "all", next, &value)) {
         out->has_all = true;
     }
@@ -284,7 +285,7 @@ static void read_flags(const char *command, struct program_words *out)
         word = next_word(&rest);
     }
     if (tool == NULL || has_tool(rest)) {
-        return; /* of several nobody knows which wrote what */
+        return; /* with several programs it is unknown which printed what */
     }
     mtu = flags.mtu > 0 ? flags.mtu : tool->mtu;
     size = flags.size > 0 ? flags.size : tool->size;

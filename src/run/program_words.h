@@ -1,5 +1,5 @@
-/* What a program that is not ours says of its failure, on its command line and in its output, as
- * the typed failure that diag/ takes. Pure. */
+/* Extracts the failure of an external program from its command line and output, as the typed error
+ * that diag/ needs. Pure. */
 #ifndef WEFT_RUN_PROGRAM_WORDS_H
 #define WEFT_RUN_PROGRAM_WORDS_H
 
@@ -11,18 +11,20 @@
 #define PROGRAM_NO_INDEX (-1)
 
 struct program_words {
-    struct weft_error error;          /* status WEFT_OK: no line that is known */
-    char local_gid[IO_IP_TEXT_BYTES]; /* "" where it names none */
+    struct weft_error error;          /* status WEFT_OK if no line is known */
+    char local_gid[IO_IP_TEXT_BYTES]; /* "" if the output has none */
     char remote_gid[IO_IP_TEXT_BYTES];
-    int gid_index; /* that its flags ask for, or PROGRAM_NO_INDEX */
-    int path_mtu;  /* bytes of a full packet, or 0; a message may be shorter */
-    bool is_timed; /* by timeout(1), whose status 124 says that the program did not end */
+    int gid_index; /* requested by its flags, or PROGRAM_NO_INDEX */
+    int path_mtu;  /* bytes of its largest packet; 0 if unknown */
+    /* Runs under timeout(1), whose status 124 means that the program did not end. */
+    bool is_timed;
 };
 
-/* `command` is one text, words divided by blanks; `output` is lines. */
+/* `command` is one string, its words separated by blanks; `output` consists of lines. */
 void program_words_read(const char *command, const char *output,
                         struct program_words *out);
-/* Returns true if `word` stands in `text` between characters that no name of a device has. */
+/* Returns true if `text` contains `word` and neither neighbouring character can be part of a device
+ * name. */
 bool program_words_have(const char *text, const char *word);
 
 #endif

@@ -1,4 +1,5 @@
-/* No command or output makes the reader crash, hang or leak, or return a value out of range. */
+/* Checks that no command or output makes the parser crash, hang, leak or return a value out of
+ * range. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ static void check_gid(const char *text)
     weft_check(text[0] == '\0' || io_ip_parse(text, &ip));
 }
 
-/* The first line is the command, the rest the output; both are texts, without a NUL. */
+/* The first line is the command, the rest the output; NULs become blanks. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *command = weft_calloc(size + 1, 1);

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/suite_testing.h"
 
-/* ---- what a program says of its failure ---- */
+/* ---- failures that programs print ---- */
 
 static const struct {
     const char *output;
@@ -55,12 +55,12 @@ static const struct {
     {"a:1:9 [0] NCCL WARN Call to ibv_modify_qp failed with 22 Invalid argument, on dev "
      "mlx5_0:1, curr state RTR, next state RTS\n",
      WEFT_OK, "", 0, 0},
-    /* a cause before what it leads to, wherever it stands */
+    /* A cause before its consequence, wherever it is printed. */
     {"client read/write: Success\nFailed to modify QP to RTR\n", WEFT_ERR_SYSTEM, "rtr",
      0, 0},
     {"Couldn't connect to x:1\nFailed status x (12) for wr_id 1\n", WEFT_ERR_COMPLETION,
      "data", 0, 12},
-    /* lines are whole, and numbers are of an errno or a status */
+    /* Patterns match whole lines, and numbers only if they can be an errno or a status. */
     {"note: Failed to modify QP to RTR\n", WEFT_OK, "", 0, 0},
     {"Failed status x (0) for wr_id 1\n", WEFT_OK, "", 0, 0},
     {"Failed status x (4096) for wr_id 1\n", WEFT_OK, "", 0, 0},
@@ -145,7 +145,7 @@ START_TEST(a_command_has_a_limit_of_its_own)
     } cases[] = {
         {"timeout 3 ibv_rc_pingpong", true}, {"/usr/bin/timeout 3 ./mine", true},
         {"timeout -s KILL 3 ./mine", true},  {"./mine timeout.c", false},
-        {"ibv_rc_pingpong timeout", false}, /* a host */
+        {"ibv_rc_pingpong timeout", false}, /* a host name */
         {"ibv_rc_pingpong", false},          {"", false},
     };
     struct program_words words;

@@ -15,30 +15,32 @@
 #include "run/program_verdict.h"
 
 #define BACKEND "rxe"
-#define OUTPUT_BYTES_MAX ((size_t)1 << 20)       /* kept of each program */
-#define OUTPUT_HEAD_BYTES (OUTPUT_BYTES_MAX / 2) /* of these from its beginning */
+/* maximum kept of each program's output */
+#define OUTPUT_BYTES_MAX ((size_t)1 << 20)
+#define OUTPUT_HEAD_BYTES (OUTPUT_BYTES_MAX / 2) /* part of it kept from the beginning */
 #define EVENT_LINE_BYTES_MAX 400
 
 /* One program of one job. */
 struct program {
     uint32_t job;
-    struct weft_text command; /* Owned; for people */
-    uint64_t n_left_out;      /* bytes of its output */
+    struct weft_text command; /* Owned; for messages and documents */
+    uint64_t n_left_out;      /* bytes of its output that were not kept */
 };
 
 struct programs {
     struct run run;
     struct program_plan *plans;  /* Owned [n_jobs] */
-    struct world_program *items; /* Owned [n]; words are the plans' */
+    struct world_program *items; /* Owned [n]; the words belong to `plans` */
     struct program *programs;    /* Owned [n] */
     struct program_facts *facts; /* Owned [n] */
-    uint32_t n;                  /* those of a job stand together, in order of jobs */
-    weft_ns *began_ns;           /* Owned [n_jobs] */
+    uint32_t n;                  /* programs of a job are adjacent, jobs in order */
+    weft_ns *began_ns;           /* Owned [n_jobs]; WEFT_NEVER if the job did not begin */
     weft_ns *limits_ns;          /* Owned [n_jobs] */
     bool *came;                  /* Owned [n_faults] */
-    bool *keeps_down;            /* Owned [n_faults]: its port, at present */
-    int *problems;               /* Owned [n_faults]: an errno */
-    /* What hosts saw of themselves as the job began, and once it was over; Owned [n_hosts]. */
+    /* Owned [n_faults]; true while the fault keeps its port down. */
+    bool *keeps_down;
+    int *problems; /* Owned [n_faults]; first errno of the fault, or 0 */
+    /* Facts of the hosts when the job began and after it was over. Owned [n_hosts]. */
     struct program_look *before, *after;
     struct program_cut *cuts; /* Owned [n_cuts] */
     uint32_t n_cuts;
@@ -49,7 +51,7 @@ static const char *host_of(const struct programs *programs, uint32_t index)
     return programs->run.plan->spec.hosts[programs->items[index].host].name;
 }
 
-/* ---- before it begins ---- */
+/* ---- planning ---- */
 
 static bool plan_job(const struct scenario_world *world, const struct scenario_job *job,
                      struct program_plan *out, struct weft_text *why)
@@ -80,7 +82,8 @@ static bool plan_job(const struct scenario_world *world, const struct scenario_j
     return ok;
 }
 
-/* The plans of all jobs [n_jobs]; NULL after a line in `why`, with its place. */
+/* Returns the plans of all jobs [n_jobs]. On error appends a line with its place in the file to
+ * `why` and returns NULL. */
 static struct program_plan *plan_jobs(const struct scenario *scenario,
                                       const struct scenario_world *world,
                                       struct weft_text *why)
@@ -149,8 +152,8 @@ bool run_programs_check(const struct scenario *scenario, struct weft_text *why,
     return ok;
 }
 
-/* Adds the words of a command, or only TEXT where they are `sh -c TEXT`: a command that a file has
- * as one text. */
+/* Appends the words of a command. For `sh -c TEXT`, which is how a command given as one text runs,
+ * appends only TEXT. */
 static void add_command(char *const *argv, struct weft_text *out)
 {
     bool is_text = strcmp(argv[0], "sh") == 0 && argv[1] != NULL &&
@@ -227,7 +230,7 @@ static void fini(struct programs *programs)
     run_fini(&programs->run);
 }
 
-/* ---- while it runs ---- */
+/* ---- running ---- */
 
 static void take_job(void *context, uint32_t job, weft_ns now)
 {
@@ -250,7 +253,8 @@ static void take_start(void *context, uint32_t program, weft_ns now)
     weft_trace_end(trace);
 }
 
-/* Makes a line text that goes on: no NUL, and UTF-8 or ASCII. */
+/* Replaces NULs and, unless the line is UTF-8, bytes above 0x7f, so that the line can be logged as
+ * text. */
 static void clean(char *line, size_t n)
 {
     json_t *text = json_stringn(line, n);
@@ -314,8 +318,8 @@ static void take_end(void *context, uint32_t index, enum world_program_end end, 
                      end_names[end], code);
 }
 
-/* Remembers when a cable lost its carrier. One that is dark already, because of another fault, has
- * none to lose. */
+/* Records that a cable lost its carrier. A cable that another fault already keeps down has none to
+ * lose. */
 static void take_cut(struct programs *programs, uint32_t index, bool undo, weft_ns now)
 {
     const struct world_spec *spec = &programs->run.plan->spec;
@@ -365,9 +369,9 @@ static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, in
                      world_fault_name(fault->kind), problem);
 }
 
-/* ---- why ---- */
+/* ---- causes ---- */
 
-/* Where the programs of a job begin in the list of all. */
+/* Returns the index of a job's first program. */
 static uint32_t first_of(const struct programs *programs, uint32_t job)
 {
     uint32_t first = 0;
@@ -384,7 +388,8 @@ static bool has_failed(const struct programs *programs, uint32_t job)
                               programs->plans[job].n);
 }
 
-/* The next job begins with what this one left. */
+/* Returns true if the facts after the job are needed: to diagnose it, or as the start of the next
+ * job. */
 static bool take_over(void *context, uint32_t job)
 {
     const struct programs *programs = context;
@@ -411,7 +416,8 @@ static bool is_same(const struct diag_finding *a, const struct diag_finding *b)
            strcmp(a->peer, b->peer) == 0;
 }
 
-/* What several jobs show is one finding; what none of them decides is not known to be one. */
+/* Adds findings, but one that several jobs share only once. Undetermined findings may have
+ * different causes, so all are kept. */
 static void add_findings(struct diag_findings *all, const struct diag_findings *more)
 {
     for (uint32_t i = 0; i < more->n; i++) {
@@ -455,7 +461,7 @@ static void diagnose(struct programs *programs, uint32_t job)
     free(commands);
 }
 
-/* After a job is before the next. */
+/* Makes the facts after a job those before the next. */
 static void go_on_from(struct programs *programs)
 {
     for (uint32_t i = 0; i < programs->run.plan->spec.n_hosts; i++) {
@@ -487,7 +493,7 @@ static void take_look(void *context, uint32_t job, uint32_t host, const char *by
     }
 }
 
-/* ---- what came of it ---- */
+/* ---- verdicts ---- */
 
 static void judge_job(struct programs *programs, uint32_t job, uint32_t first, uint32_t n)
 {

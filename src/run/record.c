@@ -14,7 +14,7 @@ static json_t *gid_text(const union ibv_gid *gid)
     return json_string(io_ip_format(&ip, text, sizeof(text)));
 }
 
-/* Names came over a wire: what is not UTF-8 is left out. */
+/* Returns "?" for a name that is not UTF-8, because names come from peers. */
 static json_t *text_of(const char *text)
 {
     json_t *value = json_string(text);
@@ -177,7 +177,7 @@ static json_t *encode_events(const struct host *host)
     return array;
 }
 
-/* In the order of run_record_decode. */
+/* In the order that decode_flows() expects. */
 static json_t *encode_flows(const struct host *host)
 {
     return json_pack("[I, I, I, I, I, I]", (json_int_t)host->flows.failovers,

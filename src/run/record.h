@@ -1,7 +1,7 @@
-/* What is left of a rank once it is over, as JSON: everything that evaluation, diagnosis,
- * expectations and the document read of a struct host. A rank in a process of its own
- * writes its record; whoever gathers reads it back into a struct host without machines,
- * so that the same code judges both. */
+/* Encodes the result of a finished rank as JSON: everything that evaluation, diagnosis,
+ * expectations and the document read from a struct host. A rank in a process of its own writes a
+ * record. The collecting process decodes it into a struct host without devices, so that the same
+ * code judges both. */
 #ifndef WEFT_RUN_RECORD_H
 #define WEFT_RUN_RECORD_H
 
@@ -13,20 +13,20 @@
 
 #define RUN_RECORD_SCHEMA 3
 
-/* A new reference. Times are as the host's clock tells them. */
+/* Returns a new reference. Times are those of the host's clock. */
 json_t *run_record_encode(const struct host *host);
 
-/* A host as if it had run here. `config` (copied) tells rank, ranks and rows, which must
- * outlive it; `name` is what the scenario calls it; `origin_ns` is subtracted from all
- * times. Never NULL: without a record (NULL) or with one that is malformed, which fills
- * `error`, it is HOST_DEAD. The caller frees it with run_record_free. */
+/* Decodes a record into a host as if it had run in this process. `config` is copied; the rows in it
+ * must outlive the host. `name` is the host's name in the scenario. `origin_ns` is subtracted from
+ * all times. Never returns NULL: without a record (NULL), or if the record is malformed (`error` is
+ * filled), the host is in HOST_DEAD. The caller frees it with run_record_free(). */
 struct host *run_record_decode(const json_t *record, const char *name,
                                const struct host_config *config, weft_ns origin_ns,
                                struct weft_error *error);
-/* Of a host that ran elsewhere: moves what it knew of itself (run/facts.h) to `out`. False of
- * one that ran here. */
+/* Moves the facts that a host in another process recorded about itself (run/facts.h) to `out`.
+ * Returns false if the host ran in this process. */
 bool run_record_take_facts(const struct host *host, struct diag_host *out);
-/* NULL is ignored. */
+/* Ignores NULL. */
 void run_record_free(struct host *host);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define PEER_PORTS_MAX WEFT_LENGTH(((struct host *)NULL)->ports)
 
-/* The environment of a host that ran elsewhere: its name and its facts. */
+/* The environment of a host that ran in another process: its name and its facts. */
 struct record_env {
     struct io_env base;
     struct io_hostinfo info;
@@ -21,7 +21,7 @@ static weft_ns moment(const struct record_decoder *decoder, json_int_t at)
     return at == 0 ? 0 : at - decoder->origin_ns;
 }
 
-/* The length counts within the address's own family, as in struct io_prefix. */
+/* Returns true if the length is valid for the address's own family, as in struct io_prefix. */
 static bool is_prefix_of(const union ibv_gid *gid, int prefix_len)
 {
     struct io_ip ip;
@@ -304,7 +304,7 @@ static const char *setting_of(struct io_env *env, const char *name)
 {
     (void)env;
     (void)name;
-    return NULL; /* what it was set to, its facts say */
+    return NULL; /* settings are part of the facts */
 }
 
 static const struct io_env_ops record_env_ops = {.hostinfo = hostinfo_of,
@@ -348,7 +348,7 @@ static struct host *create(const char *name, const struct host_config *config)
     return host;
 }
 
-/* All that a dead host tells: nothing, but in the shape that others expect. */
+/* Creates a host in HOST_DEAD, without results but with all arrays that readers expect. */
 static struct host *create_dead(const char *name, const struct host_config *config)
 {
     struct host *host = create(name, config);
@@ -371,7 +371,7 @@ struct host *run_record_decode(const json_t *record, const char *name,
         return create_dead(name, config);
     }
     decoder.host = create(name, config);
-    decode(&decoder, (json_t *)(uintptr_t)record); /* json_unpack has no const */
+    decode(&decoder, (json_t *)(uintptr_t)record); /* json_unpack() takes no const */
     if (decoder.problem == NULL) {
         return decoder.host;
     }

@@ -16,7 +16,7 @@ bool record_gid(const char *text, union ibv_gid *out)
     return true;
 }
 
-/* A moment of the host's clock, of which 0 means "never". */
+/* Decodes the members that the connection passes. */
 static bool decode_via(const struct host *host, const json_t *from,
                        struct host_connection *out)
 {

@@ -1,4 +1,4 @@
-/* What the decoders of a record share. */
+/* Shared by the decoders of a record. */
 #ifndef WEFT_RUN_RECORD_PRIVATE_H
 #define WEFT_RUN_RECORD_PRIVATE_H
 
@@ -7,11 +7,11 @@
 #include "base/text.h"
 #include "run/record.h"
 
-/* json_unpack checks types, the rest is checked here. */
+/* Decoding state. json_unpack() checks types; the decoders check values. */
 struct record_decoder {
     struct host *host;
     weft_ns origin_ns;
-    const char *problem; /* the first, or NULL */
+    const char *problem; /* first error, or NULL */
 };
 
 static inline void record_bad(struct record_decoder *decoder, const char *problem)
@@ -26,7 +26,7 @@ static inline void record_text(char *out, size_t n_bytes, const char *text)
 
 bool record_gid(const char *text, union ibv_gid *out);
 
-/* record_links.c: connections with their ways, and what their queues completed. */
+/* record_links.c: connections with their paths, and completions of their queue pairs. */
 void record_connections(struct record_decoder *decoder, json_t *from);
 void record_completions(struct record_decoder *decoder, json_t *from);
 

@@ -1,4 +1,4 @@
-/* Records: what is written is read back, what is not a record is a dead host. */
+/* Records: an encoded host is decoded unchanged; a malformed record becomes a dead host. */
 #include "run/record.h"
 
 #include <check.h>
@@ -14,7 +14,7 @@ static const struct host_row rows[2] = {{.repeat = 1, .size_bytes = 8},
 static const struct host_config config = {
     .rank = 1, .n_ranks = 2, .n_members = 3, .rows = rows, .n_rows = 2};
 
-/* A host that failed in its second row, with something in every field. */
+/* Returns a host that failed in its second row, with a value in every field. */
 static struct host *make(void)
 {
     struct host *host = run_record_decode(NULL, "iceberg", &config, 0, NULL);
@@ -121,18 +121,20 @@ START_TEST(times_are_counted_from_the_origin)
     struct host *got = run_record_decode(record, "iceberg", &config, 1000, &error);
 
     ck_assert_int_eq(got->jobs_started_ns, 100);
-    ck_assert_int_eq(got->jobs_ended_ns, 0); /* never, not before the origin */
+    /* 0 means never and is not shifted by the origin. */
+    ck_assert_int_eq(got->jobs_ended_ns, 0);
     ck_assert_int_eq(got->error_ns, 900);
     ck_assert_int_eq(got->results[0].finished_ns[1], 300);
     ck_assert_int_eq(got->events[0].at_ns, 850);
-    ck_assert_int_eq(got->connections[0].setup_ns, 55); /* a duration */
+    /* A duration, which is not shifted either. */
+    ck_assert_int_eq(got->connections[0].setup_ns, 55);
     json_decref(record);
     run_record_free(host);
     run_record_free(got);
 }
 END_TEST
 
-/* Every member in turn is taken away, and replaced by something of another type. */
+/* Each member in turn is removed, or replaced by a value of another type. */
 START_TEST(what_is_malformed_is_a_dead_host)
 {
     struct host *host = make();
@@ -149,7 +151,7 @@ START_TEST(what_is_malformed_is_a_dead_host)
 
             if (strcmp(key, "host") == 0) {
                 json_decref(broken);
-                continue; /* for people */
+                continue; /* informative only */
             }
             json_object_del(broken, key);
             if (i == 1) {
@@ -167,7 +169,7 @@ START_TEST(what_is_malformed_is_a_dead_host)
 }
 END_TEST
 
-/* Of a queue with 900 completions the first eight are there, of one with one that one. */
+/* A record must have the first eight completions of a queue, or all if there are fewer. */
 START_TEST(a_queue_tells_as_many_as_it_says)
 {
     struct host *host = make();
@@ -181,7 +183,8 @@ START_TEST(a_queue_tells_as_many_as_it_says)
 
         json_object_set_new(queue, "n", json_integer(counts[i]));
         if (counts[i] == 0) {
-            json_object_set_new(queue, "first", json_array()); /* such leave no entry */
+            /* A queue without completions has no entry. */
+            json_object_set_new(queue, "first", json_array());
         }
         got = run_record_decode(record, "iceberg", &config, 0, &error);
         ck_assert_int_eq(got->state, HOST_DEAD);
@@ -193,7 +196,7 @@ START_TEST(a_queue_tells_as_many_as_it_says)
 }
 END_TEST
 
-/* Any number that is no member's names none. */
+/* A number that is not a member's names no peer. */
 START_TEST(a_peer_that_is_no_member_is_nobody)
 {
     static const json_int_t peers[] = {-1, -5, INT32_MIN, 3, UINT32_MAX, INT64_MAX};
@@ -216,7 +219,7 @@ START_TEST(a_peer_that_is_no_member_is_nobody)
 }
 END_TEST
 
-/* diag refuses such a length too: what was taken in must be read back. */
+/* diag refuses such a length too, so that every decoded record can be encoded again. */
 START_TEST(a_prefix_longer_than_its_address_is_malformed)
 {
     static const struct {

@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "run/private.h"
 
-/* A row may take this many times its physical bound, and this long on top, before it counts
- * as stuck: recoveries take seconds, bugs take for ever. */
+/* A row counts as stuck after this many times its physical bound plus this time. Recoveries take
+ * seconds; hangs never end. */
 #define PATIENCE_FACTOR 20
 #define PATIENCE_NS (60 * INT64_C(1000000000))
 
@@ -86,7 +86,7 @@ void run_mesh_make(struct run *run)
     free(roots);
 }
 
-/* Whether an algorithm that is not named would do with the relays that there may be. */
+/* Returns true if the default algorithm needs no more relays than are allowed. */
 static bool choice_without(const struct coll_job *job, const struct coll_mesh *mesh)
 {
     struct coll_job other = *job;
@@ -129,7 +129,7 @@ static const struct host_row_result *result_of(const struct run *run, uint32_t r
     return &run->hosts[rank]->results[row];
 }
 
-/* When the last rank ended iteration `k`: all ranks share the world's clock. */
+/* Returns when the last rank ended iteration `k`. All ranks share the world's clock. */
 static weft_ns last_finish(const struct run *run, uint32_t row, uint32_t k)
 {
     weft_ns last = 0;

@@ -30,7 +30,7 @@ void run_init(struct run *run, const struct scenario *scenario,
     run_story_init(&run->story, options);
 }
 
-/* Frames are told with times of the run. */
+/* Passes a frame on with its time counted from the start of the run. */
 static void take_frame(void *context, const struct world_frame *frame)
 {
     const struct run *run = context;
@@ -59,7 +59,7 @@ static weft_status start_capture(struct run *run, struct weft_error *error)
                                           "backend %s cannot capture frames here", name);
 }
 
-/* Verbs are told with times of the run. */
+/* Passes a verb on with its times counted from the start of the run. */
 static void take_nic_verb(void *context, const struct world_nic_verb *verb)
 {
     const struct run *run = context;
@@ -107,7 +107,7 @@ static weft_status create_world(struct run *run, struct weft_error *error)
                : start_capture(run, error);
 }
 
-/* Ranks in their order, then one process for every host that has none. */
+/* Makes the members: ranks in order, then one process for each host without a rank. */
 static void place_members(struct run *run)
 {
     const struct scenario_world *plan = run->plan;
@@ -188,7 +188,7 @@ void run_configure(const struct run *run, struct host_config *config)
     config->answers = run->answers;
     config->is_timing_only = run_is_timing(run);
     config->conn.policy = run->policy;
-    /* NCCL tries for longer; its policies keep its times. */
+    /* NCCL tries longer, and its policies keep its times. */
     config->boot.hopeless_ns = run->policy == RDMA_POLICY_WEFT ? RUN_HOPELESS_NS : 0;
     config->boot.ignored_ns = run->policy == RDMA_POLICY_WEFT ? config->boot.step_ns : 0;
     config->conn.over_management = run->policy != RDMA_POLICY_WEFT;
@@ -204,8 +204,8 @@ bool run_tells_ends(const struct run *run)
     return run->policy == RDMA_POLICY_WEFT && run->world->ops->tell_ended != NULL;
 }
 
-/* Returns them by their place in the world's loop, [*out_n]; NULL: nobody lives there. Tells for
- * how long a host may be silent before it hangs. */
+/* Returns the hosts by their index in the world's loop, [*out_n]; NULL for a process without a
+ * member. Sets how long the remaining hosts may run before they count as hung. */
 static struct host **create_hosts(struct run *run, uint32_t *out_n, weft_ns *out_hang_ns)
 {
     const struct world_spec *spec = &run->plan->spec;
@@ -261,7 +261,7 @@ static bool any_failed(const struct run *run)
     return false;
 }
 
-/* All hosts in this process. */
+/* Runs all hosts in this process. */
 static void run_loop(struct run *run)
 {
     struct host **by_process;

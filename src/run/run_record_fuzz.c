@@ -1,4 +1,4 @@
-/* A host's record, as another process sent it, on any JSON. */
+/* Decodes any JSON as a record that another process sent. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +12,7 @@ static const struct host_row rows[2] = {{.repeat = 1, .size_bytes = 8},
 static const struct host_config config = {
     .rank = 1, .n_ranks = 2, .n_members = 3, .rows = rows, .n_rows = 2};
 
-/* Decodes `record`, and what it says of its host where that is understood. */
+/* Decodes `record`. If it is valid, encodes the host and decodes it again. */
 static void decode(const json_t *record)
 {
     struct weft_error error = {0};

@@ -10,7 +10,7 @@
 #include "diag/diag.h"
 #include "diag/observations.h"
 
-/* Documents of small scenarios, written here so that every number can be checked. */
+/* Small scenarios, in which every number can be checked. */
 #define TRIANGLE                                                                         \
     "name: t\n"                                                                          \
     "topology:\n"                                                                        \
@@ -143,7 +143,7 @@ START_TEST(connections_are_told_per_direction)
 }
 END_TEST
 
-/* The entry of one queue, or NULL if it completed nothing. */
+/* Returns the entry of one queue, or NULL if it completed nothing. */
 static const json_t *queue_of(const json_t *list, const char *host, const char *peer,
                               const char *role, int qp, const char *queue)
 {
@@ -162,8 +162,8 @@ static const json_t *queue_of(const json_t *list, const char *host, const char *
     return NULL;
 }
 
-/* Every piece of data that a connector's queue completed beyond its four probes came out of
- * the acceptor's receive queue of the same queue pair. */
+/* Each data message that a connector's queue completed after its four probes was received by the
+ * acceptor's queue of the same queue pair. */
 START_TEST(what_one_end_sent_the_other_received)
 {
     static const char *const names[3] = {"a", "b", "c"};
@@ -216,7 +216,7 @@ START_TEST(rows_hold_their_rates_and_bounds)
     ck_assert_double_eq_tol(json_real_value(json_object_get(row, "alg_bw_gBps")),
                             (1 << 20) / time, 1e-9);
     ck_assert_double_eq_tol(bus, 4.0 / 3 * (1 << 20) / time, 1e-9);
-    /* 2 x 100 Gb/s at 4096 of 4178 bytes. */
+    /* Two cables of 100 Gbit/s, with 4096 payload bytes in frames of 4178 bytes. */
     ck_assert_double_eq_tol(limit, 25.0 * 4096 / 4178, 0.03);
     ck_assert_double_lt(bus, limit);
     ck_assert_double_gt(bus, 0.85 * limit);
@@ -249,7 +249,7 @@ END_TEST
 
 /* ---- faults at moments of the job ---- */
 
-/* When the first line that has `what` was told; -1: none has it. */
+/* Returns the time of the first line that contains `what`; -1 if there is none. */
 static long long time_of(const struct outcome *out, const char *what)
 {
     const char *at = strstr(out->story.bytes, what);
@@ -260,7 +260,7 @@ static long long time_of(const struct outcome *out, const char *what)
     return at == NULL ? -1 : strtoll(at, NULL, 10);
 }
 
-/* A delay that is the cable's own changes nothing but the story. */
+/* The fault sets the cable's own delay, so that it changes only the event log. */
 #define HARMLESS(at) "{at: " at ", on: 'a:p0', kind: delay, delay: 1us}"
 
 START_TEST(faults_come_at_moments_of_the_job)
@@ -292,7 +292,7 @@ START_TEST(faults_come_at_moments_of_the_job)
 }
 END_TEST
 
-/* Within the row that sends that much, and later the more is waited for. */
+/* Faults begin within the row that sends that amount, the larger amount later. */
 START_TEST(faults_come_when_a_host_has_sent_so_much)
 {
     static const char text[] = TRIANGLE JOB "faults: [" HARMLESS(
@@ -312,7 +312,7 @@ START_TEST(faults_come_when_a_host_has_sent_so_much)
 }
 END_TEST
 
-/* Warned of as the file has it; judged as if it was not there. */
+/* The warning names the fault as in the file. The run is judged as if it had no such fault. */
 START_TEST(a_moment_that_never_comes_is_said)
 {
     struct outcome out =
@@ -379,7 +379,8 @@ START_TEST(observations_diagnose_the_same)
 }
 END_TEST
 
-/* Its kernel and NIC go on answering for it: only that it outlives all others tells. */
+/* The host's kernel and NIC still answer for it. That it outlives all others is the only
+ * evidence. */
 START_TEST(a_host_that_stops_for_good_is_named_in_bounded_time)
 {
     struct outcome out =
@@ -390,7 +391,7 @@ START_TEST(a_host_that_stops_for_good_is_named_in_bounded_time)
     ck_assert_int_eq(out.result, RUN_PASS);
     ck_assert_uint_eq(json_array_size(json_object_get(out.document, "findings")), 1);
     ck_assert_str_eq(text_at(json_object_get(finding, "where"), "peer"), "b");
-    /* A minute for the job, fifteen for the rendezvous, one and a half on top. */
+    /* 1 min for the job, 15 min for the rendezvous, 1.5 min until it counts as hung. */
     ck_assert_int_lt(int_at(out.document, "sim_time_ns"), INT64_C(1080) * 1000000000);
     outcome_fini(&out);
 }
@@ -401,7 +402,7 @@ END_TEST
 static const struct {
     const char *expect;
     enum run_result result;
-    const char *got; /* of the first that is not met; NULL: all are */
+    const char *got; /* result for the first unmet expectation; NULL if all are met */
 } judged[] = {
     {"expect: {result: pass}\n", RUN_PASS, NULL},
     {"expect: {result: fail}\n", RUN_FAIL, "pass"},

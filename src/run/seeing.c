@@ -33,7 +33,7 @@ bool run_host_merges(const struct world_host *host)
                             setting_of(of.context, "NCCL_NET_MERGE_LEVEL"));
 }
 
-/* A device of a scenario is called as its first port. */
+/* Returns the name of the port's device, which in a scenario is that of its first port. */
 static const char *device_of(const struct io_machine *machine, uint32_t net)
 {
     for (uint32_t i = 0; i < machine->n_nets; i++) {
@@ -45,7 +45,7 @@ static const char *device_of(const struct io_machine *machine, uint32_t net)
     return machine->nets[net].name;
 }
 
-/* A port that net_ib does not open is to NCCL as one without a link. */
+/* Marks the ports that net_ib does not open as inactive, as NCCL treats them. */
 static void leave_out(const char *ib_hca, struct io_machine *machine)
 {
     for (uint32_t i = 0; i < machine->n_nets; i++) {
@@ -55,7 +55,7 @@ static void leave_out(const char *ib_hca, struct io_machine *machine)
     }
 }
 
-/* Containers see a /dev/shm each. */
+/* Returns the /dev/shm of a rank. Each container has its own. */
 static uint64_t shm_dev_of(const struct scenario_world *world, uint32_t rank)
 {
     const struct world_host *host = &world->spec.hosts[world->ranks[rank].host];

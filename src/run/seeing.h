@@ -1,4 +1,4 @@
-/* What NCCL 2.25 would know of its host, as one rank of a scenario sees it. */
+/* Computes what NCCL 2.25 would know of its host in one rank of a scenario. */
 #ifndef WEFT_RUN_SEEING_H
 #define WEFT_RUN_SEEING_H
 
@@ -17,9 +17,10 @@ struct run_seeing {
     struct topo_graph *ring; /* Owned */
 };
 
-/* Paths are computed, what is out of reach is gone, rings were searched. run_unsee in any case.
- * `as_net_ib`: ports as NCCL's own net_ib has them, those that NCCL_IB_HCA of the host takes and
- * those of a card as one, unless the host's settings forbid that; else every port by itself. */
+/* Computes paths, removes what the rank cannot reach and searches rings. The caller calls
+ * run_unsee() in either case. `as_net_ib` models the ports as NCCL's net_ib has them: only those
+ * that the host's NCCL_IB_HCA selects, with those of one card merged unless the host's settings
+ * forbid it. Otherwise each port is a NET of its own. */
 weft_status run_see(const struct scenario_world *world, uint32_t rank, bool as_net_ib,
                     struct run_seeing *out, struct weft_error *error) WEFT_MUST_CHECK;
 void run_unsee(struct run_seeing *seeing);

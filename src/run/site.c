@@ -37,7 +37,7 @@ static json_t *addresses_of(const struct io_netdev *netdev)
     return array;
 }
 
-/* It leads to rank 0, whatever else it does. */
+/* Returns true if the netdev leads to rank 0. */
 static bool leads_to(const struct io_netdev *netdev, const struct io_ip *rendezvous)
 {
     for (uint32_t i = 0; i < netdev->n_addresses; i++) {
@@ -67,7 +67,7 @@ static void add_port(json_t *ports, const char *name, const struct io_netdev *ne
                                     "leads", leads_to(netdev, &options->rendezvous.ip)));
 }
 
-/* ---- this process ---- */
+/* ---- this machine ---- */
 
 static json_t *ports_of(struct io_env *env, const struct run_site_options *options)
 {
@@ -113,7 +113,7 @@ static char *facts_of(struct io_env *env, const struct run_site_options *options
     return text;
 }
 
-/* ---- all of them ---- */
+/* ---- all machines ---- */
 
 static void configure(const struct run_site_options *options, struct boot_config *out)
 {

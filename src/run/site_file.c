@@ -1,4 +1,4 @@
-/* What ranks told of their machines, as a scenario. */
+/* Generates a scenario from the facts of the ranks' machines. */
 #include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "run/site.h"
 
 #define NAME_BYTES 64
-/* What docs/scenario.md allows a port. */
+/* Limits of docs/scenario.md. */
 #define PORT_NAME_MAX 31
 #define MTU_MIN 68
 #define MTU_MAX 65535
@@ -25,14 +25,15 @@ struct site_host {
 struct site_end {
     uint32_t host;
     size_t port;
-    const char *text; /* "10.0.0.1/24" */
+    const char *text; /* address with prefix length, such as "10.0.0.1/24" */
     struct io_prefix address;
-    bool leads;   /* to rank 0, on its port or another one's in this subnet */
+    /* Leads to rank 0: this address, another one of its port, or one in this subnet. */
+    bool leads;
     bool is_used; /* the port has its cable */
 };
 
 struct site {
-    json_t **facts;          /* Owned [n_ranks], and they */
+    json_t **facts;          /* Owned [n_ranks], with the values */
     struct site_host *hosts; /* Owned [n_hosts] */
     uint32_t n_hosts, n_ranks;
     uint32_t *rank_hosts;  /* Owned [n_ranks] */
@@ -42,7 +43,8 @@ struct site {
 
 /* ---- hosts ---- */
 
-/* [a-z0-9-]+ of a machine's name, without its domain; another's is made unique. */
+/* Names a host by its machine's name without domain, lower-cased and with other characters than
+ * letters and digits replaced. Appends a number if the name is taken. */
 static void name_host(struct site *site, const char *given)
 {
     struct site_host *host = &site->hosts[site->n_hosts];
@@ -59,7 +61,7 @@ static void name_host(struct site *site, const char *given)
     for (uint32_t i = 0, again = 2; i < site->n_hosts; i++) {
         if (strcmp(site->hosts[i].name, host->name) == 0) {
             weft_format(host->name, sizeof(host->name), "%s-%u", base, again++);
-            i = UINT32_MAX; /* from the beginning */
+            i = UINT32_MAX; /* start again */
         }
     }
 }
@@ -152,8 +154,8 @@ static bool is_same_port(const struct site_end *a, const struct site_end *b)
     return a->host == b->host && a->port == b->port;
 }
 
-/* Whoever shares the subnet that leads to rank 0 is on the management network, which carries no
- * data; unless there is nothing else. */
+/* Excludes the ports of the management network, which shares the subnet that leads to rank 0 and
+ * carries no data. Keeps them if there is no other cable. */
 static void leave_management(struct site *site)
 {
     bool any = false;
@@ -197,7 +199,7 @@ static json_int_t port_number(const struct site *site, const struct site_end *en
     return json_integer_value(json_object_get(port_at(site, end), key));
 }
 
-/* Returns the port's MTU, or the highest that a scenario can say: a loopback interface has more. */
+/* Returns the port's MTU, at most the maximum of a scenario, which a loopback interface exceeds. */
 static json_int_t port_mtu(const struct site *site, const struct site_end *end)
 {
     json_int_t mtu = port_number(site, end, "mtu");
@@ -230,7 +232,7 @@ static void write_node(const struct site *site, uint32_t host, struct weft_text 
     }
 }
 
-/* Addresses that no link gave: of ports without a cable, and second ones. */
+/* Writes the addresses that no link has: those of ports without a cable, and additional ones. */
 static void write_more_addresses(const struct site *site, uint32_t host,
                                  struct weft_text *out)
 {
@@ -289,18 +291,20 @@ static void write_to_switch(const struct site *site, const struct site_end *end,
     write_facts(site, end, out);
 }
 
-/* A port has one cable: the first subnet that it shares with another host decides. */
+/* Makes the port's other addresses additional ones. A port has one cable, in the first subnet that
+ * it shares with another host. */
 static void use_port(struct site *site, const struct site_end *end)
 {
     for (size_t i = 0; i < site->n_ends; i++) {
-        /* Its further addresses stay, as more of them; it has no further cable. */
+        /* UINT8_MAX excludes it from find_subnet(). */
         if (is_same_port(&site->ends[i], end) && &site->ends[i] != end) {
             site->ends[i].address.prefix_len = UINT8_MAX;
         }
     }
 }
 
-/* Those in one subnet with `first`, itself included; true if they are of several hosts. */
+/* Finds the ends in the subnet of `first`, including it. Returns true if they are on several
+ * hosts. */
 static bool find_subnet(struct site *site, size_t first, struct site_end **out,
                         size_t *out_n)
 {

@@ -1,5 +1,5 @@
-/* The scenario that is made of what machines say of themselves, on any texts; a zero byte
- * separates those of two ranks. */
+/* Generates a scenario from any texts instead of the facts of machines. A NUL separates the texts
+ * of two ranks. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { RANKS_MAX = 8 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A file that is made is a scenario, or what is wrong with it has a place. */
+/* Checks that a generated file is a valid scenario, or that its errors have a place. */
 static void check_file(const struct weft_text *file)
 {
     struct scenario_diagnostics diagnostics;

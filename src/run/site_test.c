@@ -1,4 +1,4 @@
-/* What ranks tell of their machines becomes a scenario that says what is there. */
+/* The facts of the ranks' machines become a scenario that describes them. */
 #include "run/site.h"
 
 #include <check.h>
@@ -49,7 +49,7 @@ static struct scenario *load(const char *const *facts, uint32_t n)
     return scenario;
 }
 
-/* Carpathia does not know which netdev leads to rank 0; the others' subnet tells. */
+/* Carpathia does not know which netdev leads to rank 0; the subnet of the others determines it. */
 START_TEST(ports_in_one_subnet_have_a_cable_and_the_management_network_has_none)
 {
     static const char *const facts[] = {

@@ -2,8 +2,8 @@
 
 #include "run/private.h"
 
-/* Frames are told by their own event, so that the hash can leave them out: it is the same with
- * and without them. */
+/* Returns true if the line is a frame event. Frames have an event type of their own, so that the
+ * hash can exclude them and is the same with and without them. */
 static bool is_frame(const char *line, size_t n_bytes)
 {
     unsigned n_blanks = 0;
@@ -37,7 +37,7 @@ void run_story_init(struct run_story *story, const struct run_options *options)
 {
     enum weft_trace_level level = options->trace_level;
 
-    /* The hash is always of the whole story. */
+    /* The hash always covers the whole event log. */
     level = level < WEFT_TRACE_STORY ? WEFT_TRACE_STORY : level;
     crypto_hash_sha256_init(&story->hash);
     story->sink = options->trace_level == WEFT_TRACE_OFF ? NULL : options->events;

@@ -37,68 +37,73 @@ enum {
 };
 
 #define PSN_MASK 0xffffffu
-/* PSNs further ahead than this belong to another connection of the same queue pair number. */
+/* A PSN further ahead than this belongs to another connection with the same queue pair number. */
 #define JUMP_MAX 4096u
-/* Larger frames are not checked, because a CRC of each would take most of the time. */
+/* Larger frames are not checked, because the CRC of each would take most of the time. */
 #define ICRC_FRAME_MAX 320u
-/* No queue pair has a shorter timeout. */
+/* Shortest timeout of any queue pair. */
 #define TIMEOUT_MIN_NS 500000
 #define VIOLATIONS_MAX 4u
 
-/* A RoCE frame, taken apart. */
+/* A parsed RoCE frame. */
 struct bth {
-    uint8_t source[16], destination[16]; /* of the IP header or GRH */
+    uint8_t source[16], destination[16]; /* addresses of the IP header or GRH */
     uint8_t opcode;
     uint32_t dest_qpn, psn;
-    const uint8_t *rest; /* what follows the BTH, up to the ICRC; [n_rest] */
+    const uint8_t *rest; /* [n_rest]; payload after the BTH, without the ICRC */
     size_t n_rest;
-    const uint8_t *network; /* from the IP header or GRH on; [n_network], with the ICRC */
+    const uint8_t *network; /* [n_network]; from the IP header or GRH on, with the ICRC */
     size_t n_network;
     uint16_t ethertype;
 };
 
 #define BUCKETS 256u
 
-/* One request, by its PSN less the first of the stream. */
+/* One request, indexed by its PSN relative to the first of the stream. */
 struct request {
-    int64_t sent_ns; /* last time */
+    int64_t sent_ns; /* time of the last transmission */
     uint32_t n_bytes;
-    uint32_t n_ends; /* messages that end up to here, where they arrived in order */
+    /* Number of messages that end up to this PSN; valid if it arrived in order. */
+    uint32_t n_ends;
     uint8_t opcode;
     bool is_known;
 };
 
-/* Requests of one queue pair to another. */
+/* Requests from one queue pair to another. */
 struct stream {
     uint8_t source[16], destination[16];
     uint32_t dest_qpn;
-    uint32_t host, peer_host; /* of the spec; peer UINT32_MAX until a frame arrived */
-    uint32_t source_qpn;      /* to which its acknowledgements go, if it is known */
+    /* Indices in the spec; peer_host: UINT32_MAX until a frame has arrived. */
+    uint32_t host, peer_host;
+    /* Queue pair that receives the acknowledgements, if known. */
+    uint32_t source_qpn;
     bool has_source_qpn;
-    bool
-        has_reads; /* or atomics: no ACK stands for their answers, which may have many PSNs */
+    /* READs or atomics were sent. They are answered without an ACK, and a READ's response can use
+     * many PSNs. */
+    bool has_reads;
     bool in_message;
     uint32_t first;       /* PSN */
-    uint32_t sent, acked; /* one past the last, as the sender knows it */
-    uint32_t got;         /* one past the last that arrived in order */
-    uint32_t nak_at;      /* of the last NAK, until there was progress */
+    uint32_t sent, acked; /* one past the last PSN, as the sender knows it */
+    uint32_t got;         /* one past the last PSN that arrived in order */
+    uint32_t nak_at;      /* PSN of the last NAK, if has_nak */
     bool has_nak;
-    int64_t nak_seen_ns;      /* when the sender got the last NAK; -1: never */
+    int64_t nak_seen_ns;      /* when the sender received the last NAK; -1 if never */
     struct request *requests; /* Owned [n_requests] */
     uint32_t n_requests;
     struct stream *next;
 };
 
-/* What a host's device does otherwise than IBA has it. */
+/* How a host's device differs from IBA. */
 struct device {
-    uint32_t window;  /* requests; 0: not known */
-    bool is_peculiar; /* acknowledges and repeats by rules of its own */
+    uint32_t window;  /* requests; 0 if unknown */
+    bool is_peculiar; /* acknowledges and retransmits by its own rules */
 };
 
 struct run_wire {
     const struct world_spec *spec;
-    struct device *devices;          /* Owned [spec->n_hosts] */
-    struct stream *streams[BUCKETS]; /* Owned; by their pair of addresses, newest first */
+    struct device *devices; /* Owned [spec->n_hosts] */
+    /* Owned; hashed by the pair of addresses, newest first. */
+    struct stream *streams[BUCKETS];
     bool may_be_dark;
     unsigned n_broken;
     struct weft_text broken;
@@ -185,7 +190,7 @@ const char *run_wire_broken(const struct run_wire *wire)
     return wire->broken.bytes != NULL ? wire->broken.bytes : "";
 }
 
-/* Notes a violation of `rule` by `stream`. */
+/* Records a violation of `rule` by `stream`. */
 static void violate(struct run_wire *wire, const struct stream *stream,
                     const struct world_frame *frame, const char *rule,
                     const struct bth *bth, uint32_t expected)
@@ -216,7 +221,7 @@ static uint32_t get_u24(const uint8_t *at)
     return (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2];
 }
 
-/* Finds the BTH behind the network header at `at`; false if there is none. */
+/* Finds the BTH after the network header at `at`. Returns false if there is none. */
 static bool find_bth(const uint8_t *at, size_t n, struct bth *out, const uint8_t **bth)
 {
     bool is_v4 = out->ethertype == ETHERTYPE_IPV4;
@@ -277,7 +282,8 @@ static bool take_apart(const struct world_frame *frame, struct bth *out)
     return true;
 }
 
-/* CRC-32 over the frame with what changes on its way as ones (IBA A17.3.3). */
+/* Checks the ICRC: a CRC-32 over the frame, with fields that change on the path replaced by ones
+ * (IBA A17.3.3). */
 static bool has_right_icrc(const struct run_wire *wire, const struct bth *bth)
 {
     uint8_t bytes[ICRC_FRAME_MAX];
@@ -353,7 +359,7 @@ static bool is_of(const struct stream *stream, const struct bth *bth)
            memcmp(stream->destination, bth->destination, 16) == 0;
 }
 
-/* The list of streams between the two addresses of a frame, in either direction. */
+/* Returns the list of streams between the two addresses of a frame, in both directions. */
 static struct stream **streams_of(struct run_wire *wire, const struct bth *bth)
 {
     uint32_t sum = 0;
@@ -364,7 +370,7 @@ static struct stream **streams_of(struct run_wire *wire, const struct bth *bth)
     return &wire->streams[sum % BUCKETS];
 }
 
-/* The stream of a request, by its newest connection; NULL if its first was not seen. */
+/* Returns the newest stream of the request's queue pair; NULL if its first request was not seen. */
 static struct stream *find_stream(struct run_wire *wire, const struct bth *bth)
 {
     struct stream *stream = *streams_of(wire, bth);
@@ -393,8 +399,8 @@ static struct stream *add_stream(struct run_wire *wire, const struct bth *bth,
     return stream;
 }
 
-/* The stream that an acknowledgement is about: the one whose acknowledgements go to that queue
- * pair, or the only one that can be meant. */
+/* Returns the stream that an acknowledgement belongs to: one whose acknowledgements go to that
+ * queue pair, otherwise the only possible one. */
 static struct stream *find_acknowledged(struct run_wire *wire, const struct bth *bth)
 {
     struct stream *found = NULL;
@@ -411,7 +417,7 @@ static struct stream *find_acknowledged(struct run_wire *wire, const struct bth 
             if (offset < at->sent + JUMP_MAX || offset == PSN_MASK) {
                 return at;
             }
-            continue; /* of an older connection of the same two numbers */
+            continue; /* an older connection of the same two numbers */
         }
         if (!at->has_source_qpn && ((bth->psn - at->first) & PSN_MASK) < at->sent) {
             found = at;
@@ -497,7 +503,7 @@ static void take_sent(struct run_wire *wire, const struct world_frame *frame,
     request->sent_ns = frame->at_ns;
 }
 
-/* An answer reaches the sender. */
+/* Handles an answer that reaches the sender. */
 static void take_answer(struct run_wire *wire, const struct world_frame *frame,
                         const struct bth *bth)
 {
@@ -522,7 +528,7 @@ static void take_answer(struct run_wire *wire, const struct world_frame *frame,
 
 /* ---- the receiver ---- */
 
-/* A request reaches the receiver. */
+/* Handles a request that reaches the receiver. */
 static void take_arrived(struct run_wire *wire, const struct world_frame *frame,
                          const struct bth *bth)
 {
@@ -562,12 +568,12 @@ static void judge_nak(struct run_wire *wire, struct stream *stream,
     stream->has_nak = is_sequence;
     stream->nak_at = offset;
     if (!is_sequence) {
-        stream->got =
-            offset; /* what was refused is to come again; what was missing may be there */
+        /* The refused request must be sent again. A missing request may have arrived. */
+        stream->got = offset;
     }
 }
 
-/* An answer leaves the receiver. */
+/* Handles an answer that leaves the receiver. */
 static void take_answered(struct run_wire *wire, const struct world_frame *frame,
                           const struct bth *bth)
 {
@@ -584,7 +590,7 @@ static void take_answered(struct run_wire *wire, const struct world_frame *frame
         return;
     }
     if (offset == PSN_MASK) {
-        return; /* of a duplicate of what came before the first that was seen */
+        return; /* duplicate of a request from before the first one seen */
     }
     if (offset >= stream->got) {
         violate(wire, stream, frame, "ACK of what did not arrive", bth, stream->got);

@@ -6,8 +6,8 @@
 #include "base/suite_testing.h"
 #include "base/text.h"
 
-/* Frames written by hand: 64 B of payload in RoCE v2 over IPv4, without a right ICRC. A frame's
- * comment keeps the monitor from looking at that. */
+/* Hand-made frames: 64 B of payload in RoCE v2 over IPv4, with a wrong ICRC. The comment of a frame
+ * disables the check of the ICRC. */
 enum { FIRST_PSN = 0xfffffe, FRAME_BYTES = 14 + 20 + 8 + 12 + 64 + 4 };
 
 /* Opcodes of IBA 9.2.1. */
@@ -46,7 +46,7 @@ static void bench_init(struct bench *bench)
     bench->wire = run_wire_create(&bench->spec, false);
 }
 
-/* What follows a BTH of an acknowledgement. */
+/* AETH of an acknowledgement. */
 struct aeth {
     uint8_t syndrome;
     uint32_t msn;
@@ -89,7 +89,7 @@ static void see(struct bench *bench, uint32_t host, bool is_outgoing, uint8_t op
     run_wire_take(bench->wire, &frame);
 }
 
-/* The request `i` leaves a, and arrives at b unless it is lost. */
+/* Request `i` leaves a and, unless lost, arrives at b. */
 static void send(struct bench *bench, uint32_t i, uint8_t opcode, bool is_lost)
 {
     see(bench, 0, true, opcode, (FIRST_PSN + i) & 0xffffff, NULL);
@@ -106,7 +106,7 @@ static void answer(struct bench *bench, uint32_t i, uint8_t syndrome, uint32_t m
     see(bench, 0, false, ACKNOWLEDGE, (FIRST_PSN + i) & 0xffffff, &aeth);
 }
 
-/* Two messages over the wrap of PSNs, the second lost, NAKed and sent again. */
+/* Two messages across the wrap of PSNs; the second is lost, NAKed and sent again. */
 static void good(struct bench *bench)
 {
     send(bench, 0, WRITE_FIRST, false);
@@ -177,7 +177,8 @@ static void refuses_twice(struct bench *bench)
     answer(bench, 4, 0x60, 3);
 }
 
-/* What is missing arrives after the receiver decided to send its NAK, and before that leaves. */
+/* The missing request arrives after the receiver has decided to send a NAK, but before the NAK
+ * leaves. */
 static void refuses_late(struct bench *bench)
 {
     const struct aeth nak = {0x60, 3}, ack = {0, 4};
@@ -190,8 +191,8 @@ static void refuses_late(struct bench *bench)
     see(bench, 1, true, ACKNOWLEDGE, psn, &ack);
 }
 
-/* The same two queue pairs are connected again, with other PSNs: what is sent again after a NAK is
- * sent again with reason. */
+/* The same two queue pairs are connected again with other PSNs. A retransmission after a NAK is
+ * then justified. */
 static void connects_again(struct bench *bench)
 {
     send(bench, 0x400000, WRITE_ONLY, true);
@@ -200,7 +201,7 @@ static void connects_again(struct bench *bench)
     send(bench, 0x400000, WRITE_ONLY, false);
 }
 
-/* Frames of RoCE v1 are as short as 56 B behind the Ethernet header. */
+/* Frames of RoCE v1 can be as short as 56 B after the Ethernet header. */
 static void see_v1(struct bench *bench, bool from_a, uint8_t opcode, uint32_t psn)
 {
     uint8_t bytes[14 + 40 + 12 + 4 + 4] = {[12] = 0x89, [13] = 0x15, [14] = 0x60};
@@ -278,7 +279,7 @@ START_TEST(each_rule_is_judged)
 }
 END_TEST
 
-/* A frame whose ICRC is not computed leaves without a comment. */
+/* The ICRC is checked because the frame has no comment. */
 START_TEST(a_wrong_icrc_is_seen)
 {
     struct bench bench;

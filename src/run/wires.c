@@ -1,4 +1,4 @@
-/* Where cables lead. */
+/* Finds the other ends of cables. */
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -20,7 +20,8 @@ bool run_far_end(const struct world_spec *spec, uint32_t host, uint32_t port,
     return false;
 }
 
-/* Spreads from a switch over cables between switches until nothing new is reached. */
+/* Returns true if the switches are connected. Spreads from one over cables between switches until
+ * no other is reached. */
 static bool are_connected(const struct world_spec *spec, uint32_t from, uint32_t to)
 {
     bool *is_reached = weft_calloc(spec->n_switches + 1, sizeof(*is_reached));

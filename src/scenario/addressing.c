@@ -8,11 +8,11 @@
 
 #define MANAGEMENT UINT32_MAX
 
-/* A network that a link or the management network uses. */
+/* A network used by a link or by management. */
 struct use {
     struct io_prefix network;
-    uint32_t link;  /* or MANAGEMENT */
-    bool is_subnet; /* of `subnet`: the ends get their addresses from it */
+    uint32_t link;  /* index of the link, or MANAGEMENT */
+    bool is_subnet; /* from `subnet`, so that the ends get their addresses from it */
     bool may_overlap;
     bool has_switch;
     struct scenario_mark mark;
@@ -82,7 +82,7 @@ static void add_address(struct loader *loader, const struct scenario_end *end,
     port->addresses[port->n_addresses++] = *address;
 }
 
-/* One of the link's own, which are on its VLAN if it has one. */
+/* Adds an address of the link itself, which is on the link's VLAN if there is one. */
 static void add_link_address(struct loader *loader, const struct scenario_end *end,
                              const struct io_prefix *address, const struct io_ip *peer)
 {
@@ -109,8 +109,8 @@ static struct use *add_use(struct loader *loader, struct uses *uses, uint32_t li
     return use;
 }
 
-/* Whether two ends can speak: one network holds the other, or each other's address (which
- * with peers is all that each reaches). */
+/* Returns true if two ends can communicate: one network contains the other, or each network
+ * contains the other end's address (with peers, a network is all that an end reaches). */
 static bool meet(const struct io_prefix *a, const struct io_prefix *b,
                  const struct io_prefix *own_a, const struct io_prefix *own_b)
 {
@@ -120,7 +120,7 @@ static bool meet(const struct io_prefix *a, const struct io_prefix *b,
            (subnet_contains(a, &host_b) && subnet_contains(b, &host_a));
 }
 
-/* `addresses:` of one link: one for each end that is a host. */
+/* Reads `addresses:` of a link, one for each end that is a host. */
 static void read_addresses(struct loader *loader, uint32_t index,
                            const struct link_addresses *from, struct uses *uses)
 {
@@ -177,7 +177,7 @@ static void read_subnet(struct loader *loader, uint32_t index,
     }
 }
 
-/* By network, the wider first, then by order in the file. */
+/* Sorts by network, the wider first, then by order in the file. */
 static int compare_uses(const void *a, const void *b)
 {
     const struct use *x = a, *y = b;
@@ -191,8 +191,8 @@ static int compare_uses(const void *a, const void *b)
     return order;
 }
 
-/* Hands out the addresses of each subnet: first end, second end, and so on through all
- * links that share it. */
+/* Assigns the addresses of each subnet: to the first end, the second end, and so on through
+ * all links that share it. */
 static void assign(struct loader *loader, const struct uses *uses)
 {
     uint64_t n = 0;
@@ -248,9 +248,9 @@ static void check_pair(struct loader *loader, const struct use *a, const struct 
     }
 }
 
-/* Prefixes nest or are disjoint: in sorted order, those that contain the current one form
- * a stack. One longer than any chain of different prefixes holds equal ones; the first
- * few are enough to complain about. */
+/* Prefixes nest or are disjoint, so in sorted order those that contain the current one form a
+ * stack. A stack larger than any chain of different prefixes contains equal ones; complaining
+ * about the first of these is enough. */
 #define STACK_MAX 160
 
 static void check_overlaps(struct loader *loader, const struct uses *uses)
@@ -271,7 +271,7 @@ static void check_overlaps(struct loader *loader, const struct uses *uses)
     }
 }
 
-/* `addresses:` of a node. */
+/* Reads `addresses:` of a node. */
 static void read_more(struct topology *topology, uint32_t host)
 {
     struct loader *loader = topology->loader;
@@ -309,7 +309,7 @@ static void read_more(struct topology *topology, uint32_t host)
     }
 }
 
-/* IPv6 link-local networks are one per link by definition, and all alike. */
+/* IPv6 link-local networks exist once per link and all have the same prefix. */
 static bool is_per_link(const struct use *use)
 {
     return !io_ip_is_v4(&use->network.ip) && io_ip_is_link_local(&use->network.ip);

@@ -18,7 +18,7 @@ struct block {
 };
 
 struct scenario_arena {
-    struct block *blocks; /* Owned: all of them; the first is being filled. */
+    struct block *blocks; /* Owned; the first one is being filled */
 };
 
 struct scenario_arena *arena_create(void)

@@ -1,4 +1,4 @@
-/* `bonds:` of a node. */
+/* Reads `bonds:` of a node. */
 #include <string.h>
 
 #include "base/check.h"

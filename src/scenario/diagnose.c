@@ -40,7 +40,8 @@ static bool is_known(const struct scenario_diagnostics *diag, const char *text)
     return false;
 }
 
-/* Returns how many bytes of `message` name the key that the place of a --set ends with. */
+/* Returns the length of the prefix of `message` that repeats the key at the end of a --set
+ * place; 0 if it does not. */
 static size_t said_by_place(const char *place, const char *message)
 {
     size_t n = strcspn(message, ": ");
@@ -97,7 +98,7 @@ static int compare_places(const struct scenario_diagnostic *a,
     return 0;
 }
 
-/* Insertion sort: stable, and there are at most SCENARIO_DIAGNOSTICS_MAX. */
+/* Insertion sort, because it is stable and there are at most SCENARIO_DIAGNOSTICS_MAX. */
 void diagnose_sort(struct scenario_diagnostics *diag)
 {
     for (size_t i = 1; i < diag->n; i++) {
@@ -118,8 +119,8 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Insertions, deletions, substitutions and swaps of neighbours that lead from a to b (the
- * restricted Damerau-Levenshtein distance). */
+/* Returns the number of insertions, deletions, substitutions and swaps of neighbours from a to
+ * b (the restricted Damerau-Levenshtein distance). */
 static unsigned distance(const char *a, const char *b)
 {
     size_t n_a = strlen(a), n_b = strlen(b);
@@ -182,7 +183,7 @@ char *diagnose_quote(const char *text, char *out)
         n++;
     }
     if (text[n] != '\0') {
-        /* Not in the middle of a UTF-8 character. */
+        /* Do not cut within a UTF-8 character. */
         while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
             n--;
         }

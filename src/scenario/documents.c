@@ -1,4 +1,4 @@
-/* NCCL topology documents that hosts of a scenario name. */
+/* Reads the NCCL topology documents of a scenario's hosts. */
 #include <string.h>
 
 #include "base/check.h"
@@ -9,7 +9,7 @@
 
 #define DOCUMENT_BYTES_MAX (16u << 20)
 
-/* `name` as seen from the directory of `file`. */
+/* Returns the path of `name` relative to the directory of `file`. */
 static const char *path_beside(struct scenario_arena *arena, const char *file,
                                const char *name)
 {
@@ -68,7 +68,7 @@ weft_status scenario_read_topologies(struct scenario *scenario,
             }
         }
         if (host->gpu_document == NULL && !read_document(&loader, host)) {
-            break; /* once is enough: other hosts may name the same */
+            break; /* one complaint is enough; other hosts may name the same file */
         }
     }
     diagnose_sort(diag);

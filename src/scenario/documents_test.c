@@ -1,4 +1,4 @@
-/* Topology documents beside a scenario. */
+/* Topology documents in the directory of a scenario. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

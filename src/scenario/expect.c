@@ -33,7 +33,7 @@ static const struct walk_key expect_keys[] = {
 static const struct walk_table expect_table = {"expect", expect_keys,
                                                WEFT_LENGTH(expect_keys)};
 
-/* ibv_wc_status ends at IBV_WC_TM_RNDV_INCOMPLETE, 23; 0 is success. */
+/* The last ibv_wc_status is IBV_WC_TM_RNDV_INCOMPLETE (23); 0 is success. */
 #define WC_STATUS_MAX 23
 
 enum { KEY_ERRNO, KEY_WC_STATUS };
@@ -104,7 +104,7 @@ static void read_symptom(struct loader *loader, const struct tree_node *node,
     }
 }
 
-/* area.cause, each a word of lower case letters, digits and underscores. */
+/* Returns true for area.cause, each a word of lower case letters, digits and underscores. */
 static bool is_code(const char *text)
 {
     size_t n = strcspn(text, ".");
@@ -158,7 +158,7 @@ static bool read_at_least(struct loader *loader, const struct tree_node *node,
         out->is_share = true;
         return true;
     }
-    /* The number and its unit, with or without a blank between them. */
+    /* Join the number and its unit, which a blank can separate. */
     if (*rest != '\0' && strchr(rest, ' ') == NULL && n + strlen(rest) < sizeof(head)) {
         weft_format(head + n, sizeof(head) - n, "%s", rest);
     } else if (*rest != '\0') {

@@ -1,4 +1,5 @@
-/* What faults are about: verbs, calls of the waist, events, addresses that are there. */
+/* Reads the arguments of faults: verbs, calls of the I/O interface, events, and addresses of
+ * ports. */
 #include "base/check.h"
 #include "scenario/names.h"
 #include "scenario/sections.h"
@@ -36,7 +37,8 @@ bool fault_verb_read(struct loader *loader, const struct tree_node *node, int *o
     return true;
 }
 
-/* What can be done to a call: a delay needs something to wait for, and so on. */
+/* Returns true if a fault of this kind can affect the call: for example, only a call that
+ * waits can be slow. */
 static bool suits(enum world_fault_kind kind, enum world_call call)
 {
     if (kind == WORLD_FAULT_CALL_SHORT) {
@@ -99,7 +101,7 @@ bool fault_event_read(struct loader *loader, const struct tree_node *node, int *
     return true;
 }
 
-/* NULL: the ICRC shows it. */
+/* By default (NULL) the ICRC reveals the corruption. */
 bool fault_icrc_read(struct loader *loader, const struct tree_node *node, bool *out_good)
 {
     static const char *const names[] = {"bad", "good"};

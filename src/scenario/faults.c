@@ -103,14 +103,14 @@ static const struct walk_table match_table = {"match", match_keys,
 
 #define HAS(key) (1u << (key))
 
-/* What a fault is done to. */
+/* What a fault applies to. */
 enum target { ON_PORT, ON_ONE_PORT, ON_HOST, ON_VERBS };
 
 struct kind {
     const char *name;
     enum world_fault_kind kind;
     enum target target;
-    bool is_directed; /* may hit one direction only */
+    bool is_directed; /* can affect a single direction */
     unsigned needs, takes;
 };
 
@@ -162,7 +162,7 @@ static const struct kind kinds[] = {
 };
 #define N_KINDS WEFT_LENGTH(kinds)
 
-/* A fault as it is read. */
+/* State of reading one fault. */
 struct fault_in {
     const struct tree_node *node;
     struct walk_seen seen;
@@ -170,9 +170,10 @@ struct fault_in {
     struct world_fault spec;
     struct topology_place place;
     const struct tree_node *on;
-    struct io_prefix old_address; /* of addr_change */
-    weft_ns every_ns;             /* once more after this time... */
-    uint32_t times;               /* ... so that it happens so often; 1: once */
+    struct io_prefix old_address; /* for addr_change */
+    weft_ns every_ns;             /* interval between repetitions */
+    /* number of times that it happens; 1 without repetition */
+    uint32_t times;
 };
 
 static const struct kind *read_kind(struct loader *loader, const struct tree_node *node)
@@ -209,7 +210,7 @@ static const struct kind *read_kind(struct loader *loader, const struct tree_nod
     return NULL;
 }
 
-/* {link: PORT, down_for: TIME} is {on: PORT, kind: down, for: TIME}. */
+/* Reads the short form too: {link: PORT, down_for: TIME} is {on: PORT, kind: down, for: TIME}. */
 static bool read_form(struct loader *loader, struct fault_in *in)
 {
     bool is_short = in->seen.at[KEY_LINK] != NULL || in->seen.at[KEY_DOWN_FOR] != NULL;
@@ -259,7 +260,7 @@ static bool check_keys(struct loader *loader, const struct fault_in *in)
     return is_fine;
 }
 
-/* "titanic:p0->": what leaves it; "titanic:p0<-": what comes in. */
+/* Reads the target. "titanic:p0->" is what leaves the port, "titanic:p0<-" what enters it. */
 static bool read_place(const struct topology *topology, struct fault_in *in)
 {
     struct loader *loader = topology->loader;
@@ -294,7 +295,7 @@ static bool read_place(const struct topology *topology, struct fault_in *in)
     return true;
 }
 
-/* The ports that are meant; faults of a cable leave out those without one. */
+/* Lists the ports of the target. Faults of cables omit ports without one. */
 static uint32_t list_ports(const struct loader *loader, const struct fault_in *in,
                            uint32_t *out)
 {
@@ -335,7 +336,7 @@ static bool check_target(struct loader *loader, const struct fault_in *in)
     return true;
 }
 
-/* {for: A, every: B, times: N}: what comes and goes, such as a cable that flaps. */
+/* Reads {for: A, every: B, times: N}, for faults that recur, such as a flapping cable. */
 static bool read_repetition(struct loader *loader, struct fault_in *in)
 {
     const struct tree_node *every = in->seen.at[KEY_EVERY];
@@ -425,7 +426,7 @@ static bool read_arguments(const struct topology *topology, struct fault_in *in)
 struct fault_list {
     struct loader *loader;
     uint32_t cap;
-    uint32_t number; /* of the fault in the file's list, from 1 */
+    uint32_t number; /* number in the file's list, from 1 */
 };
 
 static void add(struct fault_list *list, const struct fault_in *in,
@@ -445,7 +446,7 @@ static void add(struct fault_list *list, const struct fault_in *in,
         (struct scenario_fault){*spec, list->number, in->node->mark};
 }
 
-/* One fault per port that is meant. */
+/* Adds one fault per port of the target. */
 static void add_at(struct fault_list *list, const struct fault_in *in, weft_ns at_ns)
 {
     uint32_t ports[TOPOLOGY_PORTS_MAX];
@@ -477,7 +478,7 @@ static void add_all(struct fault_list *list, const struct fault_in *in)
     const struct scenario *s = list->loader->scenario;
     bool is_full = false;
     for (uint32_t i = 0; i < in->times && !is_full; i++) {
-        is_full = s->n_faults == FAULTS_MAX; /* one more, which says so */
+        is_full = s->n_faults == FAULTS_MAX; /* add one more, which complains */
         add_at(list, in, in->spec.at_ns + (weft_ns)i * in->every_ns);
     }
 }

@@ -108,7 +108,7 @@ static void set_setting(struct scenario_setting *settings, uint32_t *n,
     settings[(*n)++] = setting;
 }
 
-/* Name and value pairs; a later value replaces an earlier one (the defaults'). */
+/* Reads pairs of name and value. A later value replaces an earlier one from the defaults. */
 static void read_settings(struct loader *loader, const struct tree_node *node,
                           const char *what, bool is_env,
                           struct scenario_setting **settings, uint32_t *n)
@@ -252,7 +252,7 @@ static void read_known_as(struct loader *loader, struct scenario_host *host,
     }
 }
 
-/* A run ends after 4 hours (run.c), and a host that comes last has no time for anything. */
+/* A run ends after 4 hours (run.c), so a host that starts later than this has too little time. */
 #define START_MAX_S 10800
 
 static void check_start(struct loader *loader, const struct tree_node *node,
@@ -265,7 +265,8 @@ static void check_start(struct loader *loader, const struct tree_node *node,
     }
 }
 
-/* What a node and the defaults have in common; the node's are read last, over them. */
+/* Reads keys that both nodes and defaults can have. The node's are read last and override the
+ * defaults. */
 static void read_common(struct loader *loader, const struct walk_seen *seen,
                         struct scenario_host *host)
 {
@@ -330,7 +331,7 @@ static void start_host(struct scenario_host *host)
     host->n_gpus = 1;
     host->profile = "mlx5";
     host->forward_accept = true;
-    host->sysctl.promote_secondaries = 1; /* as systemd sets it */
+    host->sysctl.promote_secondaries = 1; /* default of systemd */
     host->memlock_bytes = INT64_MAX;
 }
 
@@ -364,7 +365,7 @@ static void read_host(struct topology *topology, const struct tree_pair *pair,
     if (!extra->has_ranks) {
         host->n_ranks = host->n_gpus > 0 ? host->n_gpus : 1;
     } else if (either(&own, &defaults, KEY_GPUS) == NULL && host->n_ranks > 1) {
-        host->n_gpus = host->n_ranks; /* only who says fewer shares them */
+        host->n_gpus = host->n_ranks; /* ranks share GPUs only if `gpus` is given */
     }
 }
 

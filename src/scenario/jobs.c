@@ -41,7 +41,7 @@ static const struct walk_table job_table = {"a job", job_keys, N_KEYS};
 #define HAS(key) (1u << (key))
 #define ANY (HAS(KEY_BYTES) | HAS(KEY_DTYPE) | HAS(KEY_REPEAT) | HAS(KEY_ALGORITHM))
 
-/* Which keys each kind of job takes. */
+/* Keys that each kind of job accepts. */
 static const unsigned keys_of_jobs[SCENARIO_N_JOB_KINDS] = {
     [SCENARIO_ALL_REDUCE] = ANY | HAS(KEY_OP) | HAS(KEY_IN_PLACE),
     [SCENARIO_REDUCE_SCATTER] = ANY | HAS(KEY_OP) | HAS(KEY_IN_PLACE),
@@ -58,7 +58,7 @@ static const unsigned keys_of_jobs[SCENARIO_N_JOB_KINDS] = {
 #define RINGS (ALG(RING) | ALG(RINGS))
 #define TREES (ALG(TREE) | ALG(TREES))
 
-/* Which algorithms each kind of job has. */
+/* Algorithms that each kind of job has. */
 static const unsigned algorithms_of_jobs[SCENARIO_N_JOB_KINDS] = {
     [SCENARIO_ALL_REDUCE] = (1u << SCENARIO_N_ALGORITHMS) - 1,
     [SCENARIO_REDUCE_SCATTER] = BASIC | RINGS | TREES | ALG(HALVING),
@@ -196,7 +196,7 @@ static void read_body(struct loader *loader, const struct tree_node *node,
     }
 }
 
-/* Programs have one row, as a barrier has. */
+/* Programs have a single row, like a barrier. */
 static void read_exec(const struct topology *topology, const struct tree_node *node,
                       struct scenario_job *job)
 {
@@ -243,7 +243,8 @@ static void read_job(const struct topology *topology, const struct tree_node *no
                            sizeof(hint)));
 }
 
-/* Collectives are Weft's own processes on any backend, programs are whatever they are on one. */
+/* Rejects a mix of both sorts of jobs: Weft's processes run collectives on any backend, but
+ * programs run on one only. */
 static void refuse_mixture(struct loader *loader)
 {
     const struct scenario *s = loader->scenario;

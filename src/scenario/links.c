@@ -64,7 +64,7 @@ static const struct walk_key link_keys[N_KEYS] = {
 };
 const struct walk_table links_table = {"a link", link_keys, N_KEYS};
 
-/* A link of the file, before cages are taken apart. */
+/* A link of the file, before a cable between cages is split into rails. */
 struct link_in {
     const struct tree_node *node;
     struct walk_seen own;
@@ -159,7 +159,7 @@ static bool check_endpoints(struct topology *topology, const struct link_in *in)
     return true;
 }
 
-/* Notes that link `index` is at one port; complains if another is there already. */
+/* Connects one end of link `index` to a port. Complains if the port is used already. */
 static void plug(struct topology *topology, const struct link_in *in, unsigned end,
                  uint32_t port, uint32_t index)
 {
@@ -226,7 +226,7 @@ static void add_link(struct topology *topology, const struct link_in *in, unsign
     }
 }
 
-/* What is said of the ends of a link: "mtu" or "vlan". */
+/* Reader and setter of a value for the ends of a link: "mtu" or "vlan". */
 typedef bool (*end_reader)(struct loader *loader, const struct tree_node *node,
                            uint32_t *out);
 typedef void (*end_setter)(struct scenario_port *port, uint32_t value);
@@ -258,7 +258,7 @@ static void set_end(struct topology *topology, const struct topology_place *plac
     }
 }
 
-/* One value for both ends, or a map from end to value. */
+/* Reads one value for both ends, or a map from end to value. */
 static void read_ends(struct topology *topology, const struct link_in *in, unsigned key,
                       end_reader read, end_setter set)
 {
@@ -291,7 +291,7 @@ static void read_ends(struct topology *topology, const struct link_in *in, unsig
     }
 }
 
-/* The keys that give addresses suit the kind of link. */
+/* Checks that the address keys fit the kind of link. */
 static bool check_address_keys(struct loader *loader, const struct link_in *in)
 {
     const struct tree_node *subnet = in->own.at[KEY_SUBNET];

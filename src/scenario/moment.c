@@ -1,4 +1,4 @@
-/* When a fault comes: at a time of the world, or at a moment of the job. */
+/* Reads when a fault begins: at a time, or at a moment of the job. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +12,10 @@
 #define DIGITS "0123456789"
 #define WORDS_MAX 3u
 
-/* "titanic sent 10MiB+1ms" in its pieces. */
+/* The parts of "titanic sent 10MiB+1ms". */
 struct pieces {
     struct tree_node words[WORDS_MAX]; /* [n] */
-    uint32_t n;                        /* more than WORDS_MAX: too many */
+    uint32_t n;                        /* exceeds WORDS_MAX if there are too many */
     bool has_delay;
     struct tree_node delay; /* "1ms" */
 };
@@ -65,7 +65,7 @@ uint64_t scenario_n_rows(const struct scenario *scenario)
     return n;
 }
 
-/* Rows are known before the run: one that does not exist would never come. */
+/* The number of rows is known before the run, so a row that does not exist is an error. */
 static bool read_row(struct loader *loader, const struct tree_node *node, uint32_t *out)
 {
     uint64_t n_rows = scenario_n_rows(loader->scenario), row;

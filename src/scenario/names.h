@@ -1,4 +1,4 @@
-/* The words of scenario files, by the enum values they stand for. */
+/* Words of scenario files, indexed by the enum values they mean. */
 #ifndef WEFT_SCENARIO_NAMES_H
 #define WEFT_SCENARIO_NAMES_H
 
@@ -11,17 +11,17 @@ extern const char *const names_of_payloads[SCENARIO_N_PAYLOADS];
 extern const char *const names_of_jobs[SCENARIO_N_JOB_KINDS];
 extern const char *const names_of_algorithms[SCENARIO_N_ALGORITHMS];
 
-/* The device profiles, and how many ports one device of each has. */
+/* A device profile and the number of ports per device. */
 struct names_profile {
     const char *name;
     uint32_t n_ports;
 };
 #define NAMES_N_PROFILES 6
 extern const struct names_profile names_of_profiles[NAMES_N_PROFILES];
-/* NULL if there is no such profile. */
+/* Returns NULL if there is no such profile. */
 const struct names_profile *names_profile_find(const char *name);
 
-/* Verbs that a fault can hit; `verb` as in struct world_fault. */
+/* A verb that a fault can affect; `verb` as in struct world_fault. */
 struct names_verb {
     const char *name;
     int verb;

@@ -6,7 +6,7 @@
 #include "scenario/names.h"
 #include "scenario/topology.h"
 
-/* Device names of real machines have capitals: roceP2p1s0f0. */
+/* Allows capitals, because real device names have them: roceP2p1s0f0. */
 static bool is_port_name(struct loader *loader, const struct tree_node *node,
                          const char *what, size_t n_max, const char **out)
 {
@@ -109,7 +109,7 @@ void ports_read(struct topology *topology, struct scenario_host *host,
     read_plain(loader, host, extra, ports);
     read_cages(loader, host, extra, cages);
 
-    /* Ports of a profile with two share a device by twos, in device order. */
+    /* With a profile of two ports per device, each two ports in order share a device. */
     uint32_t n_per_device = names_profile_find(host->profile)->n_ports;
     for (uint32_t i = 0; i < host->n_ports; i++) {
         struct scenario_port *port = &host->ports[i];

@@ -1,4 +1,4 @@
-/* Jobs that are programs: what runs on which host, and how each must end. */
+/* Reads jobs of programs: the command of each host, and how each must end. */
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static const struct walk_table expect_table = {"the expect of a job exec", expec
 
 /* ---- commands ---- */
 
-/* Any scalar but nothing, of a sensible length. */
+/* Reads any scalar except null, up to TEXT_BYTES_MAX. */
 static bool read_word(struct loader *loader, const struct tree_node *node,
                       const char *name, const char **out)
 {
@@ -52,7 +52,7 @@ static bool read_words(struct loader *loader, const struct tree_node *node,
     return ok;
 }
 
-/* What people read of a list of words. */
+/* Returns the words as text for messages. */
 static const char *joined(struct loader *loader, const struct scenario_command *command)
 {
     struct weft_text text = {NULL, 0, 0};
@@ -91,7 +91,7 @@ static bool read_command(struct loader *loader, const struct tree_node *node,
     return true;
 }
 
-/* "HOST" or "*". */
+/* Reads "HOST" or "*". */
 static bool read_host(const struct topology *topology, const struct tree_node *node,
                       uint32_t *out)
 {
@@ -134,14 +134,14 @@ static void read_commands(const struct topology *topology, const struct tree_nod
     }
 }
 
-/* ---- what must come of them ---- */
+/* ---- expectations ---- */
 
 static bool runs(const struct scenario_exec *exec, uint32_t host)
 {
     return host == SCENARIO_OTHERS || names(exec, host) || names(exec, SCENARIO_OTHERS);
 }
 
-/* A host of `status` or `output`, which must have a command. */
+/* Reads a host of `status` or `output`, which must have a command. */
 static bool read_subject(const struct topology *topology,
                          const struct scenario_exec *exec, const struct tree_node *key,
                          const char *name, uint32_t *out)
@@ -207,7 +207,8 @@ static void read_statuses(const struct topology *topology, const struct tree_nod
     }
 }
 
-/* A pattern grows by the product of its counts: what {1000}{1000} asks for does not fit memory. */
+/* Returns true if the counts of a pattern multiply to at most REPEATS_MAX, because its
+ * compiled size grows with their product: {1000}{1000} would exhaust memory. */
 static bool has_small_counts(const char *pattern)
 {
     unsigned long product = 1;

@@ -3,7 +3,7 @@
 
 #define RANKS_MAX 65536u
 
-/* All ranks of `host` that have no place yet. */
+/* Adds the next `n` ranks of `host`. */
 static void add_ranks(struct scenario *s, uint32_t host, uint32_t *n_placed, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -26,7 +26,7 @@ static bool count_ranks(struct loader *loader, uint32_t *out)
     return true;
 }
 
-/* A host is named once, for all its ranks, or once for each of them. */
+/* Reads the order of ranks. A host is named once for all its ranks, or once for each of them. */
 static void read_order(const struct topology *topology, const struct tree_node *list)
 {
     struct loader *loader = topology->loader;

@@ -19,7 +19,7 @@ bool complain_type(struct loader *loader, const struct tree_node *node, const ch
                     tree_describe(node, got));
 }
 
-/* Decimal, no sign, no leading zero: the forms that nobody can read in two ways. */
+/* Parses a decimal number without sign or leading zero, because other forms are ambiguous. */
 static bool parse_u64(const char *text, uint64_t *out)
 {
     uint64_t value = 0;
@@ -45,7 +45,8 @@ static bool is_number(const struct tree_node *node)
     return node->kind == TREE_SCALAR && tree_scalar_kind(node) == TREE_INT;
 }
 
-/* A quantity: text with a unit, or a bare number that YAML also takes for one. */
+/* Returns true for a quantity: text with a unit, or a bare number that YAML also reads as
+ * `number`. */
 static bool is_quantity(const struct tree_node *node, enum tree_scalar number)
 {
     if (node->kind != TREE_SCALAR) {
@@ -112,7 +113,8 @@ bool read_rate(struct loader *loader, const struct tree_node *node, const char *
     return true;
 }
 
-/* Adds the size that was meant, if the unit is right but for its capitals. */
+/* Complains about a size, and suggests the one with the right capitals if only these are
+ * wrong. */
 static bool complain_size(struct loader *loader, const struct tree_node *node,
                           const char *name)
 {

@@ -8,12 +8,12 @@
 #include "scenario/sections.h"
 #include "scenario/tree.h"
 
-/* Counts reductions down to the one that is wanted. Trees are copied where they change:
- * aliases may share nodes. */
+/* Counts reductions down to the requested one. Nodes are copied before a change, because
+ * aliases can share them. */
 struct reducing {
     struct scenario_arena *arena;
-    uint32_t left;          /* reductions to pass over */
-    struct tree_node *root; /* the result, once there is one */
+    uint32_t left;          /* reductions to skip */
+    struct tree_node *root; /* the result; NULL before */
 };
 
 static struct tree_node *copy_of(struct reducing *reducing, const struct tree_node *node)
@@ -30,7 +30,7 @@ static struct tree_node *copy_of(struct reducing *reducing, const struct tree_no
     return copy;
 }
 
-/* The list or map without its `index`th element. */
+/* Returns a copy of the list or map without its `index`th element. */
 static struct tree_node *without(struct reducing *reducing, const struct tree_node *node,
                                  uint32_t index)
 {
@@ -48,7 +48,7 @@ static struct tree_node *without(struct reducing *reducing, const struct tree_no
     return copy;
 }
 
-/* The map with `key` set to `value`, or without it if `value` is NULL. */
+/* Returns a copy of the map with `key` set to `value`, or removed if `value` is NULL. */
 static struct tree_node *with(struct reducing *reducing, const struct tree_node *map,
                               const char *key, struct tree_node *value)
 {
@@ -82,7 +82,7 @@ static struct tree_node *number(struct reducing *reducing, uint64_t value)
     return node;
 }
 
-/* True, once, when the wanted reduction is met. */
+/* Returns true once, for the requested reduction. */
 static bool is_it(struct reducing *reducing)
 {
     return reducing->left-- == 0;
@@ -93,7 +93,7 @@ static bool is_list(const struct tree_node *node)
     return node != NULL && node->kind == TREE_LIST;
 }
 
-/* One element less of the list `key`, which keeps at least `n_least`. */
+/* Removes one element of the list `key`, which keeps at least `n_least`. */
 static bool reduce_list(struct reducing *reducing, const struct tree_node *root,
                         const char *key, uint32_t n_least)
 {
@@ -110,7 +110,7 @@ static bool reduce_list(struct reducing *reducing, const struct tree_node *root,
     return false;
 }
 
-/* "host:port", or "host" itself. */
+/* Returns true if `end` is "host:port" or the host itself. */
 static bool is_at(const char *end, const char *host)
 {
     size_t n = strlen(host);
@@ -130,7 +130,7 @@ static bool touches(const struct tree_node *link, const char *host)
     return false;
 }
 
-/* `list` without the elements that name `host`: cables by an end, ranks by themselves. */
+/* Returns `list` without the elements that name `host`: cables by an end, ranks by name. */
 static struct tree_node *without_host(struct reducing *reducing, struct tree_node *list,
                                       const char *host)
 {
@@ -144,7 +144,7 @@ static struct tree_node *without_host(struct reducing *reducing, struct tree_nod
     return list;
 }
 
-/* Without one host, its cables and its ranks. */
+/* Removes one host with its cables and ranks. */
 static bool reduce_hosts(struct reducing *reducing, const struct tree_node *root)
 {
     const struct tree_node *topology = tree_get(root, "topology");
@@ -184,7 +184,7 @@ static bool reduce_links(struct reducing *reducing, const struct tree_node *root
     return true;
 }
 
-/* The `index`th job with `body` instead: it is a map of one key. */
+/* Replaces the body of the `index`th job, which is a map of one key. */
 static bool replace_job(struct reducing *reducing, const struct tree_node *root,
                         uint32_t index, struct tree_node *body)
 {
@@ -196,7 +196,7 @@ static bool replace_job(struct reducing *reducing, const struct tree_node *root,
     return true;
 }
 
-/* The map of a job's settings, or NULL. */
+/* Returns the map of a job's settings, or NULL. */
 static const struct tree_node *body_of(const struct tree_node *job)
 {
     bool is_job = job->kind == TREE_MAP && job->n == 1;
@@ -204,7 +204,7 @@ static const struct tree_node *body_of(const struct tree_node *job)
     return is_job && job->pairs[0].value->kind == TREE_MAP ? job->pairs[0].value : NULL;
 }
 
-/* The rows of the first `n_jobs` jobs. */
+/* Returns the number of rows of the first `n_jobs` jobs. */
 static uint64_t count_rows(const struct tree_node *jobs, uint32_t n_jobs)
 {
     uint64_t n = 0;
@@ -217,8 +217,9 @@ static uint64_t count_rows(const struct tree_node *jobs, uint32_t n_jobs)
     return n;
 }
 
-/* The fault with `at: row N` moved to where row N is once the `n_gone` rows behind the first
- * `n_before` of `n_rows` are gone. One at a row that is gone comes at that in its place. */
+/* Returns the fault with `at: row N` changed so that it names the same row after the `n_gone`
+ * rows behind the first `n_before` of `n_rows` are removed. If its row is removed, it names
+ * the one that takes its place, or the last. */
 static struct tree_node *moved_fault(struct reducing *reducing, struct tree_node *fault,
                                      uint64_t n_before, uint64_t n_gone, uint64_t n_rows)
 {
@@ -240,7 +241,8 @@ static struct tree_node *moved_fault(struct reducing *reducing, struct tree_node
     return with(reducing, fault, "at", moved);
 }
 
-/* Keeps faults at the rows that they name, in the tree that is reduced: `jobs` is as before. */
+/* Adjusts the faults of the reduced tree so that they name the same rows. `jobs` is the list
+ * before the reduction. */
 static void drop_rows(struct reducing *reducing, const struct tree_node *jobs,
                       uint64_t n_before, uint64_t n_gone)
 {
@@ -309,7 +311,8 @@ static bool reduce_repeats(struct reducing *reducing, const struct tree_node *ro
     return false;
 }
 
-/* A size of which half is left, at least one byte; NULL: there is nothing to halve. */
+/* Returns half of a size, at least one byte; NULL if it cannot be halved or is not the
+ * requested reduction. */
 static struct tree_node *half(struct reducing *reducing, const struct tree_node *node)
 {
     uint64_t bytes = 0;
@@ -339,7 +342,7 @@ static bool halve_sizes(struct reducing *reducing, const struct tree_node *root)
     return false;
 }
 
-/* NULL if it is not a YAML map. */
+/* Returns NULL if the text is not a YAML map. */
 static struct tree_node *parse(struct loader *loader, const char *text, size_t n_bytes)
 {
     struct tree_node *root = tree_parse(loader, text, n_bytes, 0);

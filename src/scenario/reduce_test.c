@@ -1,4 +1,4 @@
-/* What a failing run can do without, one thing at a time. */
+/* Reductions of a failing run, one at a time. */
 #include "scenario/reduce.h"
 
 #include <check.h>
@@ -36,7 +36,7 @@ static char *reduction(const char *text, uint32_t index)
     return scenario_reduce(text, strlen(text), index, &out) ? out.bytes : NULL;
 }
 
-/* " at 5:20": where something was written is no part of its meaning. */
+/* Removes " at 5:20", because places are not part of a scenario's meaning. */
 static void cut_places(char *text)
 {
     char *to = text;
@@ -53,7 +53,7 @@ static void cut_places(char *text)
     *to = '\0';
 }
 
-/* Two scenarios mean the same if everything that they say of themselves is the same. */
+/* Returns everything that a scenario means as text, so that two scenarios can be compared. */
 static char *meaning(const char *text)
 {
     struct scenario *scenario;
@@ -73,7 +73,7 @@ static char *meaning(const char *text)
     return out.bytes;
 }
 
-/* `text` with the first `from` replaced by `to`; free() it. */
+/* Returns `text` with the first `from` replaced by `to`. The caller frees it. */
 static char *edited(const char *text, const char *from, const char *to)
 {
     const char *at = strstr(text, from);
@@ -98,7 +98,7 @@ static void check_same(char *got, char *wanted)
     free(wanted);
 }
 
-/* Every reduction, in the order in which they are tried: what saves most comes first. */
+/* Tests every reduction in the order of trial; those that save most come first. */
 START_TEST(one_thing_less_at_a_time)
 {
     char *text;
@@ -107,7 +107,7 @@ START_TEST(one_thing_less_at_a_time)
                edited(three, "  - {at: 1ms, on: \"a:p0\", kind: down}\n", ""));
     check_same(reduction(three, 1),
                edited(three, "  - {at: 2ms, on: \"a:p0\", kind: up}\n", ""));
-    /* Hosts a and b have ranks and cables; what is left without them says so or loads. */
+    /* Without host a or b, its cables and ranks are removed too. */
     text = reduction(three, 2);
     ck_assert_ptr_nonnull(text);
     ck_assert_ptr_null(strstr(text, "10.0.1.0/24"));
@@ -142,7 +142,7 @@ START_TEST(one_thing_less_at_a_time)
 }
 END_TEST
 
-/* A single size goes down by halves, to one byte. */
+/* A single size is halved down to one byte. */
 START_TEST(sizes_are_halved)
 {
     char *text = edited(three, "[8, 1KiB], repeat: 3", "1KiB");
@@ -156,7 +156,8 @@ START_TEST(sizes_are_halved)
 }
 END_TEST
 
-/* A fault at a row stays at that row while others go; at the one in its place if it goes itself. */
+/* A fault at a row stays at that row while others are removed. If its own row is removed, it
+ * moves to the one in its place. */
 START_TEST(faults_follow_their_rows)
 {
     static const struct {
@@ -185,7 +186,7 @@ START_TEST(faults_follow_their_rows)
 }
 END_TEST
 
-/* The last fault goes with its heading; the last job stays. */
+/* Removing the last fault also removes `faults:`; the last job stays. */
 START_TEST(the_last_of_a_list)
 {
     char *text = reduction(three, 1);
@@ -198,7 +199,7 @@ START_TEST(the_last_of_a_list)
 }
 END_TEST
 
-/* Settings and the seed are part of what a run was. */
+/* --set arguments and the seed are part of a run's description. */
 START_TEST(flattened_with_its_settings)
 {
     const struct scenario_set sets[] = {{"jobs.0.all_reduce.repeat=7"},
@@ -229,7 +230,7 @@ START_TEST(what_cannot_be_flattened)
 }
 END_TEST
 
-/* Text that YAML would take for something else stays text. */
+/* Text that YAML would interpret as another type stays text. */
 START_TEST(quoted_text_stays_text)
 {
     const char text[] = "name: \"no\"\ndescription: 'it''s: \"1e3\" # \\ \xc3\xa9'\n"

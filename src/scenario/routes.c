@@ -1,4 +1,4 @@
-/* `routes:` of a node. */
+/* Reads `routes:` of a node. */
 #include <string.h>
 
 #include "base/check.h"
@@ -20,7 +20,8 @@ static bool any_covers(const struct io_prefix *addresses, uint32_t n,
     return false;
 }
 
-/* The kernel refuses others: "Nexthop has invalid gateway". */
+/* Returns true if the gateway is in a subnet of the host. The kernel rejects others with
+ * "Nexthop has invalid gateway". */
 static bool is_neighbour(const struct scenario_host *host, const struct io_ip *ip)
 {
     bool found = false;

@@ -1,7 +1,7 @@
-/* A scenario file as plain data: what docs/scenario.md describes, with every default and
- * override applied, every name resolved to an index, and everything validated. Nothing in
- * here can be wrong any more but what only a backend or a run can know; for those, each
- * item carries the place it was written at. */
+/* A scenario file as plain data, as docs/scenario.md describes it: every default and override
+ * is applied, every name is resolved to an index, and everything is validated. The only errors
+ * left are those that a backend or a run finds; for these, each item has the place at which it
+ * was written. */
 #ifndef WEFT_SCENARIO_SCENARIO_H
 #define WEFT_SCENARIO_SCENARIO_H
 
@@ -15,22 +15,22 @@
 #include "io/addr.h"
 #include "io/world.h"
 
-/* Where something was written. `set` is 0 for the file, n for the n-th --set (from 1),
- * whose line and column then mean nothing. Lines and columns count from 1, columns in
- * characters; line 0: nowhere, the value is a default. */
+/* The place at which a value was written. `set` is 0 for the file and n for the n-th --set
+ * (from 1), whose line and column are meaningless. Lines and columns count from 1, columns in
+ * characters; line 0 means that the value is a default. */
 struct scenario_mark {
     uint32_t line;
     uint32_t column;
     uint32_t set;
 };
 
-/* One thing that is wrong with a file. */
+/* One error of a file. */
 struct scenario_diagnostic {
     struct scenario_mark mark;
     char *text; /* "triangle.yaml:12:5: unknown key 'linkz'; did you mean 'links'?" */
 };
 
-/* What is wrong with a file, in order of place; at most SCENARIO_DIAGNOSTICS_MAX. */
+/* Errors of a file in order of place, at most SCENARIO_DIAGNOSTICS_MAX. */
 #define SCENARIO_DIAGNOSTICS_MAX 50
 struct scenario_diagnostics {
     struct scenario_diagnostic *items; /* Owned; [n] */
@@ -50,7 +50,7 @@ enum scenario_policy {
     SCENARIO_N_POLICIES
 };
 
-/* "nccl-2.25" as in files and on the command line. */
+/* Returns "nccl-2.25" as in files and on the command line. */
 const char *scenario_policy_name(enum scenario_policy policy);
 bool scenario_policy_parse(const char *name, enum scenario_policy *out);
 
@@ -60,25 +60,25 @@ struct scenario_setting {
     struct scenario_mark mark;
 };
 
-/* A port of a host. Ports of `ports:` come first, then those of `cages:`, by PCIe root
- * and then by cage: c0.0 c1.0 c0.1 c1.1, the order in which the kernel finds the
- * functions. */
+/* A port of a host. The ports of `ports:` come first, then those of `cages:`, by PCIe root and
+ * then by cage: c0.0 c1.0 c0.1 c1.1, the order in which the kernel finds the functions. */
 struct scenario_port {
     const char *name;
     uint32_t device; /* index of its RDMA device on the host */
     uint8_t port;    /* port of that device, from 1 */
     uint32_t pcie_root;
     bool is_cage;       /* a function of a cage */
-    int32_t link;       /* index into scenario.links; -1: no cable */
+    int32_t link;       /* index into scenario.links; -1 without a cable */
     uint32_t end;       /* which end of that link, 0 or 1 */
-    uint64_t rate_bps;  /* the link's; without one the default */
+    uint64_t rate_bps;  /* rate of the link, or the default without one */
     uint32_t mtu_bytes; /* of the netdev */
-    /* In the order they were added: the link's first, then those of `addresses:`. */
+    /* In the order of addition: the link's first, then those of `addresses:`. */
     struct io_prefix *addresses; /* [n_addresses] */
-    struct io_ip *peers;         /* [n_addresses]; zero: none */
+    struct io_ip *peers;         /* [n_addresses]; zero if none */
     uint32_t n_addresses;
-    uint32_t n_vlan_addresses; /* the first so many, of the link, are on its VLAN */
-    uint16_t vlan_id;          /* 0: none */
+    /* the first n_vlan_addresses, which are the link's, are on its VLAN */
+    uint32_t n_vlan_addresses;
+    uint16_t vlan_id; /* 0 if none */
     struct scenario_mark mark;
 };
 
@@ -99,17 +99,18 @@ struct scenario_host {
     uint32_t n_bonds;
     uint32_t n_gpus;
     const char *gpu_topology; /* path of an NCCL topology XML as written, or NULL */
-    bool has_no_peer_access;  /* no GPU reaches another one's memory */
+    bool has_no_peer_access;  /* no GPU can access another one's memory */
     struct scenario_mark gpu_mark;
-    const char
-        *gpu_path; /* relative to this file's directory; as scenario_read_topologies */
-    const char *gpu_document; /* [n_gpu_document] fills them; NULL until then */
+    /* path relative to this file's directory; set by scenario_read_topologies */
+    const char *gpu_path;
+    /* [n_gpu_document]; set by scenario_read_topologies, NULL before */
+    const char *gpu_document;
     size_t n_gpu_document;
-    uint32_t n_ranks; /* 0: only relays */
+    uint32_t n_ranks; /* 0 if the host only relays */
     const char *profile;
     struct scenario_setting *overrides; /* of the profile; [n_overrides] */
     uint32_t n_overrides;
-    uint64_t *pcie_root_bps; /* [n_pcie_roots]; 0: the profile's */
+    uint64_t *pcie_root_bps; /* [n_pcie_roots]; 0 for the profile's rate */
     uint32_t n_pcie_roots;
     struct world_sysctl sysctl;
     struct world_route *routes; /* [n_routes] */
@@ -117,12 +118,13 @@ struct scenario_host {
     bool forward_accept;
     const char **input_drop; /* [n_input_drop] */
     uint32_t n_input_drop;
-    int64_t memlock_bytes;        /* INT64_MAX: unlimited */
-    bool has_private_shm;         /* each process has a /dev/shm of its own */
+    int64_t memlock_bytes;        /* INT64_MAX for unlimited */
+    bool has_private_shm;         /* each process has its own /dev/shm */
     struct scenario_setting *env; /* [n_env] */
     uint32_t n_env;
     weft_ns start_ns;
-    struct io_ip known_ip; /* zero: by its management address */
+    /* address by which other hosts know it; zero for its management address */
+    struct io_ip known_ip;
     struct scenario_mark mark;
 };
 
@@ -146,8 +148,8 @@ struct scenario_link {
     bool is_cage_rail;
     uint64_t rate_bps;
     weft_ns delay_ns;          /* one way */
-    uint32_t path_limit_bytes; /* 0: none */
-    uint64_t queue_bytes;      /* 0: unlimited */
+    uint32_t path_limit_bytes; /* 0 if none */
+    uint64_t queue_bytes;      /* 0 for unlimited */
     bool pause;
     bool up;
     struct world_impairment impairment;
@@ -162,7 +164,7 @@ struct scenario_management {
     struct scenario_mark mark;
 };
 
-/* Rank i is the local_rank'th rank of a host. */
+/* Rank i is the local_rank'th rank of the host. */
 struct scenario_rank {
     uint32_t host;
     uint32_t local_rank;
@@ -177,7 +179,7 @@ enum scenario_job_kind {
     SCENARIO_ALL_TO_ALL,
     SCENARIO_SEND_RECV,
     SCENARIO_BARRIER,
-    SCENARIO_EXEC, /* programs that are not ours: a row of its own */
+    SCENARIO_EXEC, /* other programs than Weft; one row in total */
     SCENARIO_N_JOB_KINDS
 };
 
@@ -185,70 +187,73 @@ const char *scenario_job_kind_name(enum scenario_job_kind kind); /* "all_reduce"
 
 enum scenario_algorithm {
     SCENARIO_ALGORITHM_AUTO,
-    SCENARIO_ALGORITHM_RING,     /* one ring */
-    SCENARIO_ALGORITHM_RINGS,    /* all rings that the mesh has room for */
-    SCENARIO_ALGORITHM_DIRECT,   /* everyone to everyone who needs it, at once */
+    SCENARIO_ALGORITHM_RING,  /* one ring */
+    SCENARIO_ALGORITHM_RINGS, /* all packed rings */
+    /* every rank directly to every rank that needs its data, at once */
+    SCENARIO_ALGORITHM_DIRECT,
     SCENARIO_ALGORITHM_EXCHANGE, /* direct reduce_scatter, then direct all_gather */
     SCENARIO_ALGORITHM_DOUBLING, /* distances 1, 2, 4 ... */
     SCENARIO_ALGORITHM_HALVING,
     SCENARIO_ALGORITHM_TREE,  /* one tree */
-    SCENARIO_ALGORITHM_TREES, /* all trees that the mesh has room for */
+    SCENARIO_ALGORITHM_TREES, /* all packed trees */
     SCENARIO_ALGORITHM_CHAIN,
     SCENARIO_N_ALGORITHMS
 };
 
 const char *scenario_algorithm_name(enum scenario_algorithm algorithm); /* "ring" */
 
-/* What runs on a host. */
+/* A command of one host. */
 struct scenario_command {
-    uint32_t host;      /* SCENARIO_OTHERS: every host that no other command is for */
+    uint32_t host;      /* SCENARIO_OTHERS for every host that no other command names */
     const char *text;   /* as written */
-    const char **words; /* [n_words]; a text is for the shell: sh -c TEXT */
+    const char **words; /* [n_words]; sh -c TEXT if the command is text */
     uint32_t n_words;
     struct scenario_mark mark;
 };
 #define SCENARIO_OTHERS UINT32_MAX
 
-/* How a program ended, or must. */
+/* How a program ended, or must end. */
 enum scenario_end_kind {
-    SCENARIO_END_STATUS, /* as a shell has it: its exit status, or 128 + its signal */
+    /* exit status as in a shell: the program's own, or 128 + signal */
+    SCENARIO_END_STATUS,
     SCENARIO_END_ANY,
-    SCENARIO_END_KILLED, /* by a fault */
-    SCENARIO_END_HANGS   /* it still ran when its time was over, and was ended */
+    SCENARIO_END_KILLED, /* killed by a fault */
+    SCENARIO_END_HANGS   /* still running when its time was over, and then ended */
 };
 
-/* `host` SCENARIO_OTHERS: all programs. */
+/* Expected end of a program; `host` is SCENARIO_OTHERS for all. */
 struct scenario_end_status {
     uint32_t host;
     enum scenario_end_kind kind;
-    int status; /* of SCENARIO_END_STATUS */
+    int status; /* only for SCENARIO_END_STATUS */
     struct scenario_mark mark;
 };
 
 struct scenario_output {
     uint32_t host;
-    const char *pattern; /* a POSIX extended regular expression, by lines */
+    const char *pattern; /* a POSIX extended regular expression, matched per line */
     struct scenario_mark mark;
 };
 
-/* Commands begin a second after one another, in the order of the file. */
+/* A job of programs. Commands start one second apart, in the order of the file. */
 struct scenario_exec {
     struct scenario_command *commands; /* [n_commands], at least one */
     uint32_t n_commands;
-    /* [n_statuses]; a program of which none speaks must end with 0, or by a fault */
+    /* [n_statuses]; a program without one must exit with 0 or be killed by a fault */
     struct scenario_end_status *statuses;
     uint32_t n_statuses;
     struct scenario_output *outputs; /* [n_outputs] */
     uint32_t n_outputs;
     bool has_within;
-    weft_ns within_ns; /* from the first command's beginning; what still runs is ended */
+    /* time from the start of the first command; programs still running then are killed */
+    weft_ns within_ns;
 };
-#define SCENARIO_WITHIN_NS (600 * INT64_C(1000000000)) /* where nothing is said */
+#define SCENARIO_WITHIN_NS (600 * INT64_C(1000000000)) /* default of within_ns */
 
-/* Runs once (repeat times) per element of `bytes`, in order. */
+/* One job. Runs `repeat` times per element of `bytes`, in order. */
 struct scenario_job {
     enum scenario_job_kind kind;
-    /* [n_bytes]; nccl-tests' size column, as written; a barrier has one 0 */
+    /* [n_bytes]; nccl-tests' size column, as written; a single 0 for a barrier */
     uint64_t *bytes;
     uint32_t n_bytes;
     enum weft_dtype dtype;
@@ -257,14 +262,16 @@ struct scenario_job {
     uint32_t repeat; /* at least 1 */
     enum scenario_algorithm algorithm;
     bool in_place;
-    const struct scenario_exec *exec; /* of SCENARIO_EXEC, which has one 0 of bytes */
+    /* only for SCENARIO_EXEC, whose `bytes` is a single 0 */
+    const struct scenario_exec *exec;
     struct scenario_mark mark;
 };
 
-/* Names resolved; an addr_change is the addr_del and the addr_add that it means. */
+/* One fault with names resolved. An addr_change becomes an addr_del and an addr_add. */
 struct scenario_fault {
     struct world_fault spec;
-    uint32_t number; /* of the file's list, from 1: several faults may come of one */
+    /* number in the file's list, from 1; several faults can have the same */
+    uint32_t number;
     struct scenario_mark mark;
 };
 
@@ -273,56 +280,60 @@ struct scenario_code {
     struct scenario_mark mark;
 };
 
-/* A bound on the bus bandwidth of one size of one job. */
+/* A lower bound on the bus bandwidth of one size of one job. */
 struct scenario_bandwidth {
-    bool has_job; /* false: every job */
+    bool has_job; /* false for every job */
     uint32_t job;
-    bool has_bytes; /* false: the largest size of the job */
+    bool has_bytes; /* false for the largest size of the job */
     uint64_t bytes;
-    bool is_share;         /* of the physical limit; else absolute */
+    bool is_share;         /* share of the physical limit; otherwise absolute */
     uint32_t at_least_ppb; /* parts per 10^9 of the limit */
     uint64_t at_least_bytes_per_s;
     struct scenario_mark mark;
 };
 
-/* A connection that must exist: rank `from` sends to rank `to` ... */
-/* What lies between two ranks; the order of NCCL. */
+/* Transport between two ranks, in NCCL's order. */
 enum scenario_transport { SCENARIO_P2P, SCENARIO_SHM, SCENARIO_NET, SCENARIO_COLLNET };
 
+/* An expected connection: rank `from` sends to rank `to`. */
 struct scenario_connection {
     uint32_t from, to; /* ranks */
     bool has_port;
-    uint32_t port; /* ... out of this port of from's host */
+    uint32_t port; /* through this port of the host of `from` */
     bool has_via;
-    uint32_t *via; /* ... over exactly these hosts; [n_via]; 0: directly */
+    uint32_t *via; /* through exactly these hosts; [n_via]; 0 if direct */
     uint32_t n_via;
     bool has_transport;
     enum scenario_transport transport;
-    const char *reason; /* part of why it is that one; NULL: any */
+    const char *reason; /* part of the reason for the transport; NULL for any */
     struct scenario_mark mark;
 };
 
-/* Bounds on a counter of the run's document. */
+/* Bounds on a counter of the run's result document. */
 struct scenario_counter {
     const char *name; /* "retransmits" */
     uint64_t at_least, at_most;
     struct scenario_mark mark;
 };
 
-/* What must hold of any run, whatever its result: judged from what the run counted and from
- * outside of the code that it judges (run/invariants.c). A set of bits 1 << enumerator. */
+/* A condition that every run must meet, whatever its result. It is judged from the run's
+ * counters and independently of the code under test (run/invariants.c). A set is an OR of bits
+ * 1 << enumerator. */
 enum scenario_invariant {
-    SCENARIO_INVARIANT_DATA,     /* no byte of a finished row differs from the oracle's */
-    SCENARIO_INVARIANT_ENDS,     /* each request ends once; no hang */
-    SCENARIO_INVARIANT_RECOVERY, /* what can be recovered from ends no job */
-    SCENARIO_INVARIANT_TIME, /* recovery is over within a bound after the last fault */
+    SCENARIO_INVARIANT_DATA,      /* every byte of a finished row equals the oracle's */
+    SCENARIO_INVARIANT_ENDS,      /* each request ends once; no run hangs */
+    SCENARIO_INVARIANT_RECOVERY,  /* no job ends because of a recoverable fault */
+    SCENARIO_INVARIANT_TIME,      /* recovery ends within a bound after the last fault */
     SCENARIO_INVARIANT_EXPLAINED, /* a failure has a finding that names what was broken */
-    SCENARIO_INVARIANT_COUNTERS,  /* what was sent arrived, was dropped or is under way */
-    SCENARIO_INVARIANT_OBJECTS,   /* no object is alive after close */
-    SCENARIO_INVARIANT_ECONOMY,   /* retransmissions within what the losses demand */
-    SCENARIO_INVARIANT_VERBS,  /* NICs do random work as a model has it (run/drill.h) */
-    SCENARIO_INVARIANT_WIRE,   /* frames in the order that IBA chapter 9 demands */
-    SCENARIO_INVARIANT_TRAINS, /* the same without packet trains; only without WIRE */
+    /* all that was sent has arrived, was dropped or is in flight */
+    SCENARIO_INVARIANT_COUNTERS,
+    SCENARIO_INVARIANT_OBJECTS, /* no object exists after close */
+    SCENARIO_INVARIANT_ECONOMY, /* no more retransmissions than the losses require */
+    /* random NIC operations give the results of a model (run/drill.h) */
+    SCENARIO_INVARIANT_VERBS,
+    SCENARIO_INVARIANT_WIRE, /* frames are in the order that IBA chapter 9 requires */
+    /* the result without packet trains is the same; only without WIRE */
+    SCENARIO_INVARIANT_TRAINS,
     SCENARIO_N_INVARIANTS
 };
 const char *scenario_invariant_name(enum scenario_invariant invariant); /* "data" */
@@ -330,14 +341,14 @@ const char *scenario_invariant_name(enum scenario_invariant invariant); /* "data
 struct scenario_expect {
     bool must_fail;
     bool may_fail;       /* `result: any` */
-    uint32_t invariants; /* to be judged; 0: none */
+    uint32_t invariants; /* to be judged; 0 if none */
     bool has_errno;
     int sys_errno;
     bool has_wc_status;
     int wc_status;
     struct scenario_mark symptom_mark;
-    /* Exactly these, as a set. Without `findings:`, none if the run must pass, any if
-     * not. */
+    /* The set of findings must be exactly this. Without `findings:` it must be empty if the
+     * run must pass; otherwise any findings are allowed. */
     bool has_findings;
     struct scenario_code *findings; /* [n_findings] */
     uint32_t n_findings;
@@ -345,7 +356,7 @@ struct scenario_expect {
     struct scenario_bandwidth *bandwidths; /* [n_bandwidths] */
     uint32_t n_bandwidths;
     bool has_time_at_most, has_time_at_least;
-    weft_ns at_most_ns, at_least_ns; /* of the whole run */
+    weft_ns at_most_ns, at_least_ns; /* bounds of the whole run */
     struct scenario_mark time_mark;
     struct scenario_counter *counters; /* [n_counters] */
     uint32_t n_counters;
@@ -354,18 +365,19 @@ struct scenario_expect {
     struct scenario_mark mark;
 };
 
-/* How the members of a job learn of each other. */
+/* How the members of a job find each other. */
 enum scenario_boot {
-    SCENARIO_BOOT_AUTO,       /* rendezvous, or neighbours without a management network */
-    SCENARIO_BOOT_RENDEZVOUS, /* rank 0 serves, on the management network */
+    /* rendezvous, or neighbours if there is no management network */
+    SCENARIO_BOOT_AUTO,
+    SCENARIO_BOOT_RENDEZVOUS, /* rank 0 listens on the management network */
     SCENARIO_BOOT_NEIGHBOURS, /* announcements on every cable, and flooding */
-    SCENARIO_BOOT_STATIC,     /* flooding to neighbours that this file names */
+    SCENARIO_BOOT_STATIC,     /* flooding to the neighbours in this file */
     SCENARIO_N_BOOTS
 };
 
 enum scenario_payload {
-    SCENARIO_PAYLOAD_MOVED,  /* and every byte of every result compared */
-    SCENARIO_PAYLOAD_TIMING, /* only time passes: nothing is moved, nothing compared */
+    SCENARIO_PAYLOAD_MOVED,  /* data is moved, and every byte of every result compared */
+    SCENARIO_PAYLOAD_TIMING, /* only time passes; no data is moved or compared */
     SCENARIO_N_PAYLOADS
 };
 
@@ -375,10 +387,10 @@ struct scenario_set {
 };
 
 struct scenario {
-    const char *file; /* as given to the loader */
-    const char *text; /* [n_text]: what is in it, without the sets */
+    const char *file; /* name as passed to the loader */
+    const char *text; /* [n_text]: contents of the file, without the sets */
     size_t n_text;
-    const struct scenario_set *sets; /* likewise; [n_sets] */
+    const struct scenario_set *sets; /* as passed to the loader; [n_sets] */
     size_t n_sets;
     const char *name;
     const char *description; /* "" if there is none */
@@ -401,33 +413,36 @@ struct scenario {
     struct scenario_fault *faults; /* [n_faults], in file order */
     uint32_t n_faults;
     struct scenario_expect expect;
-    struct scenario_arena *arena; /* Owned: everything above lives in it */
+    struct scenario_arena *arena; /* Owned: contains everything above */
 };
 
-/* Reads `path` into `*text` (empty; the caller's), applies `sets` in order, checks
- * everything. `text` keeps the file as it was read, for one that can be read but once (a
- * pipe). On WEFT_OK `*out` is the caller's (scenario_free) and `diag` is empty.
- * WEFT_ERR_INPUT: `*out` is NULL and `diag` says what is wrong, all of it as far as it can
- * be told. `diag` is always initialised and the caller's. */
+/* Reads `path` into `*text` (initially empty; owned by the caller), applies `sets` in order
+ * and checks everything. `text` keeps the contents, because a pipe can be read only once. On
+ * success `diag` is empty and the caller frees `*out` with scenario_free. On failure returns
+ * WEFT_ERR_INPUT, sets `*out` to NULL and reports as many errors as possible in `diag`. `diag`
+ * is always initialised; the caller frees it with scenario_diagnostics_fini. */
 weft_status scenario_load_file(const char *path, const struct scenario_set *sets,
                                size_t n_sets, struct weft_text *text,
                                struct scenario **out, struct scenario_diagnostics *diag);
 
-/* The same for text in memory; `name` stands for the file in messages. */
+/* Does the same for text in memory, without reading topology documents; `name` replaces the
+ * path in messages. */
 weft_status scenario_load_text(const char *name, const void *text, size_t n_bytes,
                                const struct scenario_set *sets, size_t n_sets,
                                struct scenario **out, struct scenario_diagnostics *diag);
 
-/* Reads the topology documents that hosts name, as scenario_load_file does; their XML is not
- * looked at. WEFT_ERR_INPUT as above; the scenario stays the caller's. */
+/* Reads the topology documents that hosts name, as scenario_load_file does, without checking
+ * their XML. Fails with WEFT_ERR_INPUT and a complaint in `diag`; the caller still owns the
+ * scenario. */
 weft_status scenario_read_topologies(struct scenario *scenario,
                                      struct scenario_diagnostics *diag);
 
-/* Whether the jobs are programs that are not ours; jobs are all of one sort. */
+/* Returns true if the jobs are other programs than Weft; all jobs of a scenario are of one
+ * sort. */
 bool scenario_has_programs(const struct scenario *scenario);
-/* The rows of all jobs, as the result table has them: one for each size. */
+/* Returns the number of rows of the result table: one for each size of each job. */
 uint64_t scenario_n_rows(const struct scenario *scenario);
-/* "at 3ms", "at jobs+1ms", "at row 3", "at titanic sent 10MiB". Returns `out`. */
+/* Writes "at 3ms", "at jobs+1ms", "at row 3" or "at titanic sent 10MiB". Returns `out`. */
 #define SCENARIO_MOMENT_BYTES 144
 char *scenario_moment_text(const struct scenario *scenario,
                            const struct world_fault *fault, char *out, size_t out_bytes);
@@ -435,13 +450,13 @@ char *scenario_moment_text(const struct scenario *scenario,
 /* NULL is ignored. */
 void scenario_free(struct scenario *scenario);
 
-/* "titanic.yaml:12:5: " + the message, or "--set PATH: " + it: for what is found out
- * later. Returns `out`, always terminated. */
+/* Writes the place "titanic.yaml:12:5: " or "--set PATH: ", for errors found after loading.
+ * Returns `out`, always terminated. */
 char *scenario_where(const struct scenario *scenario, struct scenario_mark mark,
                      char *out, size_t out_bytes);
 
-/* A world as the backends want it; owns all that `spec` points to. Does not need the
- * scenario any more. spec.trace and spec.log are NULL, for the caller to set. */
+/* A world as backends need it. Owns everything that `spec` points to and does not depend on
+ * the scenario. The caller sets spec.trace and spec.log, which are NULL. */
 struct scenario_world {
     struct world_spec spec;
     struct scenario_rank *ranks; /* [n_ranks] */
@@ -451,12 +466,12 @@ struct scenario_world {
 
 weft_status scenario_to_world(const struct scenario *scenario,
                               struct scenario_world **out);
-/* Replaces the hosts of the world by these [spec.n_hosts], which are copied. */
+/* Replaces the hosts of the world by copies of these [spec.n_hosts]. */
 void scenario_world_hosts(struct scenario_world *world, const struct world_host *hosts);
 void scenario_world_free(struct scenario_world *world);
 
-/* True, and the key (static or owned by the scenario), if the scenario uses something
- * that no backend of this build can run yet: "topology.switches", "jobs.0.broadcast". */
+/* Returns true, and a key owned by the scenario, if the scenario uses something that no
+ * backend of this build implements yet: "faults.0.restart". */
 bool scenario_not_implemented(const struct scenario *scenario, const char **out_key);
 
 #endif

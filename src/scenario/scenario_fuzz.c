@@ -1,6 +1,5 @@
-/* No text makes the loader crash, hang or leak; what it accepts makes a world, and
- * loading it again gives the same. The first line may hold --set arguments, one after
- * each 0x01. */
+/* No text may make the loader crash, hang or leak. What it accepts must make a world. The
+ * input can begin with --set arguments, each after a byte 0x01. */
 
 #include <stdint.h>
 #include <string.h>

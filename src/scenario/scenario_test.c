@@ -16,7 +16,7 @@
     "  nodes: {a: {ports: [p0]}, b: {ports: [p0]}}\n"                                    \
     "  links: [{endpoints: [\"a:p0\", \"b:p0\"], subnet: 10.1.0.0/30}]\n"
 
-/* All complaints, a line each; "" if the text loads. */
+/* Returns all complaints, one per line; "" if the text loads. */
 static char *complaints(const char *name, const char *text, size_t n_bytes,
                         const struct scenario_set *sets, size_t n_sets)
 {
@@ -36,7 +36,7 @@ static char *complaints(const char *name, const char *text, size_t n_bytes,
     return all.bytes;
 }
 
-/* The world and all else that `text` means, as text. */
+/* Returns the world and everything else that `text` means, as text. */
 static char *meaning(const char *text, size_t n_bytes, const struct scenario_set *sets,
                      size_t n_sets)
 {
@@ -49,7 +49,7 @@ static char *meaning(const char *text, size_t n_bytes, const struct scenario_set
     ck_assert_msg(status == WEFT_OK, "%s", diag.n > 0 ? diag.items[0].text : "");
     ck_assert_int_eq(scenario_to_world(scenario, &world), WEFT_OK);
     dump_scenario(scenario, &all);
-    scenario_free(scenario); /* the world stands alone */
+    scenario_free(scenario); /* the world is independent of the scenario */
     dump_world(world, &all);
     scenario_world_free(world);
     scenario_diagnostics_fini(&diag);
@@ -103,8 +103,8 @@ static void take_line(struct bad_case *bad, bool *is_expected, char *line)
     }
 }
 
-/* testdata/bad.txt: "=== title | who else refuses it", the file, --set lines, "----
- * gives", and the complaints without the file's name. */
+/* Cases of testdata/bad.txt: "=== title | what else rejects it", the file, --set lines,
+ * "---- gives", and the complaints without the file's name. */
 START_TEST(every_bad_file_is_told_where_and_why)
 {
     size_t n_bytes;
@@ -218,7 +218,7 @@ START_TEST(aliases_stand_for_what_they_name)
 }
 END_TEST
 
-/* Who says how many ranks, and not how many GPUs, has one for each. */
+/* With `ranks` and without `gpus`, each rank has its own GPU. */
 START_TEST(gpus_are_shared_only_where_that_is_said)
 {
     static const char file[] = "name: a\ntopology: {nodes: {a: {ports: [p0]}}}\n";
@@ -234,7 +234,7 @@ START_TEST(gpus_are_shared_only_where_that_is_said)
 }
 END_TEST
 
-/* An address that is deleted for a while comes back with the prefix that it had. */
+/* An address that is deleted temporarily returns with its prefix. */
 START_TEST(an_address_of_a_port_has_its_prefix)
 {
 #define FAULT(address)                                                                   \
@@ -442,7 +442,7 @@ START_TEST(faults_come_at_moments_of_the_job)
 }
 END_TEST
 
-/* Each of what a fault repeats counts from its moment. */
+/* Each repetition of a fault counts from its moment. */
 START_TEST(a_moment_is_said_as_it_was_written)
 {
     static const char text[] =

@@ -1,4 +1,5 @@
-/* A scenario and its world as text, one line per thing: what tests compare as a whole. */
+/* Dumps a scenario and its world as text, one line per item, so that tests can compare them as
+ * a whole. */
 #ifndef WEFT_SCENARIO_SCENARIO_TESTING_H
 #define WEFT_SCENARIO_SCENARIO_TESTING_H
 
@@ -6,10 +7,11 @@
 #include "scenario/scenario.h"
 
 void dump_world(const struct scenario_world *world, struct weft_text *out);
-/* What is no part of the world: names, ranks, jobs, expectations. */
+/* Appends what is not part of the world: names, ranks, jobs, expectations. */
 void dump_scenario(const struct scenario *scenario, struct weft_text *out);
 
-/* The whole of a file, terminated; fails the test if it cannot be read. Caller frees. */
+/* Returns the contents of a file, terminated; fails the test if it cannot be read. The caller
+ * frees it. */
 char *testing_read_file(const char *path, size_t *out_n_bytes);
 
 #endif

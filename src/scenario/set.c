@@ -7,16 +7,16 @@
 
 #define HINT_KEYS_MAX 256u
 
-/* What is being done: `path` is what is left of the dotted path at a node. */
+/* State of applying one --set. `path` is the rest of the dotted path at a node. */
 struct setting {
     struct loader *loader;
-    const struct tree_node *root; /* before the change */
+    const struct tree_node *root; /* tree before the change */
     struct scenario_mark mark;
     struct tree_node *value;
 };
 
-/* The pair whose key is the longest head of `path` that ends at a dot or at its end: keys
- * may hold dots (c0.1). */
+/* Returns the index of the pair whose key is the longest prefix of `path` that ends at a dot
+ * or at its end, because keys can contain dots (c0.1). Returns UINT32_MAX if there is none. */
 static uint32_t find_pair(const struct tree_node *map, const char *path, size_t *out_n)
 {
     uint32_t best = UINT32_MAX;
@@ -33,7 +33,7 @@ static uint32_t find_pair(const struct tree_node *map, const char *path, size_t 
     return best;
 }
 
-/* Nodes of one document may be shared by aliases, so what is changed is copied first. */
+/* Returns a copy to change, because aliases can share nodes of a document. */
 static struct tree_node *copy_of(struct loader *loader, const struct tree_node *node,
                                  uint32_t n_more)
 {
@@ -75,14 +75,15 @@ static struct tree_node *set_in_list(struct setting *setting, struct tree_node *
     return copy;
 }
 
-/* Maps whose keys are the user's own names: a new one is a typing error. */
+/* Returns true for maps whose keys are names of the user, in which a new key is a typing
+ * error. */
 static bool has_own_names(const struct tree_node *root, const struct tree_node *map)
 {
     const struct tree_node *topology = tree_get(root, "topology");
     return map == tree_get(topology, "nodes") || map == tree_get(topology, "switches");
 }
 
-/* `path` starts with a key that `map` does not have. */
+/* Sets a path that begins with a key that `map` does not have. */
 static struct tree_node *set_new(struct setting *setting, struct tree_node *map,
                                  const char *path)
 {
@@ -137,7 +138,7 @@ static struct tree_node *set_in_map(struct setting *setting, struct tree_node *m
     return copy;
 }
 
-/* The node with `path` below it set; NULL after a complaint. */
+/* Returns the node with `path` below it set, or NULL after a complaint. */
 static struct tree_node *set_in(struct setting *setting, struct tree_node *node,
                                 const char *path)
 {

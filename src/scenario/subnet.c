@@ -8,7 +8,7 @@ static unsigned family_bits(const struct io_ip *ip)
     return io_ip_is_v4(ip) ? 32 : 128;
 }
 
-/* Bits of the 16-byte form that the prefix covers. */
+/* Returns the number of bits of the 16-byte form that the prefix covers. */
 static unsigned prefix_bits(const struct io_prefix *prefix)
 {
     return 128 - family_bits(&prefix->ip) + prefix->prefix_len;
@@ -27,17 +27,17 @@ struct io_prefix subnet_network(const struct io_prefix *prefix)
     return out;
 }
 
-/* How many hosts fit, saturating. */
+/* Returns the number of host addresses, saturating. */
 static uint64_t capacity(const struct io_prefix *subnet)
 {
     unsigned n_bits = family_bits(&subnet->ip) - subnet->prefix_len;
     if (n_bits <= 1) {
-        return UINT64_C(1) << n_bits; /* point to point: RFC 3021, RFC 6164 */
+        return UINT64_C(1) << n_bits; /* point-to-point: RFC 3021, RFC 6164 */
     }
     if (n_bits >= 63) {
         return UINT64_MAX;
     }
-    /* Without the network (or subnet-router anycast) address, and IPv4's broadcast. */
+    /* Excludes the network (or subnet-router anycast) address and IPv4's broadcast address. */
     return (UINT64_C(1) << n_bits) - (io_ip_is_v4(&subnet->ip) ? 2 : 1);
 }
 
@@ -76,7 +76,8 @@ char *subnet_format(const struct io_prefix *prefix, char *out)
     return out;
 }
 
-/* Unicast and not the machine's own: 0/8, 127/8, 224/3; ::, ::1, ff00::/8 are not. */
+/* Returns true for unicast addresses that are not local to a machine. Excludes 0/8, 127/8,
+ * 224/3; ::, ::1, ff00::/8. */
 static bool is_unicast(const struct io_ip *ip)
 {
     if (io_ip_is_v4(ip)) {

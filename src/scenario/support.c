@@ -1,4 +1,4 @@
-/* What the grammar has and no backend of this build can run yet. To be emptied. */
+/* Fault kinds that the scenario format accepts but no backend implements yet (exit status 3). */
 
 #include <stdio.h>
 

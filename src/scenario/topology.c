@@ -16,7 +16,8 @@ static const struct walk_key topology_keys[] = {
 static const struct walk_table topology_table = {"topology", topology_keys,
                                                  WEFT_LENGTH(topology_keys)};
 
-/* Keys of nodes and links that name one particular thing: no use as a default. */
+/* Returns false for keys of nodes and links that name one particular thing, which are useless
+ * as a default. */
 static bool can_be_default(const char *key)
 {
     static const char *const particular[] = {"endpoints", "subnet", "subnets",
@@ -60,8 +61,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Makes hosts and switches findable; complains about switches that are called like a
- * host. */
+/* Indexes hosts and switches by name. Complains about switches with the name of a host. */
 static void index_names(struct topology *topology)
 {
     const struct scenario *s = topology->loader->scenario;
@@ -112,7 +112,7 @@ bool topology_read(struct loader *loader, const struct tree_node *node,
     return true;
 }
 
-/* The name list that a hint is chosen from; short enough to search. */
+/* Maximum number of names that a hint is chosen from. */
 #define HINT_NAMES_MAX 256u
 
 static bool complain_no_node(const struct topology *topology, struct scenario_mark mark,

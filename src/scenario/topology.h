@@ -1,5 +1,4 @@
-/* The topology while it is being read: names and the parts of the file that later
- * sections refer to. */
+/* State of reading the topology: names and parts of the file that later sections refer to. */
 #ifndef WEFT_SCENARIO_TOPOLOGY_H
 #define WEFT_SCENARIO_TOPOLOGY_H
 
@@ -12,7 +11,7 @@
 #define TOPOLOGY_CAGES_MAX 64u
 #define TOPOLOGY_ROOTS_MAX 16u
 #define TOPOLOGY_LINKS_MAX 200000u
-#define TOPOLOGY_MTU_MIN 68u /* least MTU of IPv4, RFC 791 */
+#define TOPOLOGY_MTU_MIN 68u /* minimum MTU of IPv4 (RFC 791) */
 #define TOPOLOGY_MTU_MAX 65535u
 
 struct topology_name {
@@ -21,13 +20,14 @@ struct topology_name {
     uint32_t index;
 };
 
-/* What a host has besides its struct scenario_host. */
+/* Data of a host in addition to its struct scenario_host. */
 struct topology_host {
     uint32_t n_plain;   /* ports of `ports:`; those of cages follow */
     const char **cages; /* [n_cages] */
     uint32_t n_cages;
-    bool has_bad_ports; /* some were complained about: do not miss them twice */
-    bool has_ranks;     /* `ranks:` was written */
+    /* some were rejected; do not complain again about missing ports */
+    bool has_bad_ports;
+    bool has_ranks;                    /* `ranks:` was written */
     const struct tree_node *addresses; /* or NULL */
     const struct tree_node *bonds;     /* or NULL */
     const struct tree_node *routes;    /* or NULL */
@@ -41,35 +41,36 @@ struct topology {
     uint32_t n_names;
     uint32_t default_mtu_bytes;
     uint64_t default_rate_bps;
-    uint32_t **switch_lines; /* [n_switches][n_ports]: line of the link there, 0: none */
+    /* [n_switches][n_ports]: line of the link at the port, 0 if none */
+    uint32_t **switch_lines;
 };
 
-/* A node, or some of its ports: "titanic", "titanic:p0", "titanic:c0" (both functions).
- */
+/* A node, or some of its ports: "titanic", "titanic:p0", "titanic:c0" (both functions). */
 struct topology_place {
     bool is_switch;
     uint32_t node;
     bool is_cage;
-    uint32_t n_ports; /* 0: the node as a whole */
+    uint32_t n_ports; /* 0 for the whole node */
     uint32_t ports[2];
 };
 
-/* Reads topology: management, defaults, nodes, switches, links; fills the scenario. False
- * if there is no use in reading on. */
+/* Reads the topology (management, defaults, nodes, switches, links) into the scenario. Returns
+ * false if later sections cannot be read. */
 bool topology_read(struct loader *loader, const struct tree_node *node,
                    struct topology *topology);
 
-/* Finds what `text` (written at `mark`, the value of `name`) says; complains. */
+/* Finds the place that `text` names (written at `mark`, the value of `name`). Returns false
+ * after a complaint. */
 bool topology_find(const struct topology *topology, struct scenario_mark mark,
                    const char *name, const char *text, struct topology_place *out);
-/* A host by its name alone. */
+/* Finds a host by its name. */
 bool topology_find_host(const struct topology *topology, const struct tree_node *node,
                         const char *name, uint32_t *out);
-/* A port of `host` by its name alone. */
+/* Finds a port of `host` by its name. */
 bool topology_find_port(const struct topology *topology, const struct tree_node *node,
                         const char *name, uint32_t host, uint32_t *out);
 
-/* hosts.c, ports.c, links.c, addressing.c: the parts, in this order. */
+/* hosts.c, ports.c, links.c, addressing.c: readers of the parts, in this order. */
 void hosts_read(struct topology *topology, const struct tree_node *node);
 void switches_read(struct topology *topology, const struct tree_node *node);
 extern const struct walk_table hosts_table;
@@ -82,38 +83,38 @@ void pcie_read(struct topology *topology, struct scenario_host *host,
                const struct tree_node *node);
 void links_read(struct topology *topology, const struct tree_node *node);
 void links_read_defaults(struct topology *topology);
-/* The bonds of a host, whose ports have their addresses by now. */
+/* Reads the bonds of a host. Its ports must have their addresses. */
 void bonds_read(struct topology *topology, uint32_t host);
-/* Its static routes; all ports and bonds have their addresses by now. */
+/* Reads the static routes of a host. All its ports and bonds must have their addresses. */
 void routes_read(struct topology *topology, uint32_t host);
 void management_read(struct topology *topology, const struct tree_node *node);
 
-/* Where the addresses of a link come from; beside scenario.links while reading. */
+/* Sources of the addresses of a link, parallel to scenario.links while reading. */
 struct link_addresses {
     const struct tree_node *subnet;    /* or NULL */
     const struct tree_node *addresses; /* or NULL */
     bool may_overlap;
 };
-/* Gives every port its addresses and checks that subnets are disjoint; `links` [n_links].
- */
+/* Assigns addresses to all ports and checks that subnets are disjoint; `links` [n_links]. */
 void addressing_read(struct topology *topology, const struct link_addresses *links);
 
-/* subnet.c: one address or subnet of the file. */
+/* subnet.c: a single address or subnet. subnet_network returns a prefix without its host bits. */
 struct io_prefix subnet_network(const struct io_prefix *prefix);
-/* The nth (from 1) host address with the subnet's prefix length; false past the last. */
+/* Writes the nth (from 1) host address with the subnet's prefix length. Returns false beyond
+ * the last. */
 bool subnet_host(const struct io_prefix *subnet, uint64_t n, struct io_prefix *out);
 bool subnet_contains(const struct io_prefix *subnet, const struct io_prefix *inner);
-/* A network with room for two hosts. */
+/* Reads a network with room for at least two hosts. */
 bool subnet_read(struct loader *loader, const struct tree_node *node, const char *name,
                  struct io_prefix *out);
-/* An address that a host may have. */
+/* Reads an address that a host can have. */
 bool address_read(struct loader *loader, const struct tree_node *node, const char *name,
                   struct io_prefix *out);
-/* Likewise, or "10.0.0.1 peer 10.0.0.2/32": then the prefix is the peer's; without one
- * `*out_peer` is zero. */
+/* Reads the same, or "10.0.0.1 peer 10.0.0.2/32": the prefix is then the peer's. `*out_peer`
+ * is zero without a peer. */
 bool address_read_peer(struct loader *loader, const struct tree_node *node,
                        const char *name, struct io_prefix *out, struct io_ip *out_peer);
-/* "10.0.0.1/24"; returns `out`, which has IO_IP_TEXT_BYTES. */
+/* Writes "10.0.0.1/24". Returns `out`, which must have IO_IP_TEXT_BYTES. */
 char *subnet_format(const struct io_prefix *prefix, char *out);
 
 #endif

@@ -14,10 +14,10 @@ struct anchor {
     struct tree_node *node;
 };
 
-/* A list or map whose end has not come yet. */
+/* A list or map whose end has not been read yet. */
 struct open_node {
     struct tree_node *node;
-    struct tree_node *key; /* of a map: waits for its value */
+    struct tree_node *key; /* map only: key without a value so far, or NULL */
     uint32_t cap;
     bool is_anchored;
 };
@@ -40,7 +40,7 @@ static struct scenario_mark mark_of(const struct reading *reading, yaml_mark_t m
                                   reading->set};
 }
 
-/* libyaml gives the place of a bad byte as an offset only. */
+/* Computes the place of a bad byte, for which libyaml reports only an offset. */
 static struct scenario_mark mark_at_offset(const struct reading *reading,
                                            const char *text, size_t n_bytes,
                                            size_t offset)
@@ -104,7 +104,7 @@ static bool is_merge(const struct tree_node *key)
     return strcmp(key->text, "<<") == 0 && !key->is_quoted;
 }
 
-/* Puts a complete node, seen at `mark`, where it belongs. */
+/* Adds a complete node, seen at `mark`, to its parent. */
 static bool place(struct reading *reading, struct tree_node *node,
                   struct scenario_mark mark)
 {

@@ -12,7 +12,8 @@ static int append(void *context, unsigned char *bytes, size_t n_bytes)
 
 static void put(yaml_emitter_t *emitter, yaml_event_t *event)
 {
-    /* It takes the event's memory, also when it fails; only memory can fail here. */
+    /* yaml_emitter_emit takes ownership of the event's memory, also when it fails. It fails
+     * only if memory is exhausted. */
     weft_check(yaml_emitter_emit(emitter, event) == 1);
 }
 
@@ -28,7 +29,7 @@ static void put_scalar(yaml_emitter_t *emitter, const struct tree_node *node)
     put(emitter, &event);
 }
 
-/* What holds no map fits on a line. */
+/* Returns true if a node contains no map; it then fits on a line. */
 static bool is_short(const struct tree_node *node)
 {
     for (uint32_t i = 0; i < node->n; i++) {
@@ -77,7 +78,8 @@ static void put_map(yaml_emitter_t *emitter, const struct tree_node *node, bool 
     put(emitter, &event);
 }
 
-/* Recursion is bounded by TREE_DEPTH_MAX. */
+/* Recursion depth is bounded: a file has at most TREE_DEPTH_MAX levels as written, and each of
+ * its at most 256 anchors can add as many. */
 static void put_node(yaml_emitter_t *emitter, const struct tree_node *node, bool is_root)
 {
     switch (node->kind) {

@@ -32,7 +32,7 @@ static bool is_int(const char *text)
     }
     size_t n = span(text, DIGITS);
     while (text[n] == ':' && text[n + 1] >= '0' && text[n + 1] <= '9') {
-        n += 1 + span(text + n + 1, DIGITS); /* base 60: 1:30 */
+        n += 1 + span(text + n + 1, DIGITS); /* base 60, such as 1:30 */
     }
     return text[n] == '\0';
 }

@@ -18,8 +18,8 @@ static const struct walk_key *find_key(const struct walk_table *table, const cha
     return NULL;
 }
 
-/* Returns the table that a key is of which people put one level too high or too low; NULL: another
- * key. */
+/* Returns the table of a key that is often written one level too high or too low, or NULL for
+ * other keys. */
 static const char *home_of(const char *key)
 {
     static const struct {
@@ -58,7 +58,7 @@ static void complain_unknown(struct loader *loader, const struct tree_node *key,
              diagnose_quote(key->text, quoted), table->what, hint);
 }
 
-/* The pair before `i` with the same key, or NULL. */
+/* Returns the first key that equals that of pair `i`, or NULL. */
 static const struct tree_node *first_of(const struct tree_node *map, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++) {

@@ -1,13 +1,12 @@
-/* Reads maps by table: every key known, none twice, every value of its type and in its
- * range. Each reader complains and returns false when the value does not suit, leaving
- * `*out`. */
+/* Reads YAML maps by table. Reports unknown and duplicate keys, and values of the wrong type
+ * or out of range. On error a reader returns false and leaves `*out` unchanged. */
 #ifndef WEFT_SCENARIO_WALK_H
 #define WEFT_SCENARIO_WALK_H
 
 #include "scenario/tree.h"
 
 enum walk_type {
-    WALK_NODE,   /* only noted in `seen`: its reader is elsewhere */
+    WALK_NODE,   /* noted in `seen` only; read by other code */
     WALK_BOOL,   /* bool */
     WALK_INT,    /* int, min..max */
     WALK_U32,    /* uint32_t, min..max */
@@ -23,9 +22,9 @@ enum walk_type {
 struct walk_key {
     const char *name;
     enum walk_type type;
-    size_t offset; /* in the structure being filled */
+    size_t offset; /* offset in the structure to fill */
     uint64_t min, max;
-    const char *const *choices; /* of WALK_CHOICE; [n_choices] */
+    const char *const *choices; /* WALK_CHOICE only; [n_choices] */
     unsigned n_choices;
 };
 
@@ -37,27 +36,27 @@ struct walk_table {
     unsigned n_keys;
 };
 
-/* By index in the table; NULL where the key is absent. */
+/* The values of a map, by index in the table; NULL if the key is absent. */
 struct walk_seen {
     const struct tree_node *at[WALK_KEYS_MAX];
 };
 
-/* Checks that `node` is a map of keys of `table` and notes their values. False if it is
- * not a map; bad keys are complained about and skipped. */
+/* Checks that `node` is a map with keys of `table` and notes their values. Returns false if it
+ * is not a map; complains about bad keys and skips them. */
 bool walk_keys(struct loader *loader, const struct tree_node *node,
                const struct walk_table *table, struct walk_seen *seen);
 /* Reads the noted values of the typed keys into `target`. */
 void walk_values(struct loader *loader, const struct walk_table *table,
                  const struct walk_seen *seen, void *target);
-/* Both. */
+/* Does both. */
 bool walk_map(struct loader *loader, const struct tree_node *node,
               const struct walk_table *table, struct walk_seen *seen, void *target);
 
-/* For maps whose keys are names: complains about every key that an earlier one equals. */
+/* Complains about every key that equals an earlier one. For maps whose keys are names. */
 void walk_duplicates(struct loader *loader, const struct tree_node *map,
                      const char *what);
 
-/* Limits that no sensible file reaches. */
+/* Limits that no reasonable file reaches. */
 #define WALK_RATE_MAX UINT64_C(100000000000000) /* 100 Tbps */
 #define WALK_TIME_MAX INT64_C(1000000000000000) /* about 11 days */
 #define WALK_SIZE_MAX (UINT64_C(1) << 40)       /* 1 TiB */
@@ -76,10 +75,10 @@ bool read_time(struct loader *loader, const struct tree_node *node, const char *
                weft_ns *out);
 bool read_share(struct loader *loader, const struct tree_node *node, const char *name,
                 uint32_t *out);
-/* Text that YAML does not take for a number, true or nothing. */
+/* Reads text that YAML does not interpret as a number, true or null. */
 bool read_text(struct loader *loader, const struct tree_node *node, const char *name,
                const char **out);
-/* Any scalar but nothing, as written. */
+/* Reads any scalar except null, as written. */
 bool read_scalar(struct loader *loader, const struct tree_node *node, const char *name,
                  const char **out);
 bool read_choice(struct loader *loader, const struct tree_node *node, const char *name,
@@ -88,11 +87,11 @@ bool read_list(struct loader *loader, const struct tree_node *node, const char *
                uint32_t n_min, uint32_t n_max);
 bool read_map(struct loader *loader, const struct tree_node *node, const char *name);
 
-/* True if `text` has 1..n_max bytes, all of them letters, digits or in `others`, lower
- * case only if `is_lower`, and starts with a letter or digit. */
+/* Returns true if `text` has 1 to n_max bytes, all of them letters (lower case only if
+ * `is_lower`), digits or, except the first, in `others`. */
 bool is_name(const char *text, size_t n_max, bool is_lower, const char *others);
 
-/* "expected what, got value". */
+/* Complains "NAME: expected WHAT, got VALUE". Returns false. */
 bool complain_type(struct loader *loader, const struct tree_node *node, const char *name,
                    const char *what);
 

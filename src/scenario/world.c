@@ -105,7 +105,7 @@ static struct world_host copy_host(struct scenario_arena *arena,
     return out;
 }
 
-/* Hosts that name the same document share it. */
+/* Copies topology documents. Hosts with the same document share the copy. */
 static void copy_documents(struct scenario_arena *arena, const struct scenario *scenario,
                            struct world_host *hosts)
 {

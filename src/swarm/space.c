@@ -13,24 +13,25 @@ enum {
     INSIDE_HOSTS_MAX = 4
 };
 
-/* How likely, in percent, a setting has a feature. */
+/* A space: the probability, in percent, that a setting has a feature. */
 struct swarm_space {
     const char *name, *help;
-    uint8_t weight; /* in the space `all`; 0: not part of it */
+    uint8_t weight; /* weight in the space `all`; 0 if not part of it */
     uint8_t packet, cable, gid, verb, call, process, stranger; /* faults */
-    uint8_t lasting;   /* faults that may end a job */
+    uint8_t lasting;   /* faults that can end a job */
     uint8_t rare;      /* rare branches taken more often */
     uint8_t inside;    /* several ranks on a host */
-    uint8_t profiles;  /* other NICs than mlx5, and overrides of their fields */
+    uint8_t profiles;  /* other profiles than mlx5, and overrides of their fields */
     uint8_t addresses; /* IPv6, VLANs, bonds, small subnets */
-    uint8_t boot;      /* no management network, or not used */
+    uint8_t boot;      /* no management network, or one that is not used */
     uint8_t mesh;      /* more than two hosts */
     uint8_t policy;    /* other policies than weft */
-    uint8_t big;       /* more than 64 KiB */
-    uint8_t slow; /* cables of milliseconds: a job lasts for seconds with few packets */
+    uint8_t big;       /* sizes from 32 KiB, instead of up to 8 KiB per rank */
+    /* Cables with delays of milliseconds, so that a job lasts for seconds with few packets. */
+    uint8_t slow;
 };
 
-/* The cheap ones that have many faults weigh most. */
+/* Spaces that are cheap and have many faults have the largest weights. */
 static const struct swarm_space spaces[] = {
     {.name = "all", .help = "each of the others in turn, by their weights"},
     {.name = "packets",
@@ -169,7 +170,7 @@ struct draw {
     bool is_weft;
     bool is_slow;
     bool has_management;
-    bool is_met_by_cable; /* members learn of each other over cables only */
+    bool is_met_by_cable; /* members discover each other over cables only */
 };
 
 /* ---- choices ---- */
@@ -184,7 +185,7 @@ static bool percent(struct draw *draw, uint32_t share)
     return below(draw, 100) < share;
 }
 
-/* Uniform from `low` to `high`. */
+/* Returns a uniform number from `low` to `high`. */
 static uint32_t between(struct draw *draw, uint32_t low, uint32_t high)
 {
     return low + below(draw, high - low + 1);
@@ -196,7 +197,8 @@ static const char *one_of(struct draw *draw, const char *const *names, size_t n)
 }
 #define ONE_OF(draw, names) one_of(draw, names, WEFT_LENGTH(names))
 
-/* The index of one of `weights`, which do not add up to 0. */
+/* Returns an index with a probability proportional to its weight. The sum of `weights` must not be
+ * 0. */
 static uint32_t weighed(struct draw *draw, const uint8_t *weights, size_t n)
 {
     uint32_t sum = 0, at;
@@ -213,7 +215,8 @@ static uint32_t weighed(struct draw *draw, const uint8_t *weights, size_t n)
     }
 }
 
-/* 2^low to 2^high nanoseconds, each power as likely, and not a round number. */
+/* Returns 2^low to 2^(high + 1) nanoseconds, each power of two equally likely, and not a round
+ * number. */
 static uint64_t some_ns(struct draw *draw, uint32_t low, uint32_t high)
 {
     uint64_t base = (uint64_t)1 << between(draw, low, high);
@@ -250,7 +253,7 @@ static void lay_grid(struct draw *draw)
     }
 }
 
-/* A tree, and some more. */
+/* Lays a random tree and some further cables. */
 static void lay_irregular(struct draw *draw)
 {
     for (uint32_t i = 1; i < draw->n_hosts; i++) {
@@ -344,14 +347,14 @@ static void draw_hosts(struct draw *draw)
         bool is_inside =
             percent(draw, i == 0 ? draw->space->inside : draw->space->inside / 2);
 
-        /* Without a management network, ranks of a host that have only the network between them
-         * do not meet (docs/swarm.md). */
+        /* Without a management network, ranks of one host that can only communicate over the
+         * network do not discover each other (docs/swarm.md). */
         is_inside =
             is_inside && draw->has_management && draw->n_hosts <= INSIDE_HOSTS_MAX;
         draw->hosts[i].n_ranks = is_inside ? between(draw, 2, 3) : 1;
     }
     lay_cables(draw);
-    /* Relays only: two hosts keep their ranks. */
+    /* Some hosts only relay; the first and the last keep their ranks. */
     for (uint32_t i = 1; i + 1 < draw->n_hosts; i++) {
         if (percent(draw, 15)) {
             draw->hosts[i].n_ranks = 0;
@@ -364,12 +367,13 @@ static void draw_hosts(struct draw *draw)
 
 /* ---- nodes ---- */
 
-/* That many IPv6 addresses fit a handle; of IPv4 it is ten. */
+/* Maximum number of IPv6 addresses in a handle (of IPv4 it is ten). */
 #define HANDLE_CABLES_MAX 4
 #define MORE_GIDS "gid_tbl_len: 16"
 
-/* A GID that is deleted keeps its slot while a queue pair uses it (ib_cache.c), so that the two
- * slots of `minimal` have no place for it when it is back. */
+/* Writes a profile override. `minimal` also gets a larger GID table, because a deleted GID keeps
+ * its slot while a queue pair uses it (ib_cache.c), so that two slots would not suffice when it
+ * returns. */
 static void put_override(struct draw *draw, bool is_minimal)
 {
     static const char *const fields[] = {
@@ -521,7 +525,7 @@ static void draw_management(struct draw *draw)
     draw->is_met_by_cable = draw->is_met_by_cable || !draw->has_management;
 }
 
-/* Two cables between two hosts become a bond at both ends: the only cables of such a mesh. */
+/* Makes a bond of two cables between two hosts, at both ends; such a mesh has no other cables. */
 static void draw_bonds(struct draw *draw)
 {
     if (draw->n_hosts != 2 || draw->n_cables != 2 || !draw->is_weft ||
@@ -548,12 +552,12 @@ static void put_nodes(struct draw *draw)
     for (uint32_t i = 0; i < draw->n_hosts; i++) {
         const char *profile = are_mixed ? ONE_OF(draw, profiles) : all;
 
-        /* A two-port device takes ports by twos. */
+        /* A two-port device takes ports in pairs. */
         if (profile != NULL && strcmp(profile, "synth2port") == 0 &&
             (draw->hosts[i].n_ports % 2 != 0 || draw->hosts[i].n_bonds > 0)) {
             profile = NULL;
         }
-        /* Its few objects and GIDs are enough for a small mesh with plain addresses. */
+        /* Its few objects and GIDs suffice only for a small mesh with plain addresses. */
         if (profile != NULL && strcmp(profile, "minimal") == 0 &&
             (draw->n_ranks > 3 || draw->space->addresses > 0)) {
             profile = NULL;
@@ -595,7 +599,7 @@ static void put_subnet(struct draw *draw, struct draw_cable *cable)
     }
 }
 
-/* What a link always does to frames. */
+/* Writes permanent impairments of a link. */
 static void put_impairment(struct draw *draw)
 {
     static const char *const kinds[] = {"loss", "corrupt", "duplicate", "reorder", "ecn"};
@@ -638,8 +642,8 @@ static void put_link(struct draw *draw, struct draw_cable *cable)
     weft_text_add(draw->out, "}\n");
 }
 
-/* Returns true if a host has more cables than a handle may have addresses (docs/wire.md), so that
- * its other neighbours do not find it without a management network. */
+/* Returns true if a host has more cables than addresses fit in a handle (docs/wire.md), so that its
+ * other neighbours cannot find it without a management network. */
 static bool has_hub(const struct draw *draw)
 {
     for (uint32_t i = 0; i < draw->n_hosts; i++) {
@@ -702,7 +706,8 @@ static const struct job_kind {
 #undef ALGORITHMS
 };
 
-/* A byte or so beside a power of two, or beside the same for each rank. */
+/* Returns a size equal or close to a power of two, or to a power of two times the number of
+ * ranks. */
 static uint64_t draw_bytes(struct draw *draw)
 {
     bool is_big = percent(draw, draw->space->big);
@@ -772,7 +777,8 @@ static void put_job(struct draw *draw)
 
 /* ---- faults ---- */
 
-/* From when processes start to when most jobs are over. */
+/* Writes a time between the start of processes and the end of most jobs, and a duration if
+ * `is_bounded`. */
 static void put_when(struct draw *draw, bool is_bounded)
 {
     uint32_t last = draw->is_slow ? 31 : 23;
@@ -807,7 +813,7 @@ static void put_on_host(struct draw *draw)
     weft_text_add(draw->out, ", on: h%u", below(draw, draw->n_hosts));
 }
 
-/* One packet of one queue pair. */
+/* Writes a fault of a single packet of one queue pair. */
 static void put_match(struct draw *draw)
 {
     static const char *const kinds[] = {"drop",      "drop",    "corrupt",
@@ -854,7 +860,7 @@ static void put_cable_fault(struct draw *draw)
 
     put_when(draw, is_bounded);
     if (is_bounded && percent(draw, 20) && kind < 2) {
-        /* The last `for` is at most 2^29 ns: twice that lies between two beginnings. */
+        /* `for` is less than 2^29 ns, so `every` is at least twice as long. */
         weft_text_add(draw->out, ", every: %lluns, times: %u",
                       (unsigned long long)some_ns(draw, 30, 30), between(draw, 2, 4));
     }
@@ -1061,7 +1067,8 @@ static void put_head(struct draw *draw, uint64_t seed)
     }
 }
 
-/* A capture has no packet trains, so that not all settings judge the wire. */
+/* Writes the expectations. Only some settings judge the wire, because a capture disables packet
+ * trains. */
 static void put_expect(struct draw *draw)
 {
     static const char most[] =

@@ -16,8 +16,8 @@ static uint32_t round_up_pow2(uint32_t n)
     return out;
 }
 
-/* To a rank of another machine: two channels a NIC, fewer where many ranks share them, but as
- * many as there are NICs to fill. */
+/* Returns the channels to a rank of another machine: two per NIC, fewer if many ranks share
+ * the channels, but at least as many as there are NICs to fill. */
 static uint32_t to_remote(const struct topo_view *view, const struct topo_node *gpu,
                           uint32_t n_channels)
 {

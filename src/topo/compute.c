@@ -1,4 +1,4 @@
-/* Paths as NCCL uses them: what the search found, bent by what is allowed. */
+/* Paths as NCCL uses them: those that the search found, changed by what is permitted. */
 #include <string.h>
 
 #include "base/check.h"
@@ -6,7 +6,7 @@
 #include "topo/query.h"
 #include "topo/search.h"
 
-/* Types of both parts of a way, as one. */
+/* Returns the type of a path of two parts. */
 static enum topo_path_type merged(const struct topo_rules *rules, enum topo_path_type a,
                                   enum topo_path_type b)
 {
@@ -16,7 +16,7 @@ static enum topo_path_type merged(const struct topo_rules *rules, enum topo_path
     return rules->has_c2c && far == TOPO_PHB && near == TOPO_C2C ? TOPO_P2C : far;
 }
 
-/* `from` reaches `to` through `middle`, loops and all. */
+/* Sets the path from `from` to `to` to the one through `middle`, even if it contains loops. */
 static void divert(struct topo_system *system, struct topo_node *middle,
                    struct topo_node *from, const struct topo_node *to)
 {
@@ -66,13 +66,13 @@ static weft_status no_cpu(const struct topo_node *gpu, struct weft_error *error)
                      topo_node_name(gpu, name));
 }
 
-/* While GPUs are settled their paths to NETs are as they were found. */
+/* State of settle_gpus. net_speeds is computed first, from unchanged paths to NETs. */
 struct settling {
     const struct topo_view *view;
     float net_speeds[TOPO_NODES_MAX]; /* by GPU */
 };
 
-/* Without peer access through the CPU of whom data goes to. */
+/* Without peer access, moves the path through the CPU of the destination. */
 static weft_status divert_p2p(const struct settling *settling, struct topo_node *from,
                               const struct topo_node *to, struct weft_error *error)
 {
@@ -94,8 +94,8 @@ static weft_status divert_p2p(const struct settling *settling, struct topo_node 
     return WEFT_OK;
 }
 
-/* Neither peer access nor shared memory would connect them: only the network is left. What the
- * transports ask is what topo_p2p_can_connect and topo_shm_can_connect say. */
+/* Marks the path as network only if neither peer access nor shared memory would connect the
+ * GPUs, by the rules of topo_p2p_can_connect and topo_shm_can_connect. */
 static weft_status set_apart(const struct settling *settling, struct topo_node *from,
                              const struct topo_node *to, struct weft_error *error)
 {
@@ -142,7 +142,7 @@ static weft_status settle_gpus(const struct topo_view *view, struct weft_error *
     return status;
 }
 
-/* A coherent link and then the CPU's PCI are better than a way through a CPU. */
+/* Prefers a coherent link followed by the CPU's PCI to a path through a CPU. */
 static weft_status note_c2c(const struct topo_view *view, struct weft_error *error)
 {
     struct topo_system *system = view->system;
@@ -181,11 +181,11 @@ enum topo_path_type topo_pxn_reach(const struct topo_view *view)
     return view->system->rules->has_c2c && view->settings->pxn_c2c ? TOPO_P2C : TOPO_PXB;
 }
 
-/* Which GPU serves a NET for others, kept for as long as nothing that decides it changes. */
+/* The GPU that serves a NET for others. Valid until a path that decides it changes. */
 struct relaying {
     struct topo_node *net;
-    struct topo_node *relay;                /* or NULL */
-    struct topo_node *near[TOPO_NODES_MAX]; /* whose paths to NETs decide it */
+    struct topo_node *relay;                /* NULL if there is none */
+    struct topo_node *near[TOPO_NODES_MAX]; /* GPUs whose paths to NETs decide it */
     uint32_t n_near;
     bool is_known;
 };
@@ -211,7 +211,8 @@ static bool is_near(const struct relaying *relaying, const struct topo_node *gpu
     return false;
 }
 
-/* Over a GPU with NVLink to us that is nearer to the NIC, in the direction of sending. */
+/* Moves the path to a NET through a GPU that has NVLink to this one and is nearer to the NIC.
+ * Only in the direction of sending. */
 static void divert_pxn(const struct topo_view *view, struct topo_node *gpu,
                        struct relaying *relaying)
 {
@@ -236,7 +237,7 @@ static void divert_pxn(const struct topo_view *view, struct topo_node *gpu,
     }
 }
 
-/* Without GPUDirect through the GPU's CPU, both ways. */
+/* Without GPUDirect, moves the path through the GPU's CPU in both directions. */
 static weft_status divert_gdr(const struct topo_view *view, struct topo_node *gpu,
                               struct relaying *relaying, struct weft_error *error)
 {
@@ -283,7 +284,7 @@ static weft_status settle_nets(const struct topo_view *view, struct weft_error *
     return status;
 }
 
-/* Ranks of the document index what the communicator knows of its ranks. */
+/* Checks that the document's ranks are valid indices of the communicator's peers. */
 static weft_status check_ranks(const struct topo_view *view, struct weft_error *error)
 {
     const struct topo_system *system = view->system;
@@ -323,7 +324,8 @@ weft_status topo_trim(const struct topo_view *view, struct weft_error *error)
     if (n_gpus == 0) {
         return weft_fail(error, WEFT_ERR_INPUT, "paths", "there is no GPU");
     }
-    /* One look at each pair: domains that only a later GPU joins stay apart, as in NCCL. */
+    /* Each pair is considered once, so that domains that only a later GPU joins stay apart, as
+     * in NCCL. */
     for (uint32_t g = 0; g < n_gpus; g++) {
         domains[g] = g;
         for (uint32_t p = 0; p < g; p++) {

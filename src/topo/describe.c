@@ -1,6 +1,6 @@
-/* As NCCL goes about it (xml.cc, topo.cc): every rank describes its own GPU and all NICs, going
- * up the PCI tree from each, leaves out what it does not use, and the descriptions of a host are
- * put together in the order of ranks. */
+/* Describes a host as NCCL does (xml.cc, topo.cc): every rank describes its own GPU and all
+ * NICs, following the PCI tree upwards from each, and omits what it does not use. The
+ * descriptions of a host are merged in the order of ranks. */
 #include "topo/describe.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "topo/inside.h"
 #include "topo/load.h"
 
-/* At the document's place, if there is a document. */
+/* Complains with the document's place, if there is a document. */
 static weft_status complain(const struct xml_node *root, struct weft_error *error,
                             const char *what)
 {
@@ -35,7 +35,7 @@ static bool begin(struct describing *describing, struct weft_error *error)
     return machine->document == NULL || inside_adopt(describing, error);
 }
 
-/* A machine without GPUs: NCCL cannot run there, but what else there is can be told. */
+/* Describes a machine without ranks. NCCL cannot run there, but the rest can be described. */
 static weft_status add_nobody(struct describing *describing, struct weft_error *error)
 {
     if (!begin(describing, error)) {
@@ -67,9 +67,9 @@ static weft_status add_rank(struct describing *describing, uint32_t local, int r
     return WEFT_OK;
 }
 
-/* ---- all of a host ---- */
+/* ---- all ranks of a host ---- */
 
-/* Leaves out the PCI devices and CPUs below which nothing is kept. */
+/* Removes the PCI devices and CPUs below which nothing is kept. Returns true if anything is. */
 static bool trim(struct xml_node *node)
 {
     const char *keep = xml_get(node, "keep");
@@ -115,7 +115,7 @@ static bool is_same(const struct xml_node *a, const struct xml_node *b)
     return true;
 }
 
-/* What is alike in all its attributes is the same; anything else comes after what is there. */
+/* Merges elements that are equal in all attributes; appends the others. */
 static void fuse(struct xml_node *to, const struct xml_node *from)
 {
     for (uint32_t i = 0; i < from->n_subs; i++) {
@@ -241,9 +241,10 @@ weft_status topo_of_host(const struct topo_inside *inside, const struct topo_rul
     return status;
 }
 
-/* ---- which ports a NET is ---- */
+/* ---- the ports of a NET ---- */
 
-/* Bus ids that differ in nothing but the function, as rdma_nic compares them. */
+/* Returns true if two ports belong to one card: bus ids differ only in the function, as in
+ * NCCL's comparison. */
 static bool is_one_card(const struct io_machine *machine, uint32_t a, uint32_t b)
 {
     uint32_t pcis[2] = {machine->nets[a].pci, machine->nets[b].pci};
@@ -288,7 +289,7 @@ uint32_t topo_net_ports_of(const struct topo_inside *inside, struct topo_net_por
         }
         card->nets[card->n_nets++] = i;
     }
-    /* What is made of devices is numbered after them. */
+    /* Merged NETs are numbered after the devices. */
     for (uint32_t k = 0; k < n; k++) {
         out[k].dev = (int)(inside->merges_nics ? n_active + k : k);
     }

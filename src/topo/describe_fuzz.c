@@ -1,4 +1,4 @@
-/* No topology document that a scenario names makes its completion crash, hang or leak. */
+/* No topology document of a scenario may make the description crash, hang or leak. */
 #include <stdint.h>
 
 #include "topo/describe.h"
@@ -19,7 +19,7 @@ static void describe(const uint8_t *data, size_t n_bytes, bool merges_nics)
     for (uint32_t i = 0; i < 3; i++) {
         struct io_net_facts *net = io_machine_add_net(&machine);
 
-        net->device = i / 2; /* the first two are of one card, if cards count */
+        net->device = i / 2; /* the first two are ports of one card */
         net->port = (uint8_t)(i % 2 + 1);
         net->is_active = true;
         weft_format(net->name, sizeof(net->name), "%s", names[i]);

@@ -1,4 +1,4 @@
-/* From a host's facts to the topology that NCCL would have made of them. */
+/* Tests that a host's facts give the topology that NCCL would make of them. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void tear_down(void)
     io_machine_fini(&machine);
 }
 
-/* Two cages: four functions, the first ones of both roots first. */
+/* Makes two cages with four functions, those of the first PCIe root first. */
 static void take_spark(void)
 {
     static const char *const names[] = {"c0.0", "c1.0", "c0.1", "c1.1"};
@@ -71,7 +71,7 @@ static const char *no_setting(void *context, const char *name)
     return NULL;
 }
 
-/* The ring of a job of `n_hosts` hosts like this one. */
+/* Finds the ring of a job of `n_hosts` hosts like this one. */
 static void find_ring(uint32_t n_hosts, struct topo_graph *out)
 {
     static struct topo_settings settings;
@@ -180,7 +180,7 @@ static struct io_pci *add_pci(const char *bus_id, uint32_t parent, const char *c
     return pci;
 }
 
-/* A switch at 01 (upstream) with a NIC between two GPUs, by bus id. */
+/* Makes a switch at 01 (upstream) with a NIC between two GPUs, by bus id. */
 static void take_switch(void)
 {
     weft_format(machine.arch, sizeof(machine.arch), "x86_64");
@@ -212,8 +212,8 @@ static void take_switch(void)
     inside.n_ranks = 2;
 }
 
-/* Rank 0 has the GPU of the greater bus id, and describes it and the NIC; what rank 1 alone
- * describes comes after. */
+/* Rank 0 has the GPU with the greater bus id and describes it and the NIC; what only rank 1
+ * describes follows. */
 START_TEST(ranks_put_their_descriptions_together_in_their_order)
 {
     take_switch();
@@ -233,7 +233,8 @@ START_TEST(ranks_put_their_descriptions_together_in_their_order)
     ck_assert_ptr_nonnull(strstr(second, "link_width=\"16\""));
     ck_assert_ptr_nonnull(strstr(second, "dev=\"0\" sm=\"80\" rank=\"0\" gdr=\"1\""));
     ck_assert_ptr_nonnull(strstr(third, "dev=\"1\" sm=\"80\" rank=\"1\" gdr=\"1\""));
-    ck_assert_ptr_nonnull(strstr(text.bytes, "class=\"0x02\"")); /* the NIC told none */
+    /* the NIC reports no class */
+    ck_assert_ptr_nonnull(strstr(text.bytes, "class=\"0x02\""));
 }
 END_TEST
 
@@ -274,7 +275,8 @@ START_TEST(merged_cards_are_numbered_after_their_ports)
 }
 END_TEST
 
-/* Functions of a card below a CPU: the merged one hangs on the CPU itself, as wide as need be. */
+/* Functions of a card below a CPU: the merged one is connected to the CPU itself, with no
+ * limit on bandwidth. */
 START_TEST(a_card_of_two_functions_is_merged_where_they_meet)
 {
     host.n_ports = 2;
@@ -312,7 +314,7 @@ static void take_document(const char *document)
     io_machine_of_world(&host, NULL, &machine);
 }
 
-/* GPUs by number and ports by name, then in order; whoever is nobody's is left out. */
+/* GPUs are assigned by number, ports by name and then in order; the rest is left out. */
 START_TEST(a_document_gets_this_hosts_ranks_and_ports)
 {
     take_document(DOCUMENT);

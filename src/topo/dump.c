@@ -102,7 +102,7 @@ void topo_dump_paths(const struct topo_system *system, struct weft_text *out)
     }
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static void dump_p2p(const struct topo_view *view, int a, int b, struct weft_text *out)
 {

@@ -1,6 +1,6 @@
-/* The search of ncclTopoSearchRec: channel by channel, GPU by GPU, taking the bandwidth of links
- * as it goes and giving it back as it returns. It ends early, by a count of steps, so the order
- * in which things are tried decides what is found. */
+/* The search of ncclTopoSearchRec: channel by channel and GPU by GPU, taking bandwidth from
+ * links and giving it back on return. A step count ends it early, so the order of trials
+ * decides the result. */
 #include "topo/graph_search.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum order { ORDER_FREE, ORDER_PCI, ORDER_REPLAY };
 
-/* Where a channel goes back: at which step to a NET, to its first GPU; -1: it does not. */
+/* The steps of a channel at which it returns to a NET and to its first GPU; -1 if it does not. */
 struct way {
     int to_net, to_first;
     enum order order;
@@ -74,7 +74,7 @@ static void try_gpu(struct topo_graph_search *search, struct topo_node *from, in
     }
 }
 
-/* The GPU that the channel before had after `step`; -1: none. */
+/* Returns the GPU that followed `step` in the channel before, or -1. */
 static int replayed(const struct topo_graph_search *search, int step)
 {
     const struct topo_graph *graph = search->now;
@@ -95,8 +95,8 @@ static void add_net(int *nets, int *n, int net)
     nets[(*n)++] = net;
 }
 
-/* NETs in the order of trial: those that the GPU's channels use, then by type, as far as the
- * graph goes. `gpu` NULL: of all GPUs. */
+/* Writes the NETs in the order of trial: those that the channels of `gpu` use (of all GPUs if
+ * NULL), then others by type of path, up to the graph's type. Returns how many. */
 static int select_nets(struct topo_graph_search *search, const struct topo_node *gpu,
                        int *nets)
 {
@@ -141,7 +141,7 @@ static bool share_port(const struct topo_node *a, const struct topo_node *b)
     return a->u.net.asic == b->u.net.asic && a->u.net.port == b->u.net.port;
 }
 
-/* Returns the first and last NET of the channel before the present one, which must not be the
+/* Returns the first and last NET of the channel before the current one, which must not be the
  * first. */
 static const uint64_t *nets_before(const struct topo_graph *graph)
 {
@@ -153,7 +153,7 @@ static bool may_end(const struct topo_graph *graph, const struct topo_node *star
                     const struct topo_node *net, int step)
 {
     if (graph->pattern == TOPO_TREE && net->id != start->id) {
-        return false; /* trees end where they begin */
+        return false; /* trees end at the NIC where they begin */
     }
     if (graph->pattern == TOPO_RING && graph->cross_nic == 2) {
         if ((graph->n_channels & 1) != 0 && net->id != nets_before(graph)[0]) {
@@ -166,7 +166,7 @@ static bool may_end(const struct topo_graph *graph, const struct topo_node *star
            net->id == graph->nets[2 * graph->n_channels + 1];
 }
 
-/* Back to a NET, and on from the same GPU. */
+/* Tries NETs to return to, and continues from the same GPU. */
 static void back_to_net(struct topo_graph_search *search, struct topo_node *gpu, int step,
                         struct way way, int *steps)
 {
@@ -186,7 +186,7 @@ static void back_to_net(struct topo_graph_search *search, struct topo_node *gpu,
             continue;
         }
         if (is_balanced) {
-            /* Half of the NIC's traffic on each of the first two GPUs. */
+            /* half of the NIC's traffic is on each of the first two GPUs */
             on.to_net = step == 0 ? 1 : -1;
             graph->bw_inter /= 2;
         }
@@ -223,7 +223,7 @@ static void on_to_gpus(struct topo_graph_search *search, struct topo_node *gpu, 
     }
 }
 
-/* `gpu` is at `step` of the channel: what comes after it? */
+/* Continues a channel that has `gpu` at `step`. */
 static void next_gpu(struct topo_graph_search *search, struct topo_node *gpu, int step,
                      struct way way, int *steps)
 {
@@ -259,7 +259,7 @@ static void next_gpu(struct topo_graph_search *search, struct topo_node *gpu, in
 
 /* ---- channels ---- */
 
-/* 2.25: the GPUs that the NET reaches best, by bandwidth and then by hops. */
+/* 2.25: tries the GPUs with the widest paths from the NET, among these the nearest. */
 static void try_widest(struct topo_graph_search *search, struct topo_node *net, int bw,
                        struct way way, int *steps)
 {
@@ -284,7 +284,7 @@ static void try_widest(struct topo_graph_search *search, struct topo_node *net, 
     }
 }
 
-/* 2.28: the GPU that uses the NET first, then others that it reaches as well. */
+/* 2.28: tries the GPU that uses the NET first, then the others that it reaches equally well. */
 static void try_locals(struct topo_graph_search *search, struct topo_node *net,
                        struct way way, int *steps)
 {
@@ -322,7 +322,8 @@ static void from_net(struct topo_graph_search *search, struct topo_node *net, in
         return;
     }
     if (graph->n_channels == 0 && search->system->n[TOPO_NVS] == 0) {
-        /* The PCI order is always tried, for a little while that does not count. */
+        /* The PCI order is always tried first, with a small number of steps that does not
+         * count. */
         int some = 1 << 10;
 
         try_gpu(search, net, 0, 0, (struct way){way.to_net, way.to_first, ORDER_PCI},
@@ -351,7 +352,7 @@ static void take_port(struct topo_graph_search *search, const struct topo_node *
 static void from_nets(struct topo_graph_search *search, struct way way, int *steps)
 {
     struct topo_graph *graph = search->now;
-    int bw = (int)graph->bw_inter; /* whole GB/s, as NCCL counts here */
+    int bw = (int)graph->bw_inter; /* whole GB/s, as in NCCL */
     int nets[TOPO_NODES_MAX];
     int n = select_nets(search, NULL, nets);
 

@@ -1,4 +1,4 @@
-/* One step of the search: whether a link has bandwidth left, and which GPU is tried first. */
+/* One step of the channel search: takes bandwidth from links and selects the GPUs to try. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +9,14 @@
 
 /* ---- bandwidth ---- */
 
-/* Three decimals: sums and differences of floats would drift. */
+/* Takes bandwidth from a link. Rounds to three decimals, because sums of floats would drift. */
 static void take(struct topo_link *link, float bw)
 {
     link->free = roundf((link->free - bw) * 1000) / 1000;
 }
 
-/* Intel's root complex is worse at peer access than at memory. */
+/* Returns the bandwidth needed on PCI links: more through Intel's root complex, which is
+ * slower for peer access. */
 static float pci_bw(const struct topo_path *path, const struct topo_node *start, float bw)
 {
     for (uint32_t i = 0; i < path->n_hops; i++) {
@@ -30,7 +31,8 @@ static float pci_bw(const struct topo_path *path, const struct topo_node *start,
     return bw;
 }
 
-/* What a link costs in the other direction: reads of old GPUs, POWER's NVLink. */
+/* Returns the bandwidth that a link needs in the reverse direction: reads of old GPUs, POWER's
+ * NVLink. */
 static float reverse_bw(const struct topo_link *link, const struct topo_node *start,
                         float bw)
 {
@@ -47,7 +49,7 @@ static float reverse_bw(const struct topo_link *link, const struct topo_node *st
     return reverse;
 }
 
-/* Takes `bw` (or gives it back) of the first `n` links; returns how many had enough. */
+/* Takes `bw` (negative: gives it back) from the first `n` links. Returns how many had enough. */
 static uint32_t follow(struct topo_graph_search *search, const struct topo_path *path,
                        struct topo_node *start, uint32_t n, float bw)
 {
@@ -197,7 +199,7 @@ static int score_gpus(const struct topo_graph_search *search, const struct topo_
     return n;
 }
 
-/* With NVSwitches, only neighbours by number. */
+/* With NVSwitches, keeps only the neighbours by number. */
 static int keep_neighbours(const struct topo_graph_search *search,
                            const struct topo_node *gpu, int *next, int n)
 {

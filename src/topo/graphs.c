@@ -1,5 +1,5 @@
-/* ncclTopoCompute: which bandwidths and types are searched for, in which order, and when what
- * was found is good enough. */
+/* The search loop of ncclTopoCompute: the bandwidths and types to search for, their order, and
+ * the condition for stopping. */
 #include "topo/graphs.h"
 
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 #include "base/check.h"
 #include "topo/graph_search.h"
 
-/* Steps of one search, and of all of a graph. */
+/* Maximum steps of a graph, of one search, and of one with the same channels. */
 enum { STEPS_ALL = 1 << 19, STEPS = 1 << 14, STEPS_SAME_CHANNELS = 1 << 8 };
 
-/* GB/s that are tried, the widest first; 0 ends the list. */
+/* GB/s to try, the widest first; ends with 0. */
 static const float intra_old[] = {40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 0};
 static const float inter_old[] = {48, 30, 28, 24, 20, 18,   15,   12,    10,    9,
                                   7,  6,  5,  4,  3,  2.4f, 1.2f, 0.24f, 0.12f, 0};
@@ -30,13 +30,13 @@ struct computing {
     struct topo_graph *now, *best;
     const float *speeds;
     int n_speeds, speed;
-    int cross_nic; /* the setting, if it applies */
+    int cross_nic; /* the setting, or 0 if it does not apply */
     int sm_min;
     bool is_inter;
     enum topo_path_type min_intra, max_intra, min_inter, max_inter;
     float max_bw, total_bw;
     int64_t steps_left;
-    int steps; /* after the last search */
+    int steps; /* steps left after the last search */
 };
 
 static const float *speeds_of(const struct computing *computing)
@@ -53,7 +53,7 @@ static const float *speeds_of(const struct computing *computing)
     return computing->is_inter ? inter_old : intra_old;
 }
 
-/* The next type that this release knows. */
+/* Returns the next type that this release has. */
 static enum topo_path_type farther(const struct topo_rules *rules,
                                    enum topo_path_type type)
 {
@@ -100,7 +100,7 @@ static void find_bandwidths(struct computing *computing)
     topo_bandwidths(system, &computing->max_bw, &computing->total_bw);
 }
 
-/* Two sockets with NVLink, and something slower between them. */
+/* Returns true if the GPUs form two NVLink domains with something slower between them. */
 static bool is_split(const struct topo_system *system)
 {
     uint32_t domains[TOPO_NODES_MAX], sizes[TOPO_NODES_MAX] = {0};
@@ -124,7 +124,7 @@ static bool is_split(const struct topo_system *system)
     return n == 2;
 }
 
-/* ---- what is tried next ---- */
+/* ---- what to try next ---- */
 
 static void first_speed(struct computing *computing, float limit)
 {
@@ -141,8 +141,8 @@ static void set_speed(struct computing *computing)
         computing->speeds[computing->speed];
 }
 
-/* Widens what is allowed, one thing at a time, and then lowers the bandwidth. False: all has
- * been tried. */
+/* Relaxes one requirement at a time, then lowers the bandwidth. Returns false when everything
+ * has been tried. */
 static bool relax(struct computing *computing)
 {
     const struct topo_system *system = computing->system;
@@ -195,7 +195,7 @@ static bool relax(struct computing *computing)
     return false;
 }
 
-/* From a solution to a wider one. False: it stays. */
+/* Raises the bandwidth after a solution. Returns false if it cannot. */
 static bool improve(struct computing *computing)
 {
     struct topo_graph *now = computing->now;
@@ -216,7 +216,7 @@ static bool improve(struct computing *computing)
     return false;
 }
 
-/* Wide channels are halved: two of half the bandwidth keep more of the GPU busy. */
+/* Divides wide channels into two of half the bandwidth, which use more of the GPU. */
 static void double_channels(struct topo_graph *graph, int sm_min, uint32_t n_gpus)
 {
     int n = graph->n_channels * 2 < graph->max_channels ? graph->n_channels * 2
@@ -238,7 +238,7 @@ static void double_channels(struct topo_graph *graph, int sm_min, uint32_t n_gpu
 
 /* ---- the search for one graph ---- */
 
-/* True if nothing better can be found. */
+/* Runs one search. Returns true if no better solution is possible. */
 static bool search_once(struct computing *computing)
 {
     struct topo_graph *now = computing->now;
@@ -325,7 +325,7 @@ static void prepare(struct computing *computing, const struct topo_view *view,
     }
     if (system->rules->doubles_split_rings && graph->pattern == TOPO_RING &&
         is_split(system) && graph->max_channels >= 2 && graph->min_channels == 1) {
-        graph->min_channels = 2; /* trees want two there, and rings as many */
+        graph->min_channels = 2; /* trees use two channels there, and rings as many */
     }
 }
 
@@ -399,7 +399,7 @@ void topo_dump_graph(const struct topo_system *system, const struct topo_graph *
     uint32_t n_gpus = system->n[TOPO_GPU];
     char name[TOPO_NAME_BYTES];
 
-    if (graph->is_fallback && has_names) { /* 2.25 warns instead */
+    if (graph->is_fallback && has_names) { /* 2.25 logs a warning instead */
         weft_text_add(out,
                       "%sCould not find a path for pattern %d, falling back to simple "
                       "order\n",

@@ -1,10 +1,10 @@
-/* The lines that NCCL logs: ncclTopoPrint, ncclTopoPrintPaths and ncclTopoCheckGdr. */
+/* The lines that NCCL logs in ncclTopoPrint, ncclTopoPrintPaths and ncclTopoCheckGdr. */
 #include "base/check.h"
 #include "topo/dump.h"
 #include "topo/paths.h"
 #include "topo/private.h"
 
-enum { LINE_MAX_BYTES = 1023 }; /* longer ones are cut there */
+enum { LINE_MAX_BYTES = 1023 }; /* longer lines are truncated */
 
 #define PREFIX "NCCL INFO "
 
@@ -98,7 +98,8 @@ static void add_node(const struct topo_node *node, struct weft_text *line)
     }
 }
 
-/* `line` has what stands before the node on its line: blanks afterwards. */
+/* Appends the lines of a node and everything below. `line` contains the text before the node;
+ * afterwards it contains blanks. */
 static void dump_tree(const struct topo_node *node, const struct topo_node *from,
                       struct weft_text *line, struct weft_text *out)
 {

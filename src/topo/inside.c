@@ -1,4 +1,4 @@
-/* Facts as elements: from a device up the PCI tree to its CPU. */
+/* Makes elements of facts, from a device up the PCI tree to its CPU. */
 #include "topo/inside.h"
 
 #include <float.h>
@@ -43,8 +43,8 @@ static struct xml_node *add_sub(struct xml_node *parent, const char *name)
 
 /* ---- CPUs ---- */
 
-/* NCCL adds the extended family to the family without a look at what the manual says of it, so
- * that AMD's 23 is 143. */
+/* NCCL adds the extended family regardless of the manual's condition for it, so that AMD's 23
+ * becomes 143. */
 static int family_id(const struct io_machine *machine)
 {
     return machine->family < 15 ? machine->family : 15 + ((machine->family - 15) << 4);
@@ -104,7 +104,7 @@ void inside_cpus(struct describing *describing)
 
 /* ---- PCI ---- */
 
-/* "32.0 GT/s PCIe"; what says nothing is as fast as can be. */
+/* Returns the number of "32.0 GT/s PCIe"; text without a number does not limit the speed. */
 static float speed_of(const char *text)
 {
     char *end = NULL;
@@ -113,7 +113,8 @@ static float speed_of(const char *text)
     return end == text ? FLT_MAX : speed;
 }
 
-/* A link is what both ends can do: the device and the port that it is plugged into. */
+/* Sets speed and width of a link to the lesser of the device and the port that it is plugged
+ * into. */
 static void fill_link(const struct io_machine *machine, const struct io_pci *pci,
                       struct xml_node *node)
 {
@@ -149,7 +150,7 @@ static void fill_pci(const struct io_machine *machine, const struct io_pci *pci,
     fill_link(machine, pci, node);
 }
 
-/* Among its siblings by bus id. */
+/* Inserts among siblings by bus id. */
 static void insert_pci(struct xml_node *parent, struct xml_node *node)
 {
     const char *own = xml_get(node, "busid");
@@ -165,8 +166,8 @@ static void insert_pci(struct xml_node *parent, struct xml_node *node)
     xml_insert(parent, node, at);
 }
 
-/* The element of a function, and of all above: a switch is its upstream port, the downstream
- * ports are left out. */
+/* Makes the elements of a function and of everything above it. A switch is represented by its
+ * upstream port; downstream ports are omitted. */
 static void add_pci(struct describing *describing, uint32_t index, const char *class)
 {
     const struct io_machine *machine = describing->machine;
@@ -218,7 +219,7 @@ static struct xml_node *make_gpu(struct describing *describing,
 
         xml_set(node, "target", link->target);
         xml_set_format(node, "count", "%u", link->count);
-        /* The other end is not visible in this virtual machine: surely a switch. */
+        /* In this virtual machine the other end is not visible; assume a switch. */
         xml_set(node, "tclass", link->tclass[0] != '\0' ? link->tclass : "0x068000");
     }
     if (facts->c2c_count > 0) {
@@ -242,7 +243,7 @@ struct xml_node *inside_gpu(struct describing *describing, uint32_t local)
         return NULL;
     }
     gpu = make_gpu(describing, &machine->gpus[local]);
-    /* After the rank, as NCCL writes it. */
+    /* `gdr` must follow `rank`, as in NCCL's documents. */
     xml_set(gpu, "rank", "");
     xml_set(gpu, "gdr", machine->gpus[local].gdr ? "1" : "0");
     return gpu;
@@ -264,7 +265,7 @@ static struct xml_node *nic_below(struct xml_node *parent)
     return nic != NULL ? nic : add_sub(parent, "nic");
 }
 
-/* net_ib numbers ports of one function over all its devices. */
+/* Returns the port's number: net_ib counts the ports of one function across its devices. */
 static uint32_t port_number(const struct io_machine *machine, uint32_t index)
 {
     const struct io_net_facts *net = &machine->nets[index];
@@ -334,7 +335,7 @@ static bool is_above(const struct xml_node *node, const struct xml_node *below)
     return below == node;
 }
 
-/* The nearest element that all ports of a card are below. */
+/* Returns the nearest element that contains all ports of a card. */
 static struct xml_node *common_parent(const struct describing *describing,
                                       const struct topo_net_ports *of)
 {
@@ -348,7 +349,7 @@ static struct xml_node *common_parent(const struct describing *describing,
     return common;
 }
 
-/* A made-up function below a switch, like that of the first port. */
+/* Makes a virtual function below a switch, with the attributes of the first port's. */
 static struct xml_node *made_up_pci(const struct describing *describing,
                                     struct xml_node *parent,
                                     const struct topo_net_ports *of)
@@ -364,7 +365,7 @@ static struct xml_node *made_up_pci(const struct describing *describing,
     return pci;
 }
 
-/* Several ports as one NET, under what they have in common. */
+/* Adds several ports as one NET, below their nearest common element. */
 static void add_card(struct describing *describing, const struct topo_net_ports *of)
 {
     struct weft_text name = {NULL, 0, 0};

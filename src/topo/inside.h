@@ -1,4 +1,4 @@
-/* Inside topo/: what describe.c and inside.c share. */
+/* Shared by describe.c and inside.c. Private to topo/. */
 #ifndef WEFT_TOPO_INSIDE_H
 #define WEFT_TOPO_INSIDE_H
 
@@ -8,27 +8,27 @@
 /* NCCL_TOPO_XML_MAX_NODES */
 enum { DOCUMENT_NODES_MAX = 256 };
 
-/* One rank's description while it is made. */
+/* State of one rank's description. */
 struct describing {
     const struct io_machine *machine;
     const struct topo_inside *inside;
-    struct xml_node *document; /* Owned; of the machine, or NULL */
+    struct xml_node *document; /* Owned; the machine's own document, or NULL */
     struct xml_node *root;     /* Owned */
-    struct xml_node **pcis;    /* Owned [n_pcis]: their elements, NULL: not there yet */
-    struct xml_node **nets;    /* Owned [n_nets]: likewise */
-    struct topo_net_ports *cards; /* Owned [n_cards]: what a NET is made of */
+    struct xml_node **pcis;    /* Owned [n_pcis]: element of each, NULL if not made yet */
+    struct xml_node **nets;    /* Owned [n_nets]: element of each, NULL if not made yet */
+    struct topo_net_ports *cards; /* Owned [n_cards]: ports of each NET */
     uint32_t n_cards;
 };
 
-/* Finds what the document has of the machine's GPUs and ports. */
+/* Finds the machine's ports in the document. Returns false after a complaint. */
 bool inside_adopt(struct describing *describing, struct weft_error *error);
-/* The document's `local`th GPU by number, or NULL. */
+/* Returns the document's `local`th GPU by number, or NULL. */
 struct xml_node *inside_adopted_gpu(struct describing *describing, uint32_t local);
-/* The element of the `local`th GPU, made if need be; NULL: there are fewer. */
+/* Returns the element of the `local`th GPU, made if needed; NULL if there are fewer. */
 struct xml_node *inside_gpu(struct describing *describing, uint32_t local);
-/* Every CPU that is not there yet. */
+/* Makes every CPU that is not there yet. */
 void inside_cpus(struct describing *describing);
-/* Adds the ports, and those that NCCL makes of them. */
+/* Adds the ports, and the NETs that NCCL merges from them. */
 void inside_nets(struct describing *describing);
 
 #endif

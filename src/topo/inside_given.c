@@ -1,4 +1,4 @@
-/* A document that says what is inside: which of its GPUs and ports are this host's. */
+/* Finds this host's GPUs and ports in its own topology document. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "topo/inside.h"
 #include "topo/load.h"
 
-/* All elements of one name, in the document's order. */
+/* All elements of one name, in document order. */
 struct found {
     struct xml_node **nodes; /* Owned [n] */
     uint32_t n;
@@ -28,7 +28,7 @@ static int dev_of(const struct xml_node *node)
     return load_get_int(node, "dev", INT32_MAX);
 }
 
-/* By number; what has none comes last, as written. */
+/* Sorts by number; elements without one come last, in document order. */
 static void sort_by_dev(struct found *found)
 {
     for (uint32_t i = 1; i < found->n; i++) {
@@ -51,7 +51,8 @@ struct xml_node *inside_adopted_gpu(struct describing *describing, uint32_t loca
     sort_by_dev(&gpus);
     for (uint32_t i = 0; i < gpus.n; i++) {
         if (i != local) {
-            xml_unset(gpus.nodes[i], "rank"); /* of the job that wrote it */
+            /* left by the job that wrote the document */
+            xml_unset(gpus.nodes[i], "rank");
         }
     }
     if (local < gpus.n) {
@@ -64,8 +65,8 @@ struct xml_node *inside_adopted_gpu(struct describing *describing, uint32_t loca
     return gpu;
 }
 
-/* Ports by their names; those whose names the document does not have take what is left of it, in
- * order. What is then left over is nobody's. */
+/* Assigns ports to elements by name. Ports whose names are not in the document get the
+ * remaining elements in order. Elements without a port lose their number. */
 static void adopt_nets(struct describing *describing)
 {
     const struct io_machine *machine = describing->machine;

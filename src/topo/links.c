@@ -1,4 +1,4 @@
-/* What NCCL does with links once the document is read. */
+/* Processes links once the document is read, as NCCL does. */
 #include <string.h>
 
 #include "base/check.h"
@@ -7,8 +7,8 @@
 
 /* ---- Broadcom switches ---- */
 
-/* PEX switches show themselves as two levels although all of their ports are equal. The
- * generation of what they are at `level` (0 above, 1 below), or 0. */
+/* Returns the generation of a Broadcom PEX switch at `level` (0 above, 1 below), or 0 for any
+ * other device. These appear as two levels although all of their ports are equal. */
 static int broadcom_generation(uint64_t device, uint64_t level)
 {
     uint64_t kind = device & ~(uint64_t)0xfff;
@@ -25,7 +25,7 @@ static void drop_link(struct topo_node *node, uint32_t index)
     node->n_links--;
 }
 
-/* What hung on `sub` hangs on `top`, behind what is there already. */
+/* Moves the links of `sub` to `top`, behind its own. */
 static bool absorb(struct topo_node *top, const struct topo_node *sub)
 {
     for (uint32_t i = 0; i < sub->n_links; i++) {
@@ -76,7 +76,7 @@ static bool flatten(struct topo_system *system, struct topo_node *top, int gener
         }
         topo_remove(system, subs[i]);
     }
-    top->u.pci_device |= 0xffff; /* it is done */
+    top->u.pci_device |= 0xffff; /* merged */
     return true;
 }
 
@@ -146,7 +146,8 @@ static bool connect_cpus(struct topo_system *system)
 
 enum { DEPTH_MAX = 2 * TOPO_NODES_MAX };
 
-/* The way up is searched last. False: there is no end to what is below. */
+/* Moves links upwards to the end of the search order. Returns false if the PCI links contain a
+ * cycle. */
 static bool sort_below(struct topo_node *node, const struct topo_node *up, int depth)
 {
     if (depth > DEPTH_MAX) {

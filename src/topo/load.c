@@ -1,5 +1,5 @@
-/* The document becomes nodes and links, in the order in which NCCL makes them: a device is
- * connected to what it hangs on only after everything below it is there. */
+/* Makes nodes and links of the document in NCCL's order: a device is connected to its parent
+ * only after everything below it is added. */
 #include "topo/load.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* Where in the document one is. */
+/* The current host and NUMA node in the document. */
 struct place {
     uint32_t system;
     int numa;
@@ -22,7 +22,7 @@ bool load_missing(struct loading *loading, const struct xml_node *node, const ch
     return false;
 }
 
-/* As strtol reads it, base 0; what is no number is 0, as in NCCL. */
+/* Reads a number like strtol with base 0; text that is no number is 0, as in NCCL. */
 static int to_int(const char *text)
 {
     return (int)strtol(text, NULL, 0);
@@ -78,7 +78,7 @@ const struct load_choice load_pci_classes[] = {
     {"0x060400", TOPO_PCI}, {"0x068000", TOPO_NVS}, {"0x068001", TOPO_CPU},
     {"0x03", TOPO_GPU},     {"0x02", TOPO_NIC},     {NULL, TOPO_PCI}};
 
-/* 100 Mb/s of a lane. Words of the kernel before and after 5.7; 64 GT/s only in the new form. */
+/* 100 Mbit/s per lane. The kernel's wording before and since 5.7; 64 GT/s only in the new one. */
 static const struct load_choice pci_speeds[] = {
     {"2.5 GT/s", 15},        {"5 GT/s", 30},          {"8 GT/s", 60},
     {"16 GT/s", 120},        {"32 GT/s", 240},        {"2.5 GT/s PCIe", 15},
@@ -148,7 +148,7 @@ static bool add_net(struct loading *loading, const struct xml_node *node,
     return load_connect(loading, node, nic, net, TOPO_LINK_NET, net->u.net.bw);
 }
 
-/* Ports that no plugin numbered are not used. */
+/* Ports without a number, which no plugin uses, are skipped. */
 static bool add_nets(struct loading *loading, const struct xml_node *node,
                      struct topo_node *nic, const struct place *place)
 {
@@ -196,7 +196,8 @@ static bool add_switch(struct loading *loading, const struct xml_node *node,
     return true;
 }
 
-/* Functions of one card with the same bus id are one NIC. NULL in `*out`: it was there. */
+/* Adds the ports of a NIC. Functions with the same bus id are one NIC; `*out` is NULL if it
+ * existed. */
 static bool add_nic(struct loading *loading, const struct xml_node *node,
                     const struct xml_node *below, uint64_t bus_id,
                     const struct place *place, struct topo_node **out)
@@ -225,7 +226,7 @@ static bool connect_pci(struct loading *loading, const struct xml_node *node,
         return load_missing(loading, node, "link_speed");
     }
     if (width == 0) {
-        width = 16; /* the kernel does not say */
+        width = 16; /* the kernel reports no width */
     }
     return load_connect(loading, node, device, parent, TOPO_LINK_PCI,
                         (float)((double)width * load_choose(pci_speeds, speed) / 80.0));
@@ -329,7 +330,7 @@ uint32_t load_system_of(struct loading *loading, const struct xml_node *cpu)
     return i;
 }
 
-/* A NIC without a place in the PCI tree hangs on the CPU, as wide as need be. */
+/* Connects a NIC without a place in the PCI tree to the CPU, with no limit on bandwidth. */
 static bool add_virtual_nic(struct loading *loading, const struct xml_node *node,
                             struct topo_node *cpu, const struct place *place)
 {

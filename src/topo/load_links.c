@@ -1,17 +1,18 @@
-/* Links that the tree of the document does not show. NCCL adds them in passes over the whole,
- * one for each kind. */
+/* Links that are not in the document's tree. NCCL adds each kind in a separate pass over the
+ * document. */
 #include <string.h>
 
 #include "base/check.h"
 #include "topo/load.h"
 
-/* Where in the document one is. */
+/* The current host and PCI device in the document. */
 struct bus {
     uint32_t system;
-    const char *id; /* of the nearest PCI device above, or NULL */
+    const char *id; /* bus id of the nearest PCI device above, or NULL */
 };
 
-/* Up the PCI tree, by the first way. 2.25 may turn back on it, and then never ends. */
+/* Climbs the PCI tree along the first path. With 2.25 rules it can go back, and then never
+ * ends. */
 static struct topo_node *climb(const struct topo_rules *rules, struct topo_node *node,
                                const struct topo_node *from, int depth, bool *is_endless)
 {
@@ -33,7 +34,7 @@ static struct topo_node *climb(const struct topo_rules *rules, struct topo_node 
     return cpu;
 }
 
-/* False after a complaint; NULL in `*out` if there is none. */
+/* Finds the GPU's CPU; `*out` is NULL if there is none. Returns false after a complaint. */
 static bool local_cpu(struct loading *loading, const struct xml_node *node,
                       struct topo_node *gpu, struct topo_node **out)
 {
@@ -51,7 +52,8 @@ static bool local_cpu(struct loading *loading, const struct xml_node *node,
     return !is_endless;
 }
 
-/* What a link ends at; false after a complaint, NULL if that takes no part. */
+/* Finds the node at the other end of a link; `*out` is NULL if it is not used. Returns false
+ * after a complaint. */
 static bool nvlink_target(struct loading *loading, const struct xml_node *node,
                           struct topo_node *gpu, int class, struct topo_node **out)
 {
@@ -62,7 +64,7 @@ static bool nvlink_target(struct loading *loading, const struct xml_node *node,
         return local_cpu(loading, node, gpu, out);
     }
     if (class != TOPO_GPU) {
-        /* All NVSwitches are one. */
+        /* all NVSwitches are one node */
         *out = system->n[TOPO_NVS] > 0 ? system->nodes[TOPO_NVS][0]
                                        : load_add(loading, node, TOPO_NVS, 0);
         return *out != NULL;
@@ -94,7 +96,7 @@ static bool add_nvlink(struct loading *loading, const struct xml_node *node,
     float bw = (float)count * topo_nvlink_bw(loading->system->rules, gpu->u.gpu.sm);
     if (to == NULL ||
         (to->type == TOPO_GPU && topo_connect(gpu, to, TOPO_LINK_NVL, bw))) {
-        return true; /* two GPUs name each other, so each makes its own way */
+        return true; /* each of two GPUs names the other and so adds its own direction */
     }
     return load_connect(loading, node, gpu, to, TOPO_LINK_NVL, bw);
 }
@@ -142,7 +144,7 @@ struct link_kind {
                 struct topo_node *owner);
 };
 
-/* All elements of one kind, wherever they are. */
+/* Adds all links of one kind, at any depth. */
 static bool add_links(struct loading *loading, const struct xml_node *node,
                       const struct link_kind *kind, struct bus place)
 {

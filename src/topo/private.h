@@ -1,4 +1,4 @@
-/* What the files of topo/ share. */
+/* Shared by the files of topo/. */
 #ifndef WEFT_TOPO_PRIVATE_H
 #define WEFT_TOPO_PRIVATE_H
 
@@ -11,34 +11,34 @@ static inline uint64_t topo_id(uint32_t system, uint64_t local)
     return ((uint64_t)system << 56) + topo_local_of(local);
 }
 
-/* The node, or NULL. */
+/* Returns the node, or NULL. */
 struct topo_node *topo_find(const struct topo_system *system, enum topo_type type,
                             uint64_t id);
-/* NULL if there are TOPO_NODES_MAX already. */
+/* Returns NULL if there are TOPO_NODES_MAX already. */
 struct topo_node *topo_add(struct topo_system *system, enum topo_type type, uint64_t id);
-/* Takes it out, with all links to it; paths are not kept true. */
+/* Removes a node and all links to it. Paths become invalid. */
 void topo_remove(struct topo_system *system, struct topo_node *node);
 
-/* One way. What is there already gets wider; links stay sorted, the widest first, of equals the
- * oldest. False if there are TOPO_LINKS_MAX already. */
+/* Adds a link in one direction, or widens it if it exists. Links stay sorted, the widest first
+ * and the oldest first among equals. Returns false if there are TOPO_LINKS_MAX already. */
 bool topo_connect(struct topo_node *from, struct topo_node *to, enum topo_link_type type,
                   float bw);
-/* Both ways. */
+/* Adds a link in both directions. */
 bool topo_connect_both(struct topo_node *a, struct topo_node *b, enum topo_link_type type,
                        float bw);
 
-/* The first link back over the same kind, or NULL. */
+/* Returns the first link of the same type in the opposite direction, or NULL. */
 struct topo_link *topo_reverse(const struct topo_node *from,
                                const struct topo_link *link);
 
-/* After all nodes and links of the document: Broadcom's two-level switches become one, CPUs of
- * a host are connected, and links to where one came from in the PCI tree go last. Returns NULL,
- * or what is wrong. */
+/* Call after all nodes and links of the document are added: merges Broadcom's two-level
+ * switches, connects the CPUs of a host, and moves links upwards in the PCI tree to the end.
+ * Returns NULL, or what is wrong. */
 const char *topo_finish_links(struct topo_system *system);
 
 /* Frees every path. */
 void topo_forget_paths(struct topo_system *system);
-/* Room for `n` hops, which lives until topo_forget_paths. */
+/* Returns room for `n` hops, valid until topo_forget_paths. */
 struct topo_link **topo_hops(struct topo_system *system, uint32_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* What NCCL asks of paths: paths.cc, topo.cc and search.cc there. */
+/* NCCL's queries about paths (its paths.cc, topo.cc and search.cc). */
 #include "topo/query.h"
 #include "base/check.h"
 #include "topo/paths.h"
@@ -42,7 +42,7 @@ bool topo_share_memory(const struct topo_comm *comm, int a, int b)
     return share_host(comm, a, b) && comm->peers[a].shm_dev == comm->peers[b].shm_dev;
 }
 
-/* By default not through a CPU; AMD's can, and are let if there are only two GPUs. */
+/* Default: not through a CPU, except with AMD CPUs and at most two GPUs. */
 enum topo_path_type topo_p2p_level(const struct topo_view *view)
 {
     const struct topo_system *system = view->system;
@@ -67,7 +67,8 @@ static bool is_p2p_off(const struct topo_machine *machine, int a, int b)
     return false;
 }
 
-/* What NVML says of every leg. With NVLink a refusal is no answer but a broken machine. */
+/* Applies what NVML reports for each leg. Over NVLink a denial is an error, because it means a
+ * broken machine. */
 static weft_status ask_nvml(const struct topo_view *view, const struct topo_node *a,
                             const struct topo_node *middle, const struct topo_node *b,
                             bool *out, struct weft_error *error)
@@ -111,7 +112,7 @@ weft_status topo_check_gpus(const struct topo_view *view, const struct topo_node
 
     *out = (struct topo_p2p){.intermediate_rank = -1};
     if (!may_share(comm, from->u.gpu.rank, to->u.gpu.rank)) {
-        return WEFT_OK; /* other machines, other containers */
+        return WEFT_OK; /* other machine or container */
     }
     if (path->n_hops == 2 && path->hops[0]->to->type == TOPO_GPU) {
         middle = path->hops[0]->to;
@@ -177,7 +178,7 @@ weft_status topo_p2p_can_connect(const struct topo_view *view, int a, int b, boo
     struct topo_p2p p2p;
     weft_status status = topo_check_p2p(view, a, b, &p2p, error);
 
-    /* Whoever goes over another GPU is not asked whether the network is faster. */
+    /* Paths through another GPU are used even if the network is faster. */
     *out = status == WEFT_OK && p2p.is_on &&
            (p2p.intermediate_rank != -1 || !topo_check_net(view, a, b));
     return status;
@@ -220,7 +221,8 @@ weft_status topo_intermediate_rank(const struct topo_node *gpu,
     return WEFT_OK;
 }
 
-/* Before sm 80 reading from a GPU disturbs other PCI traffic: only if there is none. */
+/* Before sm 80, reading from a GPU disturbs other PCI traffic, so it is permitted only if GPUs
+ * use NVLink. */
 static bool may_read(const struct topo_view *view, const struct topo_node *gpu)
 {
     const struct topo_system *system = view->system;
@@ -287,7 +289,7 @@ bool topo_need_flush(const struct topo_view *view, const struct topo_node *gpu,
            topo_path(gpu, net)->type <= TOPO_PXB && topo_path(gpu, cpu)->type == TOPO_C2C;
 }
 
-/* ---- who is near whom ---- */
+/* ---- locality ---- */
 
 uint32_t topo_locals(const struct topo_system *system, const struct topo_node *of,
                      enum topo_type type, struct topo_node **out)
@@ -328,7 +330,7 @@ uint32_t topo_net_count_by_bw(const struct topo_system *system,
     return n;
 }
 
-/* The low bits of `value` below `n`, a power of two, in reverse. */
+/* Returns the bits of `value` below `n`, a power of two, in reverse order. */
 static uint32_t mirrored(uint32_t value, uint32_t n)
 {
     uint32_t out = 0;
@@ -387,7 +389,7 @@ static struct topo_node *gpu_of_dev(const struct topo_system *system, int dev)
     return NULL;
 }
 
-/* The NET that is the peer's own where the peer is, if it can be reached from here. */
+/* Prefers the NET that the peer uses on its own host, if it can be reached from here. */
 static weft_status prefer_of_peer(const struct topo_view *view, struct topo_node *gpu,
                                   uint32_t channel, const struct topo_node *twin,
                                   struct topo_net_choice *out, struct weft_error *error)

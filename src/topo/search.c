@@ -1,4 +1,4 @@
-/* The search for paths, level by level out from a base. */
+/* Breadth-first search for paths from a base. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct search {
     const struct topo_node *base;
     bool nvb_disable;
     struct topo_node **now,
-        **next; /* [TOPO_N_TYPES * TOPO_NODES_MAX]; one level, and the one after */
+        **next; /* [TOPO_N_TYPES * TOPO_NODES_MAX]: the current and the next level */
     uint32_t n_now, n_next;
 };
 
@@ -36,7 +36,7 @@ struct topo_path *topo_own_path(struct topo_system *system, struct topo_node *fr
     return &from->paths[to->type][to->index];
 }
 
-/* Data may pass through a GPU only from NVLink to NVLink, and through one GPU only. */
+/* Returns true if data may pass the node: a GPU only from NVLink to NVLink, and only one GPU. */
 static bool may_pass(const struct search *search, const struct topo_node *node,
                      const struct topo_path *path, const struct topo_link *link)
 {
@@ -55,12 +55,12 @@ static enum topo_path_type type_of_link(enum topo_link_type type)
         [TOPO_LINK_C2C] = TOPO_C2C,
         [TOPO_LINK_PCI] = TOPO_PIX,
         [TOPO_LINK_SYS] = TOPO_SYS,
-        [TOPO_LINK_NET] = TOPO_LOC /* only the way from NIC to GPU counts */};
+        [TOPO_LINK_NET] = TOPO_LOC /* only the path from NIC to GPU counts */};
 
     return types[type];
 }
 
-/* What one more step makes of a path. */
+/* Returns the type of a path extended by one link. */
 static enum topo_path_type step_type(const struct topo_node *node,
                                      const struct topo_path *path,
                                      const struct topo_link *link, uint32_t n_hops)
@@ -91,7 +91,8 @@ static void add_next(struct search *search, struct topo_node *node)
     search->next[search->n_next++] = node;
 }
 
-/* Over one link, if that is the first way there, or as short a way as the best and wider. */
+/* Extends a path over one link if the result is the first path there, or as short as the best
+ * and wider. */
 static weft_status step(struct search *search, struct topo_node *node,
                         const struct topo_link *link, struct weft_error *error)
 {
@@ -107,7 +108,7 @@ static weft_status step(struct search *search, struct topo_node *node,
     }
     reverse = topo_reverse(node, link);
     if (reverse == NULL && to->n_hops > 0) {
-        reverse = to->hops[0]; /* NCCL keeps the step that an earlier way had */
+        reverse = to->hops[0]; /* NCCL keeps the step of an earlier path */
     }
     if (reverse == NULL) {
         char from_name[TOPO_NAME_BYTES], to_name[TOPO_NAME_BYTES];

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NCCL_PARAM: any base, trailing text is ignored, and what overflows or is empty is the
- * default. */
+/* Reads a number like NCCL_PARAM: any base; ignores trailing text; empty text and overflow
+ * give the default. */
 static int64_t number(const char *text, int64_t otherwise)
 {
     char *end = NULL;
@@ -19,7 +19,7 @@ static int64_t number(const char *text, int64_t otherwise)
     return errno != 0 ? otherwise : value;
 }
 
-/* A name, or a digit of the years before there were names. */
+/* Reads a name, or a digit as in releases before there were names. */
 static bool read_level(const struct topo_rules *rules, const char *text,
                        enum topo_path_type *out)
 {

@@ -1,4 +1,4 @@
-/* What decides on paths besides the machine: NCCL's settings, and who else takes part. */
+/* Inputs to the path computation besides the machine: NCCL's settings and the communicator. */
 #ifndef WEFT_TOPO_SETTINGS_H
 #define WEFT_TOPO_SETTINGS_H
 
@@ -6,30 +6,33 @@
 
 struct topo_settings {
     bool has_p2p_level, has_gdr_level;
-    enum topo_path_type p2p_level;          /* NCCL_P2P_DISABLE, NCCL_P2P_LEVEL */
-    enum topo_path_type gdr_level;          /* NCCL_NET_GDR_LEVEL */
-    bool nvb_disable;                       /* NCCL_NVB_DISABLE */
-    bool pxn_disable;                       /* NCCL_PXN_DISABLE */
-    bool pxn_c2c;                           /* NCCL_PXN_C2C; 2.28 */
-    bool gdr_c2c;                           /* NCCL_NET_GDR_C2C; 2.28 */
-    bool shm_disable;                       /* NCCL_SHM_DISABLE */
-    bool net_disable_intra;                 /* NCCL_NET_DISABLE_INTRA */
-    bool force_flush;                       /* NCCL_NET_FORCE_FLUSH */
-    int ignore_disabled_p2p;                /* NCCL_IGNORE_DISABLED_P2P */
-    int gdr_read;                           /* NCCL_NET_GDR_READ; -2: the default rule */
-    int cross_nic;                          /* NCCL_CROSS_NIC */
-    int p2p_pxn_level;                      /* NCCL_P2P_PXN_LEVEL */
-    int channels_per_net_peer;              /* NCCL_NCHANNELS_PER_NET_PEER; -1 */
+    enum topo_path_type p2p_level; /* NCCL_P2P_DISABLE, NCCL_P2P_LEVEL */
+    enum topo_path_type gdr_level; /* NCCL_NET_GDR_LEVEL */
+    bool nvb_disable;              /* NCCL_NVB_DISABLE */
+    bool pxn_disable;              /* NCCL_PXN_DISABLE */
+    bool pxn_c2c;                  /* NCCL_PXN_C2C; 2.28 */
+    bool gdr_c2c;                  /* NCCL_NET_GDR_C2C; 2.28 */
+    bool shm_disable;              /* NCCL_SHM_DISABLE */
+    bool net_disable_intra;        /* NCCL_NET_DISABLE_INTRA */
+    bool force_flush;              /* NCCL_NET_FORCE_FLUSH */
+    int ignore_disabled_p2p;       /* NCCL_IGNORE_DISABLED_P2P */
+    /* NCCL_NET_GDR_READ; -2 for the default rule */
+    int gdr_read;
+    int cross_nic;     /* NCCL_CROSS_NIC */
+    int p2p_pxn_level; /* NCCL_P2P_PXN_LEVEL */
+    /* NCCL_NCHANNELS_PER_NET_PEER; -1 if not set */
+    int channels_per_net_peer;
     int min_p2p_channels, max_p2p_channels; /* NCCL_MIN_, NCCL_MAX_P2P_NCHANNELS */
 };
 
-/* `get` gives the text of a setting ("NCCL_P2P_LEVEL") or NULL. Text that is no number means
- * the default, as in NCCL. */
+/* Reads the settings. `get` returns the text of a setting ("NCCL_P2P_LEVEL") or NULL. As in
+ * NCCL, empty text and numbers out of range mean the default, and other text that is no number
+ * means 0. */
 void topo_settings_read(const struct topo_rules *rules,
                         const char *(*get)(void *context, const char *name),
                         void *context, struct topo_settings *out);
 
-/* One rank, as it tells the others of itself. */
+/* What one rank announces about itself. */
 struct topo_peer {
     uint64_t host_hash;
     uint64_t shm_dev; /* st_dev of its /dev/shm */
@@ -40,26 +43,26 @@ struct topo_peer {
 struct topo_comm {
     uint32_t rank, n_ranks;
     const struct topo_peer *peers; /* [n_ranks] */
-    bool is_net_v4;                /* of the plugin: no PXN */
-    bool forces_flush;             /* so does the plugin */
+    bool is_net_v4;                /* the plugin has interface v4, without PXN */
+    bool forces_flush;             /* the plugin requires a flush */
 };
 
 /* The machine's other facts. */
 struct topo_machine {
-    /* Pairs of GPUs, by number, between which NVML says that there is no peer access. */
+    /* Pairs of GPUs, by number, between which NVML denies peer access. */
     const int (*p2p_off)[2]; /* [n_p2p_off] */
     uint32_t n_p2p_off;
 };
 
-/* What is decided while paths are computed. */
+/* A decision of the path computation. */
 enum topo_event_kind {
-    TOPO_PATHS_FOUND, /* all are as the search left them */
-    TOPO_NO_P2P,      /* from GPU to GPU through the CPU `middle` */
-    TOPO_APART,       /* neither peer access nor shared memory between them */
-    TOPO_BY_C2C,      /* a coherent link leads to the CPU of the NIC */
-    TOPO_BY_PXN,      /* to a NET over the GPU `middle` */
-    TOPO_GDR,   /* GPUDirect: `is_on`, because `distance` is at most `level` or not */
-    TOPO_NO_GDR /* between GPU and NET through the CPU `middle` */
+    TOPO_PATHS_FOUND, /* the search has set all paths */
+    TOPO_NO_P2P,      /* no peer access: from GPU to GPU through the CPU `middle` */
+    TOPO_APART,       /* two GPUs with neither peer access nor shared memory */
+    TOPO_BY_C2C,      /* a coherent link leads to the NIC's CPU */
+    TOPO_BY_PXN,      /* to a NET through the GPU `middle` */
+    TOPO_GDR,         /* GPUDirect; `is_on` if `distance` is at most `level` */
+    TOPO_NO_GDR       /* no GPUDirect: between GPU and NET through the CPU `middle` */
 };
 
 struct topo_event {
@@ -69,14 +72,14 @@ struct topo_event {
     bool is_on, reads;
 };
 
-/* All that functions of topo/ ask; `comm` may be NULL: no checks of hosts, shared memory and
- * transports. */
+/* Context of all queries. Without `comm` (NULL) hosts, shared memory and transports are not
+ * checked. */
 struct topo_view {
     struct topo_system *system;
     const struct topo_settings *settings;
     const struct topo_comm *comm;
     const struct topo_machine *machine;
-    /* Told of each decision, once it has been made; may be NULL */
+    /* Called after each decision; may be NULL */
     void (*tell)(void *context, const struct topo_event *event);
     void *tell_context;
 };

@@ -1,5 +1,5 @@
-/* As ncclTopoFillGpu and ncclTopoFillNet do it (xml.cc): a function of the document is found by its
- * bus id, and what it lacks is added. */
+/* Completes documents like ncclTopoFillGpu and ncclTopoFillNet (xml.cc): finds a function of
+ * the document by its bus id and adds what is missing. */
 #include "topo/stub.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "topo/load.h"
 
-/* Functions of the document of one class, in order of bus id. */
+/* The document's functions of one class without a GPU or NIC, by bus id. */
 struct functions {
     struct xml_node **nodes; /* Owned; [n] */
     uint32_t n;
@@ -67,9 +67,9 @@ static void find_functions(struct xml_node *root, enum topo_type type,
     }
 }
 
-/* ---- by default ---- */
+/* ---- without facts ---- */
 
-/* GT/s of a link, in whole numbers; 0 if nothing is said. */
+/* Returns the GT/s of a link as a whole number, or 0 if unknown. */
 static int speed_of(const struct xml_node *node)
 {
     const char *text = xml_get(node, "link_speed");
@@ -148,7 +148,7 @@ static void identify_cpus(struct xml_node *root, const struct xml_node *like,
     }
 }
 
-/* ---- from a machine ---- */
+/* ---- with facts ---- */
 
 static const struct xml_node *find_bus(const struct xml_node *node, uint64_t bus)
 {
@@ -164,7 +164,8 @@ static const struct xml_node *find_bus(const struct xml_node *node, uint64_t bus
     return found;
 }
 
-/* Copies what the machine has on each function: its GPU, or its ports. Returns how many. */
+/* Copies the machine's attributes and GPU or ports to each function. Returns how many
+ * functions got one. */
 static uint32_t copy_all(const struct functions *functions, const char *name,
                          const struct xml_node *facts)
 {

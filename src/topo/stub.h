@@ -1,5 +1,5 @@
-/* Completes topology documents that clouds ship for NCCL_TOPO_FILE: PCI functions only, without the
- * GPUs and ports on them, which NCCL adds from what it finds on the machine. */
+/* Completes topology documents that clouds ship for NCCL_TOPO_FILE. They contain PCI functions
+ * only; NCCL adds the GPUs and ports that it finds on the machine. */
 #ifndef WEFT_TOPO_STUB_H
 #define WEFT_TOPO_STUB_H
 
@@ -11,19 +11,19 @@
 
 /* What was added. */
 struct topo_stub {
-    bool is_stub; /* there was no `gpu`, but a function of class 0x03 */
+    bool is_stub; /* the document had no `gpu`, but a bare function of class 0x03 */
     uint32_t n_gpus, n_nets;
-    uint32_t n_absent; /* GPUs of the machine that the document has no function for */
-    bool has_cpu;      /* a CPU had no `arch` */
-    int sm;            /* of the GPUs, by default; 0 with facts */
+    uint32_t n_absent; /* GPUs of the machine for which the document has no function */
+    bool has_cpu;      /* some CPU had no `arch`, which was added */
+    int sm;            /* sm chosen for the GPUs; 0 if there are facts */
 };
 
-/* Replaces the document in `text` by a complete one if it is a stub. `facts` is the document of the
- * machine that it is for (topo_describe), or NULL: then GPUs and ports are by bus id, GPUs have the
- * sm of what the PCIe link suggests (80 to 16 GT/s, 90 at 32, 100 above) and GPUDirect, no GPU has
- * an NVLink, a port has 100, 200, 400 or 800 Gbit/s, what its PCIe link carries, and CPUs are
- * Intel's Skylake. WEFT_ERR_INPUT: one of the two is no document, or the machine has no GPU where
- * the stub has one. */
+/* Replaces the document in `text` by a complete one if it is a stub. `facts` is the machine's
+ * document (topo_describe). If it is NULL, GPUs and ports are numbered by bus id. GPUs then
+ * get the sm that the PCIe link suggests (80 below 32 GT/s, 90 at 32, 100 above), GPUDirect
+ * and no NVLink. A port gets 100, 200, 400 or 800 Gbit/s, as its PCIe link permits, and CPUs
+ * are Intel's Skylake. Fails with WEFT_ERR_INPUT if one of the two is no document, or the
+ * machine has no GPU where the stub has one. */
 weft_status topo_complete(struct weft_text *text, const struct weft_text *facts,
                           struct topo_stub *out, struct weft_error *error);
 

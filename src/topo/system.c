@@ -7,8 +7,8 @@
 
 enum { FIRST_CHUNK_HOPS = 1 << 10, CHUNK_HOPS_MAX = 1 << 16 };
 
-/* Hops come in chunks, each twice as large as the one before, for there are millions of them in
- * a large system. */
+/* Storage of hops, in chunks that double in size up to a limit, because a large system has
+ * millions. */
 struct topo_hops {
     struct topo_hops *next;
     uint32_t n, cap;
@@ -88,7 +88,7 @@ void topo_remove(struct topo_system *system, struct topo_node *node)
     free_node(node);
 }
 
-/* The link, made if it is not there; NULL if there is no room. */
+/* Returns the link, made if needed, or NULL if there is no room. */
 static struct topo_link *link_of(struct topo_node *from, struct topo_node *to,
                                  enum topo_link_type type)
 {

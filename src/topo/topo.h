@@ -1,10 +1,10 @@
-/* What is inside one host, as NCCL sees it: GPUs, PCI switches, NVSwitches, CPUs (NUMA nodes),
+/* The inside of one host, as NCCL sees it: GPUs, PCI switches, NVSwitches, CPUs (NUMA nodes),
  * NICs and their network ports, and the links between them.
  *
- * The rules are NCCL's own, release by release, because what we predict on a laptop must be what
- * happens on the machine: what is odd in them is odd on purpose. Sources: NCCL's src/graph/topo.cc
- * and paths.cc of the releases that topo_rules name; docs/paths.md. Bandwidths are floats, and
- * computed in the order in which NCCL computes them: equal or not decides ties. */
+ * The rules are NCCL's own, release by release, because predictions must match what happens on
+ * the machine; oddities in them are deliberate. Sources: NCCL's src/graph/topo.cc and paths.cc
+ * of the releases that topo_rules name; docs/paths.md. Bandwidths are floats, computed in
+ * NCCL's order of operations, because equality decides ties. */
 #ifndef WEFT_TOPO_TOPO_H
 #define WEFT_TOPO_TOPO_H
 
@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-/* In this order nodes are listed, and types searched. */
+/* Nodes are listed and types are searched in this order. */
 enum topo_type {
     TOPO_GPU,
     TOPO_PCI,
@@ -34,7 +34,7 @@ enum topo_link_type {
     TOPO_LINK_NET
 };
 
-/* How far a path goes, the nearest first. 2.25 knows neither C2C nor P2C. */
+/* Type of a path, the nearest first. 2.25 knows neither C2C nor P2C. */
 enum topo_path_type {
     TOPO_LOC, /* the node itself */
     TOPO_NVL, /* NVLink */
@@ -43,7 +43,7 @@ enum topo_path_type {
     TOPO_PIX, /* one PCI switch */
     TOPO_PXB, /* several PCI switches */
     TOPO_P2C, /* C2C, then the CPU's PCI */
-    TOPO_PXN, /* over another GPU, which is near the NIC */
+    TOPO_PXN, /* through another GPU that is near the NIC */
     TOPO_PHB, /* through a CPU */
     TOPO_SYS, /* between CPUs */
     TOPO_NETWORK,
@@ -51,43 +51,46 @@ enum topo_path_type {
     TOPO_N_PATH_TYPES
 };
 
-/* NCCL's limits: topo.h and xml.h there. */
+/* NCCL's limits (its topo.h and xml.h). */
 enum {
     TOPO_NODES_MAX = 256,
     TOPO_LINKS_MAX = 576,
     TOPO_CHANNELS_MAX = 64,
-    TOPO_FILE_BYTES_MAX = 16 << 20, /* ours */
+    TOPO_FILE_BYTES_MAX = 16 << 20, /* Weft's own limit */
     TOPO_UNDEFINED = -1
 };
 
 enum { TOPO_ARCH_X86 = 1, TOPO_ARCH_POWER = 2, TOPO_ARCH_ARM = 3 };
 enum { TOPO_VENDOR_INTEL = 1, TOPO_VENDOR_AMD = 2, TOPO_VENDOR_ZHAOXIN = 3 };
 
-/* What differs between releases of NCCL. */
+/* Differences between releases of NCCL. */
 struct topo_rules {
     const char *name;   /* "2.25" */
-    bool has_c2c;       /* link and path types C2C and P2C; else C2C links are NVL */
+    bool has_c2c;       /* link and path types C2C and P2C; otherwise C2C links are NVL */
     float nvlink_sm100; /* GB/s of one link of sm >= 100 */
-    float intel_bw[5];  /* GB/s between CPUs, by model of the CPU, from 1 */
-    int intel_models
-        [5]; /* the least modelid (family 6) of a model, from 2; 0: there is none */
-    bool turns_back_on_climb; /* on the way from a GPU to its CPU; may never end */
-    bool
-        flatten_from_1; /* the scan for Broadcom switches begins again at the second node */
-    bool trims_nets;    /* one machine alone: its NETs are taken out, not only unused */
-    enum topo_path_type
-        pxn_above;          /* PXN where the own path to the NET is farther than this */
-    bool has_gdr_pci_flush; /* a flush where data goes by PCI and flags by C2C */
+    float intel_bw[5];  /* GB/s between CPUs, by CPU model from 1 */
+    int intel_models[5]; /* lowest modelid (family 6) by model, from 2; 0 if none */
+    /* the search for a GPU's CPU may go back; it may never end */
+    bool turns_back_on_climb;
+    /* after a merge, the scan for Broadcom switches restarts at the second node */
+    bool flatten_from_1;
+    /* if all ranks are on one machine, NETs are removed, not only unused */
+    bool trims_nets;
+    /* PXN if the GPU's own path to the NET is farther than this */
+    enum topo_path_type pxn_above;
+    bool has_gdr_pci_flush; /* flush if data uses PCI and flags use C2C */
     /* Channels. */
-    bool has_sm100_steps;     /* bandwidths of their own are tried for sm >= 100 */
-    bool doubles_split_rings; /* NVLink in two halves: a ring has two channels or more */
-    bool refuses_apart;       /* no step to what is not connected, whatever is allowed */
-    bool starts_at_locals;    /* from a NET: its local GPUs, not those of widest path */
-    bool dumps_gpu_names;     /* a channel lists GPUs by bus id, and says if it is the
-                               * simple order; else by rank */
+    bool has_sm100_steps; /* own bandwidth tables for sm >= 100 */
+    /* with NVLink in two halves, a ring has at least two channels */
+    bool doubles_split_rings;
+    bool refuses_apart; /* never uses a path between unconnected nodes */
+    /* from a NET, starts at its local GPUs, not those with the widest path */
+    bool starts_at_locals;
+    /* lists a channel's GPUs by bus id and says if it is the simple order; otherwise by rank */
+    bool dumps_gpu_names;
 };
 
-/* "2.25" or "2.28"; NULL if there is no such set. */
+/* Returns the rules of "2.25" or "2.28", or NULL for any other name. */
 const struct topo_rules *topo_rules_find(const char *name);
 
 struct topo_node;
@@ -95,7 +98,7 @@ struct topo_node;
 struct topo_link {
     enum topo_link_type type;
     float bw;   /* GB/s */
-    float free; /* of these, while channels are searched */
+    float free; /* part of bw that is free during the channel search */
     struct topo_node *to;
 };
 
@@ -103,7 +106,7 @@ struct topo_path {
     enum topo_path_type type;
     float bw; /* GB/s of the narrowest link; 0 if there is no path */
     uint32_t n_hops;
-    struct topo_link *const *hops; /* [n_hops]; in the system's memory */
+    struct topo_link *const *hops; /* [n_hops]; in memory of the system */
 };
 
 struct topo_gpu {
@@ -111,24 +114,23 @@ struct topo_gpu {
 };
 
 struct topo_cpu {
-    int arch, vendor, model; /* TOPO_ARCH_*, TOPO_VENDOR_*; TOPO_UNDEFINED */
+    int arch, vendor, model; /* TOPO_ARCH_*, TOPO_VENDOR_*, or TOPO_UNDEFINED */
 };
 
 struct topo_net {
     int dev, port, gdr, coll, max_channels;
     uint64_t asic;     /* GUID */
     float bw, latency; /* GB/s, us */
-    float free;        /* of bw, while channels are searched */
+    float free;        /* part of bw that is free during the channel search */
 };
 
 struct topo_node {
     enum topo_type type;
     uint64_t id;    /* system << 56 | local id: bus id, NUMA node or device number */
-    uint32_t index; /* among those of its type */
-    struct topo_link
-        *links; /* Owned [n_links], in the order in which they are searched */
+    uint32_t index; /* index among nodes of its type */
+    struct topo_link *links; /* Owned [n_links], in search order */
     uint32_t n_links, cap_links;
-    /* Owned: to every node of a type, [count of that type]; NULL: never computed. */
+    /* Owned: paths to every node of a type, [count of that type]; NULL if not computed. */
     struct topo_path *paths[TOPO_N_TYPES];
     union {
         struct topo_gpu gpu;
@@ -141,17 +143,17 @@ struct topo_node {
 
 struct topo_system {
     const struct topo_rules *rules;
-    struct topo_node **nodes[TOPO_N_TYPES]; /* Owned [n[type]], and they */
+    struct topo_node **nodes[TOPO_N_TYPES]; /* Owned [n[type]], including the nodes */
     uint32_t n[TOPO_N_TYPES];
-    uint64_t *host_hashes; /* Owned [n_hosts]; by system id */
+    uint64_t *host_hashes; /* Owned [n_hosts], by system id */
     uint32_t n_hosts;
-    uint32_t system_id;     /* of this host */
-    bool is_inter;          /* ranks of other machines take part; ask topo_is_inter */
+    uint32_t system_id;     /* id of this host */
+    bool is_inter;          /* ranks of other machines participate; see topo_is_inter */
     struct topo_hops *hops; /* Owned: memory of paths */
 };
 
-/* NCCL's topology XML. Errors are WEFT_ERR_INPUT, "line:column: what". The caller's, with
- * topo_free. */
+/* Reads NCCL's topology XML. Fails with WEFT_ERR_INPUT, "line:column: what". The caller frees
+ * `out` with topo_free. */
 weft_status topo_load(const char *text, size_t n_bytes, const struct topo_rules *rules,
                       struct topo_system **out, struct weft_error *error);
 void topo_free(struct topo_system *system);
@@ -169,17 +171,17 @@ static inline uint64_t topo_local_of(uint64_t id)
 const char *topo_type_name(enum topo_type type);      /* "GPU" */
 const char *topo_link_name(enum topo_link_type type); /* "PCI" */
 const char *topo_path_name(enum topo_path_type type); /* "PHB" */
-/* The number that this release prints for it. */
+/* Returns the number that this release prints for the type. */
 int topo_path_number(const struct topo_rules *rules, enum topo_path_type type);
-/* The type called `name` by these rules; false if there is none. */
+/* Finds the type called `name` in these rules. Returns false if there is none. */
 bool topo_path_parse(const struct topo_rules *rules, const char *name,
                      enum topo_path_type *out);
 
-/* "GPU/0-99000". Returns `out`. */
+/* Writes "GPU/0-99000". Returns `out`. */
 #define TOPO_NAME_BYTES 40
 char *topo_node_name(const struct topo_node *node, char *out);
 
-/* GB/s of one NVLink of a GPU. */
+/* Returns the GB/s of one NVLink of a GPU. */
 float topo_nvlink_bw(const struct topo_rules *rules, int sm);
 
 #endif

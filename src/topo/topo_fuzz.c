@@ -1,4 +1,4 @@
-/* No document makes the loader, the search or a question crash, hang or leak. */
+/* No document may make the loader, the search or a query crash, hang or leak. */
 #include <stdint.h>
 
 #include "base/text.h"

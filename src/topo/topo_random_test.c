@@ -1,5 +1,5 @@
-/* Topologies drawn at random, sensible and not: whatever is accepted has paths that are ways,
- * and every question has an answer. */
+/* Random topologies, reasonable and not: every accepted one has valid paths and an answer to
+ * every query. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool chance(struct drawing *drawing, uint32_t percent)
     return below(drawing, 100) < percent;
 }
 
-/* A new bus id, or now and then one that is there. */
+/* Writes a new bus id, or sometimes an existing one. */
 static void draw_bus(struct drawing *drawing, char *out)
 {
     uint32_t bus = chance(drawing, 3) ? below(drawing, 4) : drawing->n_buses++;
@@ -154,7 +154,8 @@ static bool is_link_of(const struct topo_node *node, const struct topo_link *lin
     return link >= node->links && link < node->links + node->n_links;
 }
 
-/* Every hop leaves from where the last one ended, and the last ends at the base. */
+/* Checks that every hop leaves from where the previous one ended, and that the last ends at
+ * the base. */
 static void check_path(const struct topo_node *from, const struct topo_node *to)
 {
     const struct topo_path *path = topo_path(from, to);
@@ -186,7 +187,7 @@ static void check_paths(const struct topo_system *system)
     }
 }
 
-/* Every channel has every rank once. */
+/* Checks that every channel contains every rank once. */
 static void check_channels(const struct topo_system *system,
                            const struct topo_graph *graph)
 {
@@ -300,7 +301,7 @@ START_TEST(ten_thousand_topologies)
             n_run += run(&drawing, system, rules, &error) == WEFT_OK;
             topo_free(system);
         }
-        /* What is refused says why. */
+        /* A rejection gives a reason. */
         ck_assert(error.status == WEFT_OK || error.message[0] != '\0');
         weft_text_fini(&drawing.text);
     }

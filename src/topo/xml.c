@@ -132,7 +132,7 @@ static void on_end(void *context, const XML_Char *name)
     }
 }
 
-/* Entities are how a short document becomes a long one; NCCL knows none. */
+/* Rejected because entities can expand a short document into a long one, and NCCL has none. */
 static void on_doctype(void *context, const XML_Char *name, const XML_Char *system_id,
                        const XML_Char *public_id, int has_subset)
 {
@@ -144,7 +144,8 @@ static void on_doctype(void *context, const XML_Char *name, const XML_Char *syst
          NULL);
 }
 
-/* Returns true if the first line has three whole numbers or more: of nodes, switches and links. */
+/* Returns true if the first line with text begins with at least three whole numbers: counts of
+ * nodes, switches and links. */
 static bool is_of_a_simulator(const char *text, size_t n_bytes)
 {
     size_t at = 0;

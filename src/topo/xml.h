@@ -1,4 +1,4 @@
-/* A small XML document as a tree, within the limits of NCCL's own parser. */
+/* A small XML document as a tree, with the limits of NCCL's own parser. */
 #ifndef WEFT_TOPO_XML_H
 #define WEFT_TOPO_XML_H
 
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* xml.h of NCCL: values are cut at 255 bytes there, here they are refused. */
+/* NCCL's limits (its xml.h). NCCL truncates values at 255 bytes; here they are rejected. */
 enum {
     XML_ATTRIBUTES_MAX = 16,
     XML_SUBS_MAX = 128,
@@ -17,7 +17,7 @@ enum {
     XML_NODES_MAX = 65536
 };
 
-/* What is said of hwloc's documents, by their type or by their root. */
+/* Error text for documents of hwloc. */
 #define XML_HWLOC                                                                        \
     "hwloc's XML (lstopo), not NCCL's topology, which NCCL_TOPO_DUMP_FILE writes"
 
@@ -30,39 +30,41 @@ struct xml_node {
     uint32_t line, column;
     struct xml_attribute *attributes; /* Owned [n_attributes] */
     uint32_t n_attributes;
-    struct xml_node **subs; /* Owned [n_subs], and they */
+    struct xml_node **subs; /* Owned [n_subs], including the nodes */
     uint32_t n_subs, cap_subs;
     struct xml_node *parent;
 };
 
-/* The root, the caller's; NULL with `error` (WEFT_ERR_INPUT, "line:column: what") if it is no
- * XML or beyond a limit. */
+/* Parses a document. Returns the root, which the caller frees with xml_free, or NULL with
+ * `error` (WEFT_ERR_INPUT, "line:column: what") if it is no XML or exceeds a limit. */
 struct xml_node *xml_parse(const char *text, size_t n_bytes, struct weft_error *error);
 void xml_free(struct xml_node *node);
 
-/* ---- documents that are made ---- */
+/* ---- making documents ---- */
 
 struct xml_node *xml_new(const char *name);
-/* Appends the attribute, or changes it. */
+/* Appends the attribute, or changes its value. */
 void xml_set(struct xml_node *node, const char *key, const char *value);
 void xml_set_format(struct xml_node *node, const char *key, const char *format, ...)
     WEFT_PRINTF(3, 4);
 void xml_unset(struct xml_node *node, const char *key);
-/* Puts `sub`, which has no parent, before the `at`th element of `parent`; UINT32_MAX: last. It
- * is the parent's from then on. */
+/* Inserts `sub`, which has no parent, before the `at`th element of `parent`, or at the end for
+ * UINT32_MAX. The parent then owns it. */
 void xml_insert(struct xml_node *parent, struct xml_node *sub, uint32_t at);
-/* Takes the `at`th element out and frees it. */
+/* Removes and frees the `at`th element. */
 void xml_remove(struct xml_node *parent, uint32_t at);
-/* With all that is below, and places. The caller's. */
+/* Returns a copy of the node and everything below, with their places. The caller frees it with
+ * xml_free. */
 struct xml_node *xml_copy(const struct xml_node *node);
-/* How many elements there are, itself included. */
+/* Returns the number of elements, including the node itself. */
 uint32_t xml_count(const struct xml_node *node);
-/* As NCCL writes it: an element a line, two blanks a level. */
+/* Appends the document as NCCL writes it: one element per line, indented by two blanks per
+ * level. */
 void xml_print(const struct xml_node *node, struct weft_text *out);
 
-/* The value of an attribute, or NULL. */
+/* Returns the value of an attribute, or NULL. */
 const char *xml_get(const struct xml_node *node, const char *key);
-/* The first element of that name below, or NULL. */
+/* Returns the first child element of that name, or NULL. */
 const struct xml_node *xml_sub(const struct xml_node *node, const char *name);
 /* Fills `error` with a complaint about `node`. Returns WEFT_ERR_INPUT. */
 weft_status xml_complain(const struct xml_node *node, struct weft_error *error,

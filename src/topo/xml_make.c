@@ -1,4 +1,4 @@
-/* XML trees that are made, changed and written. */
+/* Makes, changes and writes XML trees. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

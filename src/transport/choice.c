@@ -19,7 +19,7 @@ static enum transport_reason can_share(const struct topo_comm *comm, uint32_t a,
     return self->shm_dev == peer->shm_dev ? TRANSPORT_CAN : TRANSPORT_OTHER_SHM;
 }
 
-/* What the driver and our settings say. */
+/* Checks whether CUDA IPC is allowed and the GPUs can access each other's memory. */
 static enum transport_reason may_open(const struct transport_question *question)
 {
     if (question->is_ipc_off) {
@@ -28,8 +28,8 @@ static enum transport_reason may_open(const struct transport_question *question)
     return question->can_access ? TRANSPORT_CAN : TRANSPORT_NO_ACCESS;
 }
 
-/* Two processes on one GPU, which NCCL does not allow: as near as can be, so that only
- * NCCL_P2P_DISABLE speaks against it. */
+/* Decides p2p for two processes on one GPU, which NCCL does not allow. The path is the shortest
+ * possible, so of NCCL's settings only NCCL_P2P_DISABLE can rule it out. */
 static enum transport_reason ask_same_gpu(const struct transport_question *question,
                                           struct transport_choice *out)
 {
@@ -42,8 +42,8 @@ static enum transport_reason ask_same_gpu(const struct transport_question *quest
                : may_open(question);
 }
 
-/* p2pCanConnect: the path first, a GPU between the two settles it, then the network, then what
- * the driver says. */
+/* Implements p2pCanConnect. Checks the path first; then, unless a GPU between the two forwards,
+ * whether the network is wider; then what the driver reports. */
 static weft_status ask_p2p(const struct transport_question *question,
                            struct transport_choice *out, struct weft_error *error)
 {
@@ -106,7 +106,7 @@ static enum transport_reason ask_shm(const struct transport_question *question)
                                                              : reason;
 }
 
-/* A GPU that is out of reach inside was taken out of the system: then the network is wider. */
+/* Decides net. If topo_trim() removed one of the GPUs, net_is_wider() is true. */
 static enum transport_reason ask_net(const struct transport_question *question)
 {
     const struct topo_view *view = question->view;
@@ -158,7 +158,7 @@ void transport_fall_back(struct transport_choice *choice, enum transport_reason 
     choice->sys_errno = sys_errno;
 }
 
-/* ---- in words ---- */
+/* ---- as text ---- */
 
 static const char *word_of(enum transport_reason reason, enum transport_kind kind)
 {

@@ -1,60 +1,63 @@
-/* Which transport connects two ranks, and why: NCCL's canConnect rules, in its order. Pure
- * functions of what ranks told each other and of the paths inside the host. */
+/* Selects the transport that connects two ranks by NCCL's canConnect rules, in NCCL's order, and
+ * records why. Pure functions of the facts exchanged by the ranks and of the paths inside the
+ * host. */
 #ifndef WEFT_TRANSPORT_CHOICE_H
 #define WEFT_TRANSPORT_CHOICE_H
 
 #include "topo/paths.h"
 #include "transport/transport.h"
 
-/* What decided on one transport. */
+/* Why a transport was or was not selected. */
 enum transport_reason {
-    TRANSPORT_NOT_ASKED, /* one before it can */
+    TRANSPORT_NOT_ASKED, /* an earlier transport was selected */
     TRANSPORT_CAN,
     TRANSPORT_OTHER_HOST,
-    TRANSPORT_OTHER_SHM,    /* another /dev/shm: another container */
-    TRANSPORT_NO_SHM,       /* none at all */
-    TRANSPORT_OFF,          /* a setting says so */
-    TRANSPORT_TOO_FAR,      /* the path is farther than allowed */
-    TRANSPORT_NET_IS_WIDER, /* the network between them is faster than the way inside */
-    TRANSPORT_NO_ACCESS,    /* the GPUs cannot reach each other's memory */
-    TRANSPORT_NOT_OPENED, /* they should, but one's memory was not opened by the other */
-    TRANSPORT_OTHER_END,  /* the other end cannot */
-    TRANSPORT_APART,      /* NCCL took the peer's GPU out: no way inside leads to it */
-    TRANSPORT_INSIDE_UNKNOWN, /* nobody knows what is inside the host */
-    TRANSPORT_INSIDE_WIDER,   /* net: the way inside is no slower */
-    TRANSPORT_NO_PLUGIN       /* collNet: there is no network that computes */
+    TRANSPORT_OTHER_SHM,      /* different /dev/shm, as in different containers */
+    TRANSPORT_NO_SHM,         /* no /dev/shm on one of the two */
+    TRANSPORT_OFF,            /* disabled by a setting */
+    TRANSPORT_TOO_FAR,        /* the path is longer than allowed */
+    TRANSPORT_NET_IS_WIDER,   /* the network is faster than the path inside the host */
+    TRANSPORT_NO_ACCESS,      /* the GPUs cannot access each other's memory */
+    TRANSPORT_NOT_OPENED,     /* memory could not be exported or opened */
+    TRANSPORT_OTHER_END,      /* the peer cannot use it */
+    TRANSPORT_APART,          /* NCCL removed the peer's GPU: unreachable inside */
+    TRANSPORT_INSIDE_UNKNOWN, /* the topology of the host is unknown */
+    TRANSPORT_INSIDE_WIDER,   /* net: the path inside the host is no slower */
+    TRANSPORT_NO_PLUGIN       /* collNet: no network offloads collectives */
 };
 
 struct transport_choice {
-    bool is_made; /* false: no transport can */
+    bool is_made; /* false if no transport can connect them */
     enum transport_kind kind;
-    bool reads; /* p2p: the receiver reads, instead of the sender writing */
+    bool reads; /* p2p: the receiver reads, rather than the sender writing */
     enum transport_reason reasons[TRANSPORT_N_KINDS];
-    enum topo_path_type path, limit; /* of the GPUs, and of p2p; DIS: unknown */
-    int sys_errno;                   /* NOT_OPENED: what the driver said */
+    /* between the GPUs; longest that p2p allows; DIS: unknown */
+    enum topo_path_type path, limit;
+    int sys_errno; /* NOT_OPENED: errno of the driver */
 };
 
 struct transport_question {
-    /* System, settings and communicator; a NULL system: nobody knows the inside. `comm` has the
-     * ranks of all members. */
+    /* System, settings and communicator. `system` is NULL if the topology of the host is
+     * unknown; `comm` has the ranks of all members. */
     const struct topo_view *view;
     uint32_t self, peer;
-    bool is_same_gpu; /* both processes are on one GPU */
-    bool can_access;  /* copies of the own GPU reach the peer's memory */
-    bool is_ipc_off;  /* no memory of the peer's process may be opened */
+    bool is_same_gpu; /* both processes use one GPU */
+    bool can_access;  /* this rank's GPU can copy to and from the peer's memory */
+    bool is_ipc_off;  /* memory of the peer's process may not be opened */
 };
 
-/* WEFT_ERR_INPUT where NCCL gives up. */
+/* Fails with WEFT_ERR_INPUT where NCCL fails. */
 weft_status transport_choose(const struct transport_question *question,
                              struct transport_choice *out,
                              struct weft_error *error) WEFT_MUST_CHECK;
 
-/* P2p was chosen, and cannot be: the two share memory of the host instead. */
+/* Replaces p2p, which was chosen but failed for `reason`, by shared memory of the host. */
 void transport_fall_back(struct transport_choice *choice, enum transport_reason reason,
                          int sys_errno);
 
 #define TRANSPORT_WHY_BYTES 96
-/* "p2p: path PHB is farther than PXB; shm: same /dev/shm". Returns `out`. */
+/* Writes the reasons as text, such as "p2p: path PHB is farther than PXB; shm: same /dev/shm".
+ * Returns `out`. */
 char *transport_why(const struct transport_choice *choice, char out[TRANSPORT_WHY_BYTES]);
 
 #endif

@@ -1,5 +1,5 @@
-/* NCCL's canConnect rules, case by case; what each case should give is typed from NCCL's
- * transports, not computed. */
+/* Tests NCCL's canConnect rules case by case. The expected results were derived by hand from
+ * NCCL's transports, not computed. */
 #include "transport/choice.h"
 
 #include <check.h>
@@ -13,13 +13,13 @@
     "<cpu numaid=\"%u\" affinity=\"ff\" arch=\"x86_64\" vendor=\"%s\" familyid=\"6\" "   \
     "modelid=\"85\">"
 
-/* GPUs of a machine: two to a socket, behind one PCI switch, or on the CPU itself. */
+/* A machine with two GPUs at each socket, behind one PCI switch or directly at the CPU. */
 struct machine {
     const char *vendor;
     bool has_switches;
-    unsigned nvlinks; /* from each GPU to the next, 0-1 and 2-3 */
+    unsigned nvlinks; /* from each GPU to its neighbour, 0-1 and 2-3 */
     unsigned sm;
-    unsigned net_mbps; /* a NET on each switch; 0: none */
+    unsigned net_mbps; /* speed of a NET on each switch; 0 if none */
 };
 
 static void add_gpu(const struct machine *m, unsigned i, struct weft_text *out)
@@ -87,7 +87,7 @@ static const char *get(void *context, const char *name)
 }
 
 struct expected {
-    const struct machine *machine; /* NULL: nobody knows */
+    const struct machine *machine; /* NULL: topology unknown */
     const char *setting, *value;
     unsigned a, b;
     bool other_host, other_shm, same_gpu, no_access, ipc_off;
@@ -143,7 +143,7 @@ static const struct expected cases[] = {
      .why = "p2p: no peer access; shm: same /dev/shm"},
     {&switches, NULL, NULL, 0, 1, .ipc_off = true, .transport = "shm",
      .why = "p2p: switched off; shm: same /dev/shm"},
-    /* Two processes on one GPU: whatever is known of the inside. */
+    /* Two processes on one GPU, whether or not the topology is known. */
     {&plain, NULL, NULL, 0, 1, .same_gpu = true, .transport = "p2p",
      .why = "p2p: same GPU"},
     {NULL, NULL, NULL, 0, 1, .same_gpu = true, .transport = "p2p",
@@ -172,8 +172,8 @@ static const struct expected cases[] = {
             "such network"},
     {&switches, NULL, NULL, 0, 3, .other_host = true, .transport = "net",
      .why = "p2p: another host; shm: another host; net: the network reaches it"},
-    /* 25 GB/s of network at each socket, 10 GB/s between the sockets (SYS, Skylake): the GPUs of
-     * the other socket are taken out, and reached from outside. */
+    /* 25 GB/s of network at each socket is more than the 10 GB/s between the sockets (SYS,
+     * Skylake). The GPUs of the other socket are removed; those of one socket still use p2p. */
     {&wide, NULL, NULL, 0, 1, .transport = "p2p", .why = "p2p: path PIX"},
     {NULL, NULL, NULL, 0, 1, .transport = "shm",
      .why = "p2p: inside unknown; shm: same /dev/shm"},

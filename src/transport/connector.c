@@ -31,7 +31,7 @@ static weft_status post(struct inside_link *link, uint8_t *data, size_t n_bytes,
     weft_status status = steps_post(&link->steps, data, n_bytes, &out->steps);
 
     inside_link_ring(link);
-    if (link->steps.config.ipc != NULL) { /* it may have been the first */
+    if (link->steps.config.ipc != NULL) { /* may be the first use of CUDA IPC */
         inside_ipc_say(link->inside, inside_place(link->inside, link->peer));
     }
     return status;
@@ -42,7 +42,7 @@ weft_status transport_register(struct transport_connector *connector, void *addr
                                struct weft_error *error)
 {
     if (connector->flow == NULL) {
-        return WEFT_OK; /* any memory will do */
+        return WEFT_OK; /* no registration is needed inside a host */
     }
     return flow_register(connector->flow, addr, length, out, error);
 }
@@ -52,7 +52,7 @@ weft_status transport_register_dmabuf(struct transport_connector *connector, voi
                                       struct xfer_memory *out, struct weft_error *error)
 {
     if (connector->flow == NULL) {
-        return WEFT_OK; /* any memory will do */
+        return WEFT_OK; /* no registration is needed inside a host */
     }
     return flow_register_dmabuf(connector->flow, addr, length, fd, offset, out, error);
 }
@@ -76,7 +76,8 @@ void transport_deregister(struct transport_connector *connector,
     flow_deregister(connector->flow, memory);
 }
 
-/* Of a connector inside the host, with a peer that may have opened it. */
+/* Makes the peer close the allocation at `addr` if it has opened it through CUDA IPC. Returns
+ * true if no peer has it open. */
 static bool take_back(struct inside_link *link, const void *addr)
 {
     struct ipc_peer *peer = link->steps.config.ipc;
@@ -140,7 +141,8 @@ weft_status transport_iflush(struct transport_connector *connector, const void *
                              size_t n_bytes, const struct xfer_memory *memory,
                              union transport_request *out)
 {
-    weft_check(connector->flow != NULL); /* the GPU itself copied it */
+    /* Inside a host a GPU copies, which needs no flush. */
+    weft_check(connector->flow != NULL);
     return flow_iflush(connector->flow, data, n_bytes, memory, &out->net);
 }
 

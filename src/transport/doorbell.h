@@ -1,9 +1,11 @@
-/* Two processes, a counter of each that the other watches, and a bell for whoever sleeps. No
- * wake-up is lost: who goes to sleep says so and then looks; who moves its counter does that and
- * then looks whether the other sleeps. All four accesses are sequentially consistent (C11,
- * 7.17.3), which puts a full fence between the two of each, so at least one of them sees the
- * other. doorbell_test.c goes through all interleavings on a machine with store buffers, and
- * shows that neither fence can go. Fences of their own the thread sanitizer would not follow. */
+/* Two counters, each published by one of two processes and watched by the other, with a bell for
+ * a process that sleeps. No wake-up is lost. A process that goes to sleep first sets its flag and
+ * then reads the peer's counter; a process that moves its counter first publishes it and then
+ * reads the peer's flag. All four accesses are sequentially consistent (C11, 7.17.3), which puts
+ * a full fence between the two of each process, so at least one of them sees the other's store.
+ * doorbell_test.c checks all interleavings on a machine with store buffers, and shows that both
+ * fences are needed. Separate fences are not used, because the thread sanitizer does not follow
+ * them. */
 #ifndef WEFT_TRANSPORT_DOORBELL_H
 #define WEFT_TRANSPORT_DOORBELL_H
 
@@ -11,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In shared memory, each on a cache line of its own. */
+/* In shared memory, each on its own cache line. */
 struct doorbell_counter {
     _Alignas(64) _Atomic uint64_t value;
 };
@@ -19,7 +21,7 @@ struct doorbell_sleeper {
     _Alignas(64) _Atomic uint32_t sleeps;
 };
 
-/* What was written before is seen by who reads `value`. */
+/* Stores `value`. Earlier stores are visible to a process that reads it with doorbell_read(). */
 static inline void doorbell_publish(struct doorbell_counter *counter, uint64_t value)
 {
     atomic_store_explicit(&counter->value, value, memory_order_seq_cst);
@@ -30,14 +32,16 @@ static inline uint64_t doorbell_read(struct doorbell_counter *counter)
     return atomic_load_explicit(&counter->value, memory_order_acquire);
 }
 
-/* After publishing. True: the other sleeps, and this call is the one that has to ring. */
+/* Called after publishing. Returns true if the other process sleeps and this call has to ring
+ * its bell; clears the sleep flag, so that only one call rings. */
 static inline bool doorbell_must_ring(struct doorbell_sleeper *other)
 {
     return atomic_load_explicit(&other->sleeps, memory_order_seq_cst) != 0 &&
            atomic_exchange_explicit(&other->sleeps, 0, memory_order_relaxed) != 0;
 }
 
-/* Before sleeping until `counter` is not `seen` any more. False: it is not; do not sleep. */
+/* Called before sleeping until `counter` changes from `seen`. Returns false if it has changed
+ * already; the caller must then not sleep. */
 static inline bool doorbell_may_sleep(struct doorbell_sleeper *self,
                                       struct doorbell_counter *counter, uint64_t seen)
 {

@@ -1,7 +1,7 @@
-/* Is a wake-up ever lost? Every interleaving of the two ends' memory operations, on a machine
- * that keeps stores back in a buffer (x86-TSO: the weakest order that our fences have to mend;
- * the model has loads pass older stores, and nothing else). One end moves its counter once, the
- * other goes to sleep: whatever happens, either it sees the counter or it is rung. */
+/* Checks that no wake-up is lost, by exploring every interleaving of the memory operations of
+ * both ends on a machine with store buffers. The model is x86-TSO, in which loads can pass older
+ * stores and nothing else is reordered. One end moves its counter once, the other goes to sleep.
+ * In every outcome the sleeper must see the new counter, or be rung. */
 #include <check.h>
 
 #include "base/suite_testing.h"
@@ -9,13 +9,13 @@
 
 enum { COUNTER, SLEEPS, N_WORDS };
 
-/* An end's program, one operation a step. */
+/* Operations of an end's program, executed one per step. */
 enum operation {
-    STORE_COUNTER, /* mover: publish */
-    STORE_SLEEPS,  /* sleeper: says that it sleeps */
+    STORE_COUNTER, /* mover: publishes */
+    STORE_SLEEPS,  /* sleeper: sets its flag */
     FENCE,
-    LOAD_SLEEPS,  /* mover: does the other sleep? */
-    LOAD_COUNTER, /* sleeper: has it moved? */
+    LOAD_SLEEPS,  /* mover: reads the sleeper's flag */
+    LOAD_COUNTER, /* sleeper: reads the counter */
     END
 };
 
@@ -28,7 +28,7 @@ struct end {
     int at;
     struct store buffer[2];
     int n_buffered;
-    int loaded; /* by its LOAD; -1: not yet */
+    int loaded; /* result of its LOAD; -1 if not executed yet */
 };
 
 struct machine {
@@ -42,7 +42,7 @@ static int load(const struct machine *machine, const struct end *end, int word)
 {
     for (int i = end->n_buffered; i-- > 0;) {
         if (end->buffer[i].word == word) {
-            return end->buffer[i].value; /* one sees one's own stores */
+            return end->buffer[i].value; /* an end sees its own stores */
         }
     }
     return machine->memory[word];
@@ -72,7 +72,7 @@ static void step_program(struct machine machine, int who)
         break;
     case FENCE:
         if (end->n_buffered > 0) {
-            return; /* not before the buffer is empty */
+            return; /* waits until the buffer is empty */
         }
         break;
     case LOAD_SLEEPS:
@@ -141,7 +141,8 @@ START_TEST(no_interleaving_loses_a_wake_up)
 }
 END_TEST
 
-/* The search would have seen it: each of these is a wake-up lost. */
+/* Each of these programs lacks a fence or reverses an order, and loses a wake-up. Shows that the
+ * search can find one. */
 START_TEST(neither_fence_and_no_order_can_go)
 {
     run(bare_mover, sleeper);
@@ -160,13 +161,14 @@ START_TEST(one_sleep_is_rung_once)
     struct doorbell_counter counter = {0};
     struct doorbell_sleeper sleeper_word = {0};
 
-    ck_assert(!doorbell_must_ring(&sleeper_word)); /* it is awake */
+    ck_assert(!doorbell_must_ring(&sleeper_word)); /* not asleep */
     ck_assert(doorbell_may_sleep(&sleeper_word, &counter, 0));
     doorbell_publish(&counter, 1);
     ck_assert(doorbell_must_ring(&sleeper_word));
     doorbell_publish(&counter, 2);
     ck_assert(!doorbell_must_ring(&sleeper_word));
-    ck_assert(!doorbell_may_sleep(&sleeper_word, &counter, 1)); /* it is 2 already */
+    /* The counter is 2 already. */
+    ck_assert(!doorbell_may_sleep(&sleeper_word, &counter, 1));
     ck_assert_uint_eq(doorbell_read(&counter), 2);
 }
 END_TEST

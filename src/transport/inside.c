@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "transport/inside_private.h"
 
-/* ---- small things ---- */
+/* ---- helpers ---- */
 
 weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status,
                         const char *phase, const char *format, ...)
@@ -53,7 +53,8 @@ uint32_t inside_place(const struct inside *inside, uint32_t rank)
     return UINT32_MAX;
 }
 
-/* Ranks of the host whose first member is `first`; where `out` is not NULL, they. */
+/* Returns the number of ranks on the host whose first member is `first`, and writes them to
+ * `out` unless it is NULL. */
 static uint32_t ranks_of(const uint32_t *host_of, uint32_t n_ranks, uint32_t first,
                          uint32_t *out)
 {
@@ -100,7 +101,7 @@ static const char *get_setting(void *context, const char *name)
     return env->ops->setting(env, name);
 }
 
-/* NCCL_BUFFSIZE, in whole pages a step; what is out of bounds is brought back. */
+/* Returns NCCL_BUFFSIZE per step, rounded down to whole pages and clamped to the limits. */
 static uint32_t step_bytes(const struct inside *inside)
 {
     struct io_env *env = inside->env;
@@ -222,7 +223,7 @@ void inside_destroy(struct inside *inside)
     free(inside);
 }
 
-/* ---- going on ---- */
+/* ---- progress ---- */
 
 static weft_status progress_streams(struct inside *inside, const struct io_task *task)
 {
@@ -238,7 +239,8 @@ static weft_status progress_streams(struct inside *inside, const struct io_task 
     return status;
 }
 
-/* Guests ask to the end; what they were told last is on its way. */
+/* Returns true once every peer has stopped its stream to this proxy. Until then a peer can still
+ * send requests. */
 static bool all_stopped(const struct inside *inside)
 {
     for (uint32_t i = 0; i < 2 * inside->n_locals; i++) {
@@ -257,7 +259,7 @@ static bool links_are_up(const struct inside *inside)
     for (uint32_t i = 0; i < inside->n_links; i++) {
         const struct inside_link *link = inside_link_at(inside, i);
 
-        /* A bell needs a stream, also where setting up needed none. */
+        /* The bell needs a stream, even if set-up needed none. */
         if (link != NULL && (link->state != INSIDE_LINK_UP ||
                              inside->streams[inside_place(inside, link->peer)]->state !=
                                  INSIDE_STREAM_OPEN)) {

@@ -1,5 +1,5 @@
-/* The decoders of what processes of a host say to each other, on any bytes; the first byte says
- * which. What decodes must encode to the same bytes. */
+/* Fuzzes the decoders of messages between processes of a host with arbitrary bytes. The first
+ * byte selects the decoder. Whatever decodes must encode to the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static void answer(const uint8_t *body, size_t n)
     }
 }
 
-/* Of a fixed size: what is missing is zero. */
+/* Facts have a fixed size; missing bytes are zero. */
 static void facts(const uint8_t *body, size_t n)
 {
     uint8_t in[INSIDE_FACTS_BYTES] = {0}, out[INSIDE_FACTS_BYTES];
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const decoders[])(const uint8_t *, size_t) = {call, answer, facts,
                                                                 blob};
-    /* An exact copy: one byte too far is a finding. */
+    /* An exact copy, so that a read past the end is detected. */
     size_t n = size > 0 ? size - 1 : 0;
     uint8_t *body = malloc(n + (n == 0));
 

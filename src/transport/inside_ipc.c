@@ -1,5 +1,5 @@
-/* CUDA IPC between the ranks of a host: one negotiation for every pair that p2p joins, which the
- * streams between their processes carry; what it is for is in steps.h. */
+/* CUDA IPC between the ranks of a host: one negotiation for every pair connected by p2p, carried
+ * by the streams between their processes. steps.h describes its use. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,7 +90,7 @@ weft_status inside_ipc_take(struct inside *inside, uint32_t place, const uint8_t
     weft_status status = ipc_decode(bytes, n_bytes, &message, error);
 
     if (peer == NULL) {
-        return WEFT_OK; /* whoever asks hears nothing, and stays with the steps */
+        return WEFT_OK; /* no answer, so the peer keeps using the steps */
     }
     if (status == WEFT_ERR_UNSUPPORTED) {
         ipc_link_other_version(&peer->link);
@@ -112,7 +112,7 @@ void inside_ipc_stop(struct inside *inside)
         if (inside->peers_ipc[place] != NULL) {
             struct ipc_link *link = &inside->peers_ipc[place]->peer.link;
 
-            link->probe_op.task = NULL; /* the door goes */
+            link->probe_op.task = NULL; /* the task `door` is about to end */
             ipc_link_gone(link);
         }
     }

@@ -1,5 +1,4 @@
-/* One connector inside the host, from nothing to a ring of steps: what its state machine asks of
- * the two proxies. */
+/* Set-up of one connector inside the host, by requests to the proxies of both ends. */
 #include <string.h>
 
 #include "base/check.h"
@@ -30,7 +29,8 @@ static weft_status refused(struct inside_link *link, const struct proxy_call *ca
     return inside->error.status;
 }
 
-/* The short way to the own proxy, through the same bytes. A refusal is in the answer. */
+/* Sends a request to the own proxy without a stream, but through the same encoding. A refusal is
+ * in the answer. */
 static weft_status put_to_own(struct inside_link *link, const struct proxy_call *call,
                               struct proxy_answer *out)
 {
@@ -61,7 +61,7 @@ static weft_status ask_own(struct inside_link *link, const struct proxy_call *ca
                : status;
 }
 
-/* The first call asks; AGAIN until the answer is there. */
+/* Sends the request on the first call, then returns WEFT_AGAIN until the answer has arrived. */
 static weft_status ask_peer(struct inside_link *link, enum proxy_type type)
 {
     struct inside *inside = link->inside;
@@ -102,7 +102,7 @@ bool inside_answered(struct inside *inside, uint32_t rank,
     return false;
 }
 
-/* ---- p2p that cannot be ---- */
+/* ---- fallback from p2p to shared memory ---- */
 
 static void note_fall(struct inside_link *link, enum transport_reason reason,
                       int sys_errno)
@@ -122,7 +122,8 @@ static void note_fall(struct inside_link *link, enum transport_reason reason,
              transport_why(&link->choice, why));
 }
 
-/* The own end of the connection gets, or is to attach to, steps in memory of the host. */
+/* Makes this end use steps in host memory: allocates them if `is_owner`, otherwise attaches
+ * later. */
 static weft_status fall_back(struct inside_link *link, bool is_owner,
                              enum transport_reason reason, int sys_errno)
 {
@@ -157,8 +158,9 @@ void inside_blob_of(const struct inside_link *link, struct inside_blob *out)
                                 .step_bytes = link->inside->step_bytes};
 }
 
-/* Both ends chose by the same rules, but a driver may allow one what it refuses to the other: where
- * one says p2p and one shm, it is shm. What differs otherwise does not fit. */
+/* Reconciles the transports that both ends chose. They apply the same rules, but a driver can
+ * allow one end what it refuses to the other. If one end says p2p and the other shm, both use
+ * shm. inside_blob_take() rejects any other difference. */
 static weft_status agree(struct inside_link *link, struct inside_blob *blob)
 {
     if (!blob->is_there || link->choice.kind == blob->kind) {
@@ -168,7 +170,8 @@ static weft_status agree(struct inside_link *link, struct inside_blob *blob)
         return fall_back(link, !blob->is_owner, TRANSPORT_OTHER_END, 0);
     }
     if (blob->kind == TRANSPORT_P2P && link->choice.kind == TRANSPORT_SHM) {
-        blob->kind = TRANSPORT_SHM; /* so it will be, when it has read ours */
+        /* The peer falls back to shm when it reads this end's blob. */
+        blob->kind = TRANSPORT_SHM;
         blob->reads = false;
         blob->is_owner = !link->is_owner;
     }
@@ -237,7 +240,8 @@ static weft_status shared_init(struct inside_link *link)
     return status;
 }
 
-/* A GPU whose memory cannot be had, or not be told to others, is no reason to give up. */
+/* Sets up the owner's steps. If GPU memory cannot be allocated or exported, falls back to host
+ * memory. */
 static weft_status set_up(struct inside_link *link)
 {
     const struct proxy_call call = {.type = PROXY_SETUP, .connection = link->connection};
@@ -256,7 +260,8 @@ static weft_status set_up(struct inside_link *link)
     return status;
 }
 
-/* The other end's memory was not opened: it is asked for steps in memory of the host. */
+/* Falls back after a failure to open the peer's memory, and asks the peer for steps in host
+ * memory. */
 static weft_status go_back(struct inside_link *link, int sys_errno)
 {
     weft_status status = fall_back(link, false, TRANSPORT_NOT_OPENED, sys_errno);
@@ -279,7 +284,7 @@ static weft_status fetch(struct inside_link *link)
     return status;
 }
 
-/* WEFT_OK: in another state. */
+/* Attaches to the peer's memory. Returns WEFT_OK if the state has changed. */
 static weft_status attach(struct inside_link *link)
 {
     struct proxy_call call = {.type = PROXY_CONNECT,
@@ -319,7 +324,8 @@ static weft_status come_up(struct inside_link *link)
 
     weft_check(is_there);
     if (proxy_kind_of(inside->proxy, link->connection, &sys_errno) != link->choice.kind) {
-        note_fall(link, TRANSPORT_NOT_OPENED, sys_errno); /* the other end could not */
+        /* The peer could not open this end's memory. */
+        note_fall(link, TRANSPORT_NOT_OPENED, sys_errno);
     }
     if (link->choice.kind == TRANSPORT_P2P) {
         config.ipc = inside_ipc_with(inside, inside_place(inside, link->peer));
@@ -339,7 +345,7 @@ static weft_status come_up(struct inside_link *link)
     return WEFT_OK;
 }
 
-/* Until the other end is attached. */
+/* Waits until the peer is attached. */
 static weft_status await(struct inside_link *link)
 {
     const struct proxy_call call = {.type = PROXY_CONNECT,
@@ -357,7 +363,7 @@ static weft_status start(struct inside_link *link)
     return status == WEFT_OK ? come_up(link) : status;
 }
 
-/* WEFT_OK: in another state. */
+/* Advances by one state. Returns WEFT_OK if the state has changed. */
 static weft_status step(struct inside_link *link)
 {
     switch (link->state) {
@@ -417,8 +423,8 @@ void inside_link_ring(struct inside_link *link)
     if (!link->steps.must_ring) {
         return;
     }
-    /* Where there is no room, the other end has bells enough that it did not hear yet; when it
-     * does, it sees this counter too. */
+    /* If the stream has no room, it already carries bells that the peer has not read. When it
+     * reads them, it sees this counter, too. */
     link->steps.must_ring = false;
     (void)inside_ask(link->inside, inside_place(link->inside, link->peer), &bell);
 }

@@ -1,4 +1,4 @@
-/* What the files of transport/ share about the inside of a host. */
+/* Definitions shared by the files that implement transports inside a host. */
 #ifndef WEFT_TRANSPORT_INSIDE_PRIVATE_H
 #define WEFT_TRANSPORT_INSIDE_PRIVATE_H
 
@@ -10,7 +10,8 @@
 #include "transport/proxy.h"
 
 #define INSIDE_PROVE_NS 5000000000
-/* Answers to what a peer may ask at once: of each channel, for both directions. */
+/* Room for the answers to everything that a peer may request at once, for each channel and both
+ * directions. */
 #define INSIDE_TX_BYTES 16384u
 #define INSIDE_PENDING_MIN 64u
 
@@ -18,22 +19,22 @@
 
 enum inside_stream_state {
     INSIDE_STREAM_NONE,
-    INSIDE_STREAM_DIALING, /* ours: TCP is on its way */
-    INSIDE_STREAM_PROVING, /* ... and each proves that it knows the key */
-    INSIDE_STREAM_GUEST,   /* theirs: likewise */
-    INSIDE_STREAM_OPEN,
-    INSIDE_STREAM_STOPPED /* over, in order: nothing comes any more */
+    INSIDE_STREAM_DIALING, /* ours: waiting for TCP to connect */
+    INSIDE_STREAM_PROVING, /* ours: waiting for the peer to authenticate */
+    INSIDE_STREAM_GUEST,   /* theirs: waiting for the client to authenticate */
+    INSIDE_STREAM_OPEN,    /* carries messages */
+    INSIDE_STREAM_STOPPED  /* closed in order; no more messages arrive */
 };
 
 struct inside_stream {
     struct io_task task;
     struct inside *inside; /* Not owned. */
     enum inside_stream_state state;
-    bool is_ours;  /* we ask at the other end's proxy; else it asks at ours */
-    uint32_t rank; /* at the other end; UINT32_MAX: not known yet */
+    bool is_ours;  /* true: carries requests to the peer's proxy; false: from the peer */
+    uint32_t rank; /* rank of the peer; UINT32_MAX if not known yet */
     struct frame_link link;
     uint8_t rx[CODEC_FRAME_MAX], tx[INSIDE_TX_BYTES];
-    struct client client; /* GUEST */
+    struct client client; /* only in GUEST */
     uint8_t hello[PROVE_HELLO_BYTES];
     weft_ns deadline_ns;
 };
@@ -47,15 +48,15 @@ struct inside_pending {
 /* ---- connectors ---- */
 
 enum inside_link_state {
-    INSIDE_LINK_NEW,
-    INSIDE_LINK_INIT,        /* the own proxy knows it */
-    INSIDE_LINK_SHARED_INIT, /* ... and its size; the owner has control words */
-    INSIDE_LINK_SETUP,       /* the owner has steps; blobs may be exchanged */
-    INSIDE_LINK_TOLD,        /* the other end's blob is there */
-    INSIDE_LINK_FETCHING,    /* not the owner: GET_FD is under way */
-    INSIDE_LINK_CONNECT,     /* the own proxy connects */
-    INSIDE_LINK_STARTING,    /* not the owner: START is under way */
-    INSIDE_LINK_UP
+    INSIDE_LINK_NEW,         /* not known to its own proxy yet */
+    INSIDE_LINK_INIT,        /* known to its own proxy */
+    INSIDE_LINK_SHARED_INIT, /* its proxy knows the size; the owner has control words */
+    INSIDE_LINK_SETUP,    /* the owner has steps; waiting for the blobs to be exchanged */
+    INSIDE_LINK_TOLD,     /* the peer's blob was received */
+    INSIDE_LINK_FETCHING, /* non-owner: waiting for the answer to GET_FD or FALL_BACK */
+    INSIDE_LINK_CONNECT,  /* owner: waiting for the peer to attach; non-owner: attaches */
+    INSIDE_LINK_STARTING, /* non-owner: waiting for the answer to START */
+    INSIDE_LINK_UP        /* can move messages */
 };
 
 struct inside_link {
@@ -65,30 +66,30 @@ struct inside_link {
     enum inside_link_state state;
     uint32_t peer;
     bool is_sender, is_owner;
-    uint32_t connection;      /* at the own proxy */
-    struct inside_blob other; /* of the other end */
-    uint32_t op;              /* asked at the peer's proxy, not answered; 0: none */
+    uint32_t connection;      /* number at its own proxy */
+    struct inside_blob other; /* blob of the peer */
+    uint32_t op; /* number of the open request to the peer's proxy; 0 if none */
     struct proxy_answer answer;
-    bool tells_to_fall_back; /* the other end does not know yet that p2p cannot be */
+    bool tells_to_fall_back; /* the peer must be asked to fall back from p2p */
     struct steps steps;
 };
 
 enum inside_state {
-    INSIDE_FACTS,
-    INSIDE_SETUP,
-    INSIDE_EXCHANGE,
-    INSIDE_CONNECT,
-    INSIDE_UP,
-    INSIDE_CLOSING,
-    INSIDE_CLOSED,
-    INSIDE_FAILED
+    INSIDE_FACTS,    /* waits for the all-gather of facts */
+    INSIDE_SETUP,    /* sets up the own ends of the connectors */
+    INSIDE_EXCHANGE, /* waits for the all-gathers of blobs */
+    INSIDE_CONNECT,  /* waits for streams, and for the other ends to attach */
+    INSIDE_UP,       /* moves messages */
+    INSIDE_CLOSING,  /* waits for the peers to stop their streams */
+    INSIDE_CLOSED,   /* ended in order */
+    INSIDE_FAILED    /* ended by inside_stop() */
 };
 
-/* What a rank has of CUDA IPC with another of its host, and what is to be said to it next. */
+/* CUDA IPC with one other rank of the host, and the next message to send to it. */
 struct inside_ipc {
     struct ipc_peer peer;
     uint8_t said[IPC_MESSAGE_MAX];
-    size_t n_said; /* of a message that did not fit into the stream yet; 0: none */
+    size_t n_said; /* length of `said`, which did not fit into the stream; 0 if none */
 };
 
 struct inside {
@@ -99,39 +100,40 @@ struct inside {
     uint32_t *host_of;                          /* Owned [n_members] */
     uint32_t *send_channels, *receive_channels; /* Owned [n_ranks] */
     uint32_t *locals;           /* Owned [n_locals]: ranks of this host, ascending */
-    uint32_t n_locals, self;    /* self: place of the own rank in locals */
-    uint32_t n_locals_max;      /* of any host */
+    uint32_t n_locals, self;    /* index of this rank in `locals` */
+    uint32_t n_locals_max;      /* maximum over all hosts */
     struct inside_facts *facts; /* Owned [n_locals] */
     struct topo_peer *peers;    /* Owned [n_members] */
     struct topo_settings settings;
     struct topo_comm comm;
-    struct topo_view view;      /* system NULL: nobody knows */
+    struct topo_view view;      /* system is NULL if unknown */
     struct topo_system *system; /* Owned; of view */
     uint32_t step_bytes;
 
     struct ipc_settings ipc_settings;
-    struct ipc_node ipc;           /* has_ipc */
-    bool has_ipc;                  /* messages may go from buffer to buffer */
-    struct inside_ipc **peers_ipc; /* Owned [n_locals], and they; NULL: no p2p with it */
-    size_t direct_bytes;           /* of the shortest message that goes directly */
+    struct ipc_node ipc;           /* valid if has_ipc */
+    bool has_ipc;                  /* messages may be copied from buffer to buffer */
+    struct inside_ipc **peers_ipc; /* Owned [n_locals] and its entries; NULL if no p2p */
+    size_t direct_bytes;           /* shortest message that is copied directly */
 
     struct proxy *proxy; /* Owned */
     struct io_listener *listener;
-    struct io_task door; /* of the listener */
+    struct io_task door; /* woken by the listener and by the GPU (CUDA IPC) */
     struct io_endpoint at;
     struct client_identity identity;
-    /* Owned [2 * n_locals], and they: ours by place, then guests; NULL: none yet */
+    /* Owned [2 * n_locals] and its entries: streams that this rank opened, by place, then
+     * accepted ones. NULL if not created yet. */
     struct inside_stream **streams;
     struct inside_pending *pending; /* Owned [n_pending] */
     uint32_t n_pending;
     uint32_t last_op;
 
-    /* Owned [2 * n_locals * n_channels], and they: of each channel receiving, then sending, by
-     * place; NULL: none */
+    /* Owned [2 * n_locals * n_channels] and its entries: for each channel those that receive,
+     * then those that send, by place. NULL if none. */
     struct inside_link **links;
-    uint32_t *order; /* Owned [n_links]: in which they are set up */
+    uint32_t *order; /* Owned [n_links]: indices in `links`, in the order of set-up */
     uint32_t n_links;
-    uint32_t n_offsets, round; /* of blobs; rounds done */
+    uint32_t n_offsets, round; /* offsets whose blobs were exchanged; rounds done */
     uint8_t *round_bytes;      /* Owned */
     struct weft_error error;
     uint32_t error_peer;
@@ -141,55 +143,59 @@ weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status
                         const char *phase, const char *format, ...) WEFT_PRINTF(5, 6);
 
 weft_status inside_listen(struct inside *inside, struct weft_error *error);
-/* Starts a stream to the proxy of the rank at a place. */
+/* Starts a stream to the proxy of the rank at `place`. */
 weft_status inside_dial(struct inside *inside, uint32_t place);
-/* Lets in who waits at the door. */
+/* Accepts waiting connections while there are free slots. */
 void inside_welcome(struct inside *inside);
-/* Sends what is queued; a failure is met by the next look at the stream. */
+/* Sends queued bytes. A failure is handled by the next inside_stream_progress(). */
 void inside_stream_flush(struct inside_stream *stream);
-/* Moves one stream on. An error is in inside->error. */
+/* Advances one stream. Errors are in inside->error. */
 weft_status inside_stream_progress(struct inside_stream *stream);
-/* Asks at the proxy of the rank at a place; false: there is no room. */
+/* Sends a request to the proxy of the rank at `place`. Returns false if the stream is not open
+ * or has no room. */
 bool inside_ask(struct inside *inside, uint32_t place, const struct proxy_call *call);
-/* Requests that could not be answered are asked again. */
+/* Retries requests that the proxy could not answer yet. */
 void inside_serve_pending(struct inside *inside);
-/* The ith, made if it is not there yet. */
+/* Returns the ith stream; creates it if needed. */
 struct inside_stream *inside_stream_at(struct inside *inside, uint32_t i);
 void inside_streams_close(struct inside *inside, bool reset);
 
-/* inside_link.c: sets a connector up, as far as it goes. WEFT_OK: it is UP, or waits for its
- * blob. */
+/* inside_link.c: advances the set-up of a connector as far as possible. Returns WEFT_OK unless
+ * it failed. */
 weft_status inside_link_progress(struct inside_link *link) WEFT_MUST_CHECK;
-/* Takes the answer of the proxy of `rank`. Returns false if no call to that proxy waits for it. */
+/* Takes an answer of the proxy of `rank`. Returns false if no request to that proxy waits for
+ * it. */
 bool inside_answered(struct inside *inside, uint32_t rank,
                      const struct proxy_answer *answer);
 void inside_blob_of(const struct inside_link *link, struct inside_blob *out);
 weft_status inside_blob_take(struct inside_link *link,
                              const struct inside_blob *blob) WEFT_MUST_CHECK;
 void inside_link_close(struct inside_link *link);
-/* Wakes the rank at the other end, if a counter moved while it slept. */
+/* Rings the bell of the peer if it slept when a counter moved. */
 void inside_link_ring(struct inside_link *link);
-/* Where in `links` one is. */
+/* Returns the index of a connector in `links`. */
 uint32_t inside_link_index(const struct inside *inside, uint32_t place, bool is_sender,
                            uint32_t channel);
-/* The ith connector in the order of set-up; NULL: it goes over the network. */
+/* Returns the ith connector in the order of set-up, or NULL if it uses the network. */
 struct inside_link *inside_link_at(const struct inside *inside, uint32_t i);
-/* All of them, as far as they go. */
+/* Advances the set-up of all connectors. */
 weft_status inside_links_progress(struct inside *inside) WEFT_MUST_CHECK;
-/* inside_ipc.c: CUDA IPC with the ranks that p2p leads to, carried by the streams. */
+/* inside_ipc.c: CUDA IPC with the ranks reached by p2p. Its messages travel over the streams. */
 weft_status inside_ipc_open(struct inside *inside, struct weft_error *error);
-/* Made if it is not there yet; NULL: switched off. */
+/* Returns the CUDA IPC state for the rank at `place`; creates it if needed. NULL if CUDA IPC is
+ * disabled. */
 struct ipc_peer *inside_ipc_with(struct inside *inside, uint32_t place);
-/* Says what is to be said, as far as there is room. */
+/* Sends pending messages while there is room. */
 void inside_ipc_say(struct inside *inside, uint32_t place);
 void inside_ipc_progress(struct inside *inside);
 weft_status inside_ipc_take(struct inside *inside, uint32_t place, const uint8_t *bytes,
                             size_t n_bytes, struct weft_error *error);
-/* No copy is under way any more, or nobody looks at one: what is open is closed. */
+/* Closes what is open and returns what was lent. No copy may be in progress, unless its end is
+ * no longer polled for. */
 void inside_ipc_stop(struct inside *inside);
 void inside_ipc_fini(struct inside *inside);
 void inside_enter(struct inside *inside, enum inside_state next);
-/* inside_topology.c: what is inside the host, if anybody knows, for inside->view. */
+/* inside_topology.c: sets inside->view.system if the topology of the host is known. */
 void inside_find_topology(struct inside *inside);
 uint32_t inside_place(const struct inside *inside, uint32_t rank);
 

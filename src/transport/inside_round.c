@@ -1,5 +1,5 @@
-/* What ranks tell each other in all-gathers about the insides of their hosts, and which transport
- * they choose from it. */
+/* All-gathers of the ranks' facts and connectors' blobs, and the choice of transports from the
+ * facts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static weft_status take_facts(struct inside *inside, const uint8_t *result)
             inside->error_peer = rank;
             return status;
         }
-        /* Who has no proxy cannot be asked for memory: it shares none. */
+        /* A rank without a proxy cannot be asked for memory, so it cannot share any. */
         *peer = (struct topo_peer){.host_hash = (uint64_t)inside->host_of[rank] + 1,
                                    .shm_dev = facts.has_proxy ? facts.shm_dev : 0,
                                    .nvml_dev = place == UINT32_MAX ? 0 : (int)place};
@@ -55,7 +55,7 @@ static bool reaches(struct inside *inside, uint32_t place)
            gpu->ops->can_access(gpu, inside->facts[place].gpu);
 }
 
-/* Processes that work on host memory have none. */
+/* Returns false if this process works on host memory and has no GPU. */
 static bool has_same_gpu(const struct inside *inside, uint32_t place)
 {
     const struct io_gpu *gpu = inside->env->gpu;
@@ -63,7 +63,8 @@ static bool has_same_gpu(const struct inside *inside, uint32_t place)
     return gpu->sharing != NULL && strcmp(inside->facts[place].gpu, gpu->uuid) == 0;
 }
 
-/* The rings of p2p are CUDA IPC, too. */
+/* Returns true if settings forbid opening memory of the peer. The rings of p2p also use CUDA
+ * IPC. */
 static bool may_not(const struct inside *inside, uint32_t place)
 {
     const struct ipc_settings *settings = &inside->ipc_settings;
@@ -84,12 +85,14 @@ static void add_link(struct inside *inside, uint32_t place, bool is_sender,
     link->peer = inside->locals[place];
     link->is_sender = is_sender;
     link->connector.channel = channel;
-    /* Shared memory is the receiver's (NCCL_SHM_LOCALITY=2); GPUs write, unless they read. */
+    /* The receiver owns shared memory (NCCL_SHM_LOCALITY=2). With p2p the sender writes to the
+     * receiver's GPU, unless the receiver reads. */
     link->is_owner = link->choice.reads ? is_sender : !is_sender;
     inside->order[inside->n_links++] = at;
 }
 
-/* The rules know nothing of channels: what holds for one holds for all of a direction. */
+/* Chooses the transport of one direction, for all its channels alike, because the rules do not
+ * depend on the channel. */
 static weft_status choose(struct inside *inside, uint32_t place, bool is_sender)
 {
     uint32_t peer = inside->locals[place];
@@ -127,7 +130,8 @@ static weft_status choose(struct inside *inside, uint32_t place, bool is_sender)
     return WEFT_OK;
 }
 
-/* As NCCL goes through peers: i before, from which this rank receives; i after. */
+/* Visits peers in NCCL's order: the rank i before, from which this rank receives, then the rank
+ * i after. */
 static weft_status choose_all(struct inside *inside)
 {
     uint32_t n = inside->n_locals;
@@ -148,7 +152,6 @@ static weft_status choose_all(struct inside *inside)
     return status;
 }
 
-/* The links that are not the network's. */
 struct inside_link *inside_link_at(const struct inside *inside, uint32_t i)
 {
     struct inside_link *link = inside->links[inside->order[i]];
@@ -172,7 +175,8 @@ weft_status inside_links_progress(struct inside *inside)
 
 /* ---- rounds ---- */
 
-/* Of each offset i: the blobs for the rank i before, then those for the rank i after. */
+/* Returns the number of offsets in this round. An offset i has the blobs for the rank i before,
+ * then those for the rank i after. */
 static uint32_t offsets_of_round(const struct inside *inside)
 {
     uint32_t left = inside->n_locals_max - 1 - inside->n_offsets;
@@ -181,7 +185,7 @@ static uint32_t offsets_of_round(const struct inside *inside)
     return left < most ? left : most;
 }
 
-/* What one direction of one offset takes. */
+/* Returns the size of the blobs of one direction of one offset. */
 static size_t blobs_bytes(const struct inside *inside)
 {
     return (size_t)inside->config.n_channels * INSIDE_BLOB_BYTES;
@@ -271,7 +275,7 @@ static weft_status take_blob(struct inside *inside, const uint8_t *bytes, uint32
                : inside_blob_take(link, &blob);
 }
 
-/* Of all channels of a direction, from the rank at a place. */
+/* Takes the blobs of all channels of one direction from the rank at `place`. */
 static weft_status take_blobs(struct inside *inside, const uint8_t *bytes, uint32_t place,
                               bool is_sender)
 {
@@ -284,7 +288,8 @@ static weft_status take_blobs(struct inside *inside, const uint8_t *bytes, uint3
     return status;
 }
 
-/* What the rank i before sent to who is i after it: that is this one. */
+/* Takes from the rank i before the blobs it sent to the rank i after it, which is this one, and
+ * from the rank i after those it sent to the rank i before. */
 static weft_status take_round(struct inside *inside, const uint8_t *result)
 {
     uint32_t n = inside->n_locals, n_here = offsets_of_round(inside);

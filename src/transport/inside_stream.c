@@ -1,6 +1,7 @@
-/* Streams between the processes of a host. Each process asks at every peer's proxy over a stream
- * that it made, so there are two of them between two ranks; bells ring over the one of whoever
- * rings. Nobody says a word before both have proved that they know the job's key. */
+/* Streams between the processes of a host. Each process sends requests to every peer's proxy
+ * over a stream that it opened, so two streams connect each pair of ranks. Bells travel over the
+ * stream opened by the sender. No other message is accepted before both ends have proved that
+ * they know the job's key. */
 #include <errno.h>
 #include <string.h>
 
@@ -28,9 +29,10 @@ struct inside_stream *inside_stream_at(struct inside *inside, uint32_t i)
     return stream;
 }
 
-/* ---- the door ---- */
+/* ---- the listener ---- */
 
-/* An address that leads to this host from within: the management network's, or any. */
+/* Returns an address at which processes of this host can connect: one of the management network,
+ * if there is one. */
 static bool own_address(struct io_env *env, struct io_ip *out)
 {
     const struct io_hostinfo *info = env->ops->hostinfo(env);
@@ -54,7 +56,7 @@ static bool own_address(struct io_env *env, struct io_ip *out)
     return found;
 }
 
-#define PAUSE_NS 100000000 /* after EMFILE and the like */
+#define PAUSE_NS 100000000 /* delay before accept() is retried after EMFILE or the like */
 
 weft_status inside_listen(struct inside *inside, struct weft_error *error)
 {
@@ -63,7 +65,7 @@ weft_status inside_listen(struct inside *inside, struct weft_error *error)
     int sys_errno;
 
     if (!own_address(env, &at.ip)) {
-        return WEFT_OK; /* nobody can ask: the network has to do */
+        return WEFT_OK; /* peers cannot connect, so they use the network */
     }
     sys_errno =
         env->oob->listen(env, &at, 64, &inside->door, &inside->listener, &inside->at);
@@ -87,7 +89,8 @@ void inside_welcome(struct inside *inside)
         }
         result = env->oob->accept(inside->listener, &guest->task, &stream);
         if (result != 0) {
-            /* Out of descriptors or memory: who waits is not announced again. */
+            /* After an error such as EMFILE, retry later, because a connection that already
+             * waits is not announced again. */
             io_task_deadline(&inside->door,
                              result == EAGAIN ? WEFT_NEVER : io_now(env) + PAUSE_NS);
             return;
@@ -212,9 +215,9 @@ static weft_status join(struct inside_stream *stream)
     return WEFT_OK;
 }
 
-/* ---- guests ---- */
+/* ---- accepted connections ---- */
 
-/* WEFT_OK: it proved itself, and may speak. */
+/* Advances authentication of a client. Returns WEFT_OK once it is authenticated. */
 static weft_status receive_guest(struct inside_stream *stream)
 {
     struct inside *inside = stream->inside;
@@ -244,14 +247,15 @@ static weft_status receive_guest(struct inside_stream *stream)
     return status;
 }
 
-/* ---- words ---- */
+/* ---- messages ---- */
 
 void inside_stream_flush(struct inside_stream *stream)
 {
     struct weft_error ignored = {0};
 
     if (frame_flush(&stream->link, &ignored) < 0) {
-        io_task_wake(&stream->task); /* the next look at the stream meets it again */
+        /* The next inside_stream_progress() handles the failure again. */
+        io_task_wake(&stream->task);
     }
 }
 
@@ -339,7 +343,7 @@ static weft_status take_call(struct inside_stream *stream, const struct proxy_ca
         return joined(stream, call->type == PROXY_JOIN ? call->rank : UINT32_MAX);
     }
     if (call->type == PROXY_BELL) {
-        return WEFT_OK; /* to be awake was all */
+        return WEFT_OK; /* it only wakes this process */
     }
     if (call->type == PROXY_STOP) {
         frame_close(&stream->link, false);

@@ -1,5 +1,5 @@
-/* Ranks of several hosts, as far as they meet inside: from the first all-gather to messages, and
- * to an end in order. */
+/* Tests ranks of several hosts and their transports inside a host, from the first all-gather
+ * over messages to an orderly end. */
 #include "transport/inside.h"
 
 #include <check.h>
@@ -27,7 +27,7 @@ static uint32_t host_of[MEMBERS_MAX], n_members, n_ranks;
 static size_t rounds[8];
 static unsigned n_rounds;
 
-/* A host with as many ranks; members count on. */
+/* Adds a host with `n_processes` members, which follow the previous ones. */
 static void add_host(uint32_t n_processes, bool has_ranks)
 {
     uint32_t host = sim_bed_host(&bed);
@@ -60,7 +60,8 @@ static void stop(void)
     sim_bed_fini(&bed);
 }
 
-/* `reach`: how many ranks after it a rank sends to, over which of how many channels. */
+/* Each rank sends to the `reach` ranks after it, over the channels of the mask `channels` out of
+ * `n_channels`. */
 static void open_channels(uint32_t reach, uint32_t channels, uint32_t n_channels)
 {
     uint32_t m = 0;
@@ -97,7 +98,7 @@ static void open_all(uint32_t reach)
     open_channels(reach, 1, 1);
 }
 
-/* What boot does for a rank. */
+/* Runs the all-gathers, as boot does for ranks. */
 static void gather_all(void)
 {
     uint8_t *all = malloc(ROUND_MAX * n_members);
@@ -129,7 +130,7 @@ static void gather_all(void)
     free(all);
 }
 
-/* Who is up may have to ring: its streams lead somewhere. */
+/* A rank that is up may have to ring a bell, so its streams must be open. */
 static void assert_can_ring(const struct inside *inside)
 {
     for (uint32_t i = 0; inside_is_up(inside) && i < inside->n_links; i++) {
@@ -143,7 +144,7 @@ static void assert_can_ring(const struct inside *inside)
     }
 }
 
-static struct io_task *held; /* nobody looks at it */
+static struct io_task *held; /* this task is not run */
 
 static void serve(struct io_task *task)
 {
@@ -201,7 +202,7 @@ static void close_all(void)
     }
 }
 
-/* A message larger than all steps, in pieces of them. */
+/* Sends a message larger than all steps, which needs several pieces per step. */
 static void send_over(uint32_t from, uint32_t to, uint32_t channel)
 {
     static uint8_t data[200001], got[200001];
@@ -236,7 +237,8 @@ static void send_one(uint32_t from, uint32_t to)
     send_over(from, to, 0);
 }
 
-/* Each channel has buffers of its own: what nobody takes on one does not hold up another. */
+/* Each channel has its own buffers, so a message that is not received on one channel does not
+ * block another. */
 START_TEST(channels_have_connectors_of_their_own)
 {
     static uint8_t stuck[300000];
@@ -245,7 +247,7 @@ START_TEST(channels_have_connectors_of_their_own)
     add_host(3, true);
     open_channels(2, 1u << 1 | 1u << 30, 31);
     come_up();
-    /* 128 pairs of blobs at a time are four offsets of 31 channels. */
+    /* A round of 128 pairs of blobs holds four offsets of 31 channels; this host needs two. */
     ck_assert_uint_eq(n_rounds, 2);
     ck_assert_uint_eq(rounds[1], 2 * 2 * 31 * 256);
     ck_assert_ptr_null(inside_connector(insides[0], 1, true, 0));
@@ -272,7 +274,7 @@ START_TEST(ranks_meet_inside_their_hosts_only)
     ck_assert(inside_is_needed(host_of, n_ranks));
     open_all(n_ranks - 1);
     come_up();
-    /* Facts, then one round: two blobs for each of the two offsets of the largest host. */
+    /* Facts, then one round with two blobs for each of the two offsets of the largest host. */
     ck_assert_uint_eq(n_rounds, 2);
     ck_assert_uint_eq(rounds[0], 80);
     ck_assert_uint_eq(rounds[1], 2 * 2 * 256);
@@ -298,13 +300,14 @@ START_TEST(ranks_meet_inside_their_hosts_only)
 }
 END_TEST
 
-/* The owner of the steps needs no answer of the other's proxy to be connected, but to ring it. */
+/* The owner of the steps is connected without an answer of the peer's proxy, but needs a stream
+ * to it to ring its bell. */
 START_TEST(nobody_is_up_who_cannot_ring)
 {
     add_host(3, true);
     open_all(1);
     gather_all();
-    held = &insides[1]->streams[0]->task; /* rank 1 receives from rank 0 */
+    held = &insides[1]->streams[0]->task; /* rank 0 sends to rank 1 */
     for (uint32_t m = 0; m < n_members; m++) {
         struct weft_error error = {0};
 
@@ -333,7 +336,7 @@ END_TEST
 START_TEST(many_ranks_take_several_rounds)
 {
     add_host(130, true);
-    bed.hosts[0].gpu_document = "<none/>"; /* nobody knows what is inside */
+    bed.hosts[0].gpu_document = "<none/>"; /* makes the topology unknown */
     bed.hosts[0].n_gpu_document = 7;
     bed.hosts[0].gpu_document_name = "none.xml";
     open_all(1);
@@ -353,14 +356,14 @@ START_TEST(a_rank_on_every_host_needs_nothing)
 {
     add_host(1, true);
     add_host(1, true);
-    add_host(3, false); /* processes without ranks count for nothing */
+    add_host(3, false); /* processes without ranks do not count */
     ck_assert(!inside_is_needed(host_of, n_ranks));
     sim_bed_create(&bed);
     n_members = 0;
 }
 END_TEST
 
-/* ---- p2p that cannot be ---- */
+/* ---- fallback from p2p ---- */
 
 static int refuse_export(struct io_gpu *gpu, const void *address, uint32_t kinds,
                          struct io_gpu_export *out)
@@ -376,7 +379,8 @@ static int refuse_import(struct io_gpu *gpu, const struct io_gpu_export *exporte
     return EPERM;
 }
 
-/* What rank 1 is allowed, and what each rank then says of its way to the other. */
+/* What rank 1 can do, and the reasons that each rank then reports for its transport to the
+ * other. */
 static const struct refusal {
     bool exports, imports, is_off;
     const char *why[2];
@@ -421,12 +425,12 @@ START_TEST(what_a_driver_refuses_goes_through_memory_of_the_host)
     send_one(0, 1);
     send_one(1, 0);
     close_all();
-    inside_destroy(insides[1]); /* while the GPU's operations are here */
+    inside_destroy(insides[1]); /* before `sharing` goes out of scope */
     insides[1] = NULL;
 }
 END_TEST
 
-/* What the first member is told, at last. */
+/* Returns the first error of member 0, or fails the test after 1 s. */
 static weft_status hear(struct weft_error *error)
 {
     weft_ns limit = backend_sim.now(bed.world) + 1000 * MS;
@@ -452,13 +456,13 @@ START_TEST(who_gives_up_says_why)
     come_up();
     inside_stop(insides[1], "jobs: the GPU failed\n");
     ck_assert_int_eq(hear(&error), WEFT_ERR_CLOSED);
-    ck_assert_str_eq(error.phase, "peer"); /* hearsay: it was not the first to fail */
+    ck_assert_str_eq(error.phase, "peer"); /* reported by the peer, which failed first */
     ck_assert_str_eq(error.message, "rank 1: it gave up: jobs: the GPU failed?");
     ck_assert_uint_eq(inside_error_peer(insides[0]), 1);
 }
 END_TEST
 
-/* The kernel closes the streams of a process that is killed. */
+/* The kernel closes the streams of a killed process. */
 START_TEST(who_says_nothing_is_missed)
 {
     struct weft_error error = {0};
@@ -474,7 +478,7 @@ START_TEST(who_says_nothing_is_missed)
 }
 END_TEST
 
-/* Calls to all proxies are numbered together, so that any peer can guess a number. */
+/* Calls to all proxies share one sequence of numbers, so any peer can guess a number. */
 START_TEST(only_the_proxy_that_was_asked_answers)
 {
     const struct proxy_answer answer = {.op = 77};

@@ -1,5 +1,5 @@
-/* The host as NCCL would see it: its system with the ranks that live there, paths, and without
- * what this rank does not reach inside. */
+/* The topology of the host as NCCL computes it: the system with the ranks of this host and the
+ * paths, without GPUs that this rank cannot reach inside. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -27,7 +27,8 @@ static weft_status load(struct inside *inside, const struct io_machine *machine,
     return status;
 }
 
-/* In NCCL's order (initTransportsRank): paths, what is out of reach, paths again. */
+/* In NCCL's order (initTransportsRank): compute paths, remove unreachable GPUs, compute paths
+ * again. */
 static weft_status find_paths(struct inside *inside, struct weft_error *error)
 {
     weft_status status = topo_compute_paths(&inside->view, error);
@@ -54,7 +55,7 @@ void inside_find_topology(struct inside *inside)
         inside->view.system = inside->system;
         status = find_paths(inside, &why);
     }
-    if (status != WEFT_OK) { /* host memory in the place of GPUs, mostly */
+    if (status != WEFT_OK) { /* mostly because host memory replaces the GPUs */
         inside->view.system = NULL;
         weft_error_format(&why, text, sizeof(text));
         weft_log(env->log, WEFT_LOG_INFO, "%s: what is inside is not known: %s",

@@ -52,7 +52,7 @@ static weft_status bad(struct weft_error *error, const char *message, const char
 
 /* ---- fields ---- */
 
-/* A text of [n_bytes], NUL and zeroes behind it. */
+/* Writes the text, padded with zeroes to n_bytes including at least one NUL. */
 static void put_text(struct wire_writer *writer, const char *text, size_t n_bytes)
 {
     size_t n = strnlen(text, n_bytes - 1);
@@ -124,7 +124,7 @@ static bool all_zero(struct wire_reader *reader)
     return zero;
 }
 
-/* An export, or as many zeroes. */
+/* Writes the export, or zeroes of the same size if there is none. */
 static void put_memory(struct wire_writer *writer, const struct io_gpu_export *memory)
 {
     wire_put_u8(writer, memory->n_bytes > 0);
@@ -203,7 +203,7 @@ size_t proxy_encode_call(const struct proxy_call *call, uint8_t *out)
     return wire_written(&writer, out);
 }
 
-/* What `type` has beyond the head. False: a field is not what it may be. */
+/* Reads the fields of `type` behind the header. Returns false if a value is invalid. */
 static bool get_fields(struct wire_reader *reader, struct proxy_call *out)
 {
     bool ok = true;
@@ -300,7 +300,7 @@ weft_status proxy_decode_answer(const uint8_t *bytes, size_t n_bytes,
     return ok ? WEFT_OK : bad(error, "answer", "field", 0, "not what it may be");
 }
 
-/* ---- what ranks tell ---- */
+/* ---- exchanged in all-gathers ---- */
 
 void inside_encode_facts(const struct inside_facts *facts,
                          uint8_t out[INSIDE_FACTS_BYTES])

@@ -1,4 +1,4 @@
-/* What processes of a host say to each other, byte by byte. */
+/* Tests the messages between processes of a host, byte by byte. */
 #include "transport/message.h"
 
 #include <check.h>
@@ -9,7 +9,7 @@
 #include "base/suite_testing.h"
 #include "transport/steps.h"
 
-/* Typed from docs/transports.md: request, number, bytes. */
+/* From docs/transports.md: request, number, length in bytes. */
 static const struct {
     const char *name;
     unsigned type;
@@ -68,7 +68,7 @@ START_TEST(every_request_comes_back)
         ck_assert_uint_eq(back.connection, call.connection);
         ck_assert_uint_eq(proxy_encode_call(&back, again), n);
         ck_assert_mem_eq(bytes, again, n);
-        for (size_t cut = 0; cut <= n + 1; cut++) { /* one byte less, or more */
+        for (size_t cut = 0; cut <= n + 1; cut++) { /* every other length fails */
             uint8_t copy[PROXY_CALL_MAX + 1] = {0};
 
             memcpy(copy, bytes, cut < n ? cut : n);
@@ -83,7 +83,7 @@ START_TEST(every_request_comes_back)
 }
 END_TEST
 
-/* A byte of a request that may not have this value. */
+/* A byte of a request with an invalid value. */
 START_TEST(fields_are_what_they_may_be)
 {
     static const struct {
@@ -94,9 +94,9 @@ START_TEST(fields_are_what_they_may_be)
         {1, 9, 4},                      /* no such transport */
         {1, 10, 2},                     /* neither true nor false */
         {1, 11, 2},       {2, 9, 0xff}, /* steps of gigabytes */
-        {4, 9, '\n'},                   /* no text */
-        {4, 9 + 47, 'x'},               /* a name without an end */
-        {4, 9 + 46, 'x'},               /* something behind its end */
+        {4, 9, '\n'},                   /* not printable */
+        {4, 9 + 47, 'x'},               /* no NUL at the end of the name */
+        {4, 9 + 46, 'x'},               /* a byte behind the NUL */
         {7, 13, 7},
     };
 
@@ -166,18 +166,18 @@ START_TEST(facts_and_blobs_come_back)
     ck_assert_mem_eq(bytes, again, sizeof(again));
     ck_assert(back.is_there && back.is_owner && back.reads);
     ck_assert_uint_eq(back.connection, 9);
-    bytes[INSIDE_BLOB_BYTES - 1] = 1; /* a version that says more */
+    bytes[INSIDE_BLOB_BYTES - 1] = 1; /* unknown extension */
     ck_assert_int_eq(inside_decode_blob(bytes, &back, NULL), WEFT_ERR_PROTOCOL);
     blob = (struct inside_blob){.is_there = false};
     inside_encode_blob(&blob, bytes);
     ck_assert_int_eq(inside_decode_blob(bytes, &back, NULL), WEFT_OK);
     ck_assert(!back.is_there);
-    bytes[4] = 1; /* nothing, with a connection */
+    bytes[4] = 1; /* a connection number without a connector */
     ck_assert_int_eq(inside_decode_blob(bytes, &back, NULL), WEFT_ERR_PROTOCOL);
 }
 END_TEST
 
-/* An answer with a bit wrong is refused, or encodes to the same bytes: any bit. */
+/* An answer with any one bit flipped is rejected, or encodes to the same bytes. */
 START_TEST(any_answer_is_refused_or_comes_back)
 {
     for (unsigned bit = 0; bit < 8 * PROXY_ANSWER_BYTES; bit++) {
@@ -194,7 +194,7 @@ START_TEST(any_answer_is_refused_or_comes_back)
 }
 END_TEST
 
-/* What decodes encodes to the same bytes: of 200 000 random requests, a bit wrong each. */
+/* A random request with a random bit flipped is rejected, or encodes to the same bytes. */
 START_TEST(any_bytes_are_refused_or_come_back)
 {
     struct weft_rng rng;

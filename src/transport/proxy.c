@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-#define CONTROL_BYTES 4096u /* steps, if they are in the segment, begin on a page */
+#define CONTROL_BYTES 4096u /* steps in the segment begin at this offset, on a page */
 
 _Static_assert(sizeof(struct steps_control) <= CONTROL_BYTES, "control words fit");
 
@@ -17,12 +17,12 @@ struct proxy_connection {
     enum transport_kind kind;
     bool is_sender, is_owner;
     uint32_t peer, channel, step_bytes;
-    struct io_shm *segment; /* Owned: control words, and the steps of SHM */
+    struct io_shm *segment; /* Owned: control words, and for SHM the steps */
     char name[IO_SHM_NAME_BYTES];
-    void *steps; /* P2P: Owned by the GPU if is_owner, else opened */
+    void *steps; /* P2P: Owned if is_owner, allocated on the GPU; else imported */
     struct io_gpu_export exported;
-    bool is_attached; /* the other end has it */
-    int sys_errno;    /* why it fell back; 0: it did not */
+    bool is_attached; /* the peer has attached */
+    int sys_errno;    /* errno that made it fall back to SHM; 0 if it did not */
 };
 
 struct proxy_registration {
@@ -33,10 +33,11 @@ struct proxy_registration {
 struct proxy {
     struct io_env *env; /* Not owned. */
     uint32_t rank;
-    struct proxy_connection
-        *connections; /* Owned [n_connections]; the ith is called i + 1 */
+    /* Owned [n_connections]; index i has number i + 1 */
+    struct proxy_connection *connections;
     uint32_t n_connections;
-    struct proxy_registration *registrations; /* Owned [n_registrations]; likewise */
+    /* Owned [n_registrations]; numbered like connections */
+    struct proxy_registration *registrations;
     uint32_t n_registrations;
 };
 
@@ -76,7 +77,7 @@ static struct proxy_connection *find(const struct proxy *proxy, uint32_t connect
     return &proxy->connections[connection - 1];
 }
 
-/* ---- what connections own ---- */
+/* ---- memory of connections ---- */
 
 static size_t segment_bytes(const struct proxy_connection *connection)
 {
@@ -134,7 +135,7 @@ void proxy_destroy(struct proxy *proxy)
     free(proxy);
 }
 
-/* ---- requests of the own rank ---- */
+/* ---- requests of the proxy's own rank ---- */
 
 static int init(struct proxy *proxy, const struct proxy_call *call,
                 struct proxy_answer *out)
@@ -143,7 +144,7 @@ static int init(struct proxy *proxy, const struct proxy_call *call,
     uint32_t at = 0;
 
     if (call->kind != TRANSPORT_P2P && call->kind != TRANSPORT_SHM) {
-        return EOPNOTSUPP; /* a flow is its own connection */
+        return EOPNOTSUPP; /* a flow needs no connection here */
     }
     while (at < proxy->n_connections && proxy->connections[at].is_used) {
         at++;
@@ -191,7 +192,7 @@ static int shared_init(struct proxy *proxy, struct proxy_connection *connection,
     return sys_errno;
 }
 
-/* Of memory that begins there. */
+/* Exports the allocation that starts at `memory`; zeroes `*out` on error. */
 static int export_whole(struct io_gpu *gpu, const void *memory, struct io_gpu_export *out)
 {
     struct io_gpu_identity identity;
@@ -246,7 +247,7 @@ static int attach(struct proxy *proxy, struct proxy_connection *connection,
     return sys_errno;
 }
 
-/* EAGAIN: the other end has yet to attach. */
+/* Returns EAGAIN until the peer has attached. */
 static int connect(struct proxy *proxy, struct proxy_connection *connection,
                    const struct proxy_call *call)
 {
@@ -309,9 +310,9 @@ static int deregister(struct proxy *proxy, const struct proxy_call *call)
     return 0;
 }
 
-/* ---- requests of the other end ---- */
+/* ---- requests of the peer ---- */
 
-/* EAGAIN: there is nothing to hand out yet. */
+/* Returns EAGAIN until SETUP is done. */
 static int get_fd(const struct proxy_connection *connection, struct proxy_answer *out)
 {
     if (!connection->is_owner) {
@@ -325,7 +326,7 @@ static int get_fd(const struct proxy_connection *connection, struct proxy_answer
     return 0;
 }
 
-/* The other end is there: its name was for it alone, and has done its service. */
+/* Unlinks the segment's name, because only the peer needed it, and it has attached. */
 static int start(struct proxy *proxy, struct proxy_connection *connection)
 {
     if (!connection->is_owner || connection->state < PROXY_SETUP_DONE) {
@@ -336,7 +337,7 @@ static int start(struct proxy *proxy, struct proxy_connection *connection)
     return 0;
 }
 
-/* ---- of both ---- */
+/* ---- requests of either ---- */
 
 static int fall_back(struct proxy *proxy, struct proxy_connection *connection,
                      const struct proxy_call *call, bool is_own)
@@ -364,7 +365,7 @@ static int fall_back(struct proxy *proxy, struct proxy_connection *connection,
     return sys_errno;
 }
 
-/* Of the other end: what GET_FD would say now. */
+/* Falls back on request of the peer, and answers like GET_FD. */
 static int fall_back_for(struct proxy *proxy, struct proxy_connection *connection,
                          const struct proxy_call *call, struct proxy_answer *out)
 {
@@ -373,9 +374,10 @@ static int fall_back_for(struct proxy *proxy, struct proxy_connection *connectio
     return sys_errno == 0 ? get_fd(connection, out) : sys_errno;
 }
 
-/* ---- all of them ---- */
+/* ---- dispatch ---- */
 
-/* Whose request it is: of the own rank, or of the rank at the other end. */
+/* Returns true if `asker` may send this request: GET_FD and START come from the peer, FALL_BACK
+ * from either end, all others from the proxy's own rank. */
 static bool may_ask(const struct proxy *proxy, uint32_t asker, enum proxy_type type,
                     const struct proxy_connection *connection)
 {
@@ -418,7 +420,7 @@ static int serve(struct proxy *proxy, uint32_t asker, const struct proxy_call *c
     case PROXY_STOP:
     case PROXY_JOIN:
     case PROXY_BELL:
-        break; /* of a stream, not of a connection */
+        break; /* handled by inside_stream.c */
     }
     return EOPNOTSUPP;
 }

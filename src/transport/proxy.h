@@ -1,17 +1,17 @@
-/* The proxy of a rank: what owns the resources of its connectors inside the host, and answers the
- * messages by which they are asked for, of its own rank and of the others'. A state machine
- * without streams (inside.h has those): a request that cannot be answered yet is AGAIN, and is
- * asked again until it can.
+/* The proxy of a rank: owns the resources of its connectors inside the host and serves requests
+ * for them, from its own rank and from peers. A state machine without streams (inside.h has
+ * those): if a request cannot be answered yet, proxy_serve() returns WEFT_AGAIN, and the caller
+ * retries it.
  *
- * A connection's two ends each have one at their own proxy. The owner's has the memory:
+ * Each end of a connection is registered at its own proxy. The owner's proxy has the memory:
  *
  *   owner   INIT  SHARED_INIT (control words)  SETUP (steps)        CONNECT until the other START
  *   other   INIT  SHARED_INIT                  SETUP   GET_FD at the owner's   CONNECT (attach)
- *                                                      START at the owner's: the name can go
+ *                                                      START at the owner's: unlinks the name
  *
- * FALL_BACK makes a p2p connection one of shm, where memory of the GPU cannot be had or opened: the
- * own rank asks it in the place of SETUP or after it, and the other end, which could not open the
- * owner's memory, in the place of GET_FD. */
+ * FALL_BACK turns a p2p connection into one of shm if GPU memory cannot be allocated or opened.
+ * The proxy's own rank sends it instead of SETUP or after it. The peer sends it, if it could not
+ * open the owner's memory, after GET_FD. */
 #ifndef WEFT_TRANSPORT_PROXY_H
 #define WEFT_TRANSPORT_PROXY_H
 
@@ -21,35 +21,39 @@
 
 #define PROXY_CONNECTIONS_MAX 4096u
 
-/* As in NCCL, and what a request needs. */
+/* The same states as in NCCL. */
 enum proxy_state {
-    PROXY_UNINITIALIZED,
-    PROXY_INITIALIZED,
-    PROXY_SHARED_INITIALIZED,
-    PROXY_SETUP_DONE,
-    PROXY_CONNECTED
+    PROXY_UNINITIALIZED,      /* waits for INIT */
+    PROXY_INITIALIZED,        /* waits for SHARED_INIT */
+    PROXY_SHARED_INITIALIZED, /* waits for SETUP or FALL_BACK */
+    PROXY_SETUP_DONE, /* waits for CONNECT, and at the owner for the peer's START */
+    PROXY_CONNECTED   /* in use until CLOSE */
 };
 
 struct proxy;
 
-/* Aborts when out of memory. */
+/* Creates a proxy, to be freed with proxy_destroy(). Aborts when out of memory. */
 struct proxy *proxy_create(struct io_env *env, uint32_t rank);
-/* Closes all connections. NULL is ignored. */
+/* Closes all connections and frees the proxy. NULL is ignored. */
 void proxy_destroy(struct proxy *proxy);
 
-/* Answers a request of rank `asker`. WEFT_OK: `out` is the answer; its sys_errno tells ENOENT (no
- * such connection), EPERM (not the asker's to ask), EINVAL (not in this state), ENOSPC (no room
- * in /dev/shm or for one more), EOPNOTSUPP, or what the waist said. AGAIN: not yet. */
+/* Serves a request of rank `asker`. Returns WEFT_OK with the answer in `out`, whose sys_errno
+ * can be 0, ENOENT (no such connection), EPERM (not allowed to this rank), EINVAL (wrong state),
+ * ENOSPC (no room in /dev/shm or in a table), EOPNOTSUPP, or an errno of the I/O interface.
+ * Returns WEFT_AGAIN if it cannot be answered yet. */
 weft_status proxy_serve(struct proxy *proxy, uint32_t asker,
                         const struct proxy_call *call,
                         struct proxy_answer *out) WEFT_MUST_CHECK;
 
-/* What a connection that is CONNECTED moves its messages through; false: it is not. */
+/* Returns the control words and steps of a connection in CONNECTED, owned by the proxy and valid
+ * until the connection is closed. Returns false in any other state. */
 bool proxy_region(const struct proxy *proxy, uint32_t connection,
                   struct steps_control **out_control, uint8_t **out_memory);
-/* SHM where P2P fell back; *out_errno: what made it, or 0. The connection is there. */
+/* Returns the transport of an existing connection: SHM if p2p fell back. *out_errno is the errno
+ * that made it fall back, or 0. */
 enum transport_kind proxy_kind_of(const struct proxy *proxy, uint32_t connection,
                                   int *out_errno);
+/* Returns UNINITIALIZED if there is no such connection. */
 enum proxy_state proxy_state_of(const struct proxy *proxy, uint32_t connection);
 uint32_t proxy_n_connections(const struct proxy *proxy);
 

@@ -1,5 +1,5 @@
-/* The proxies of two ranks of a simulated host: a connection from INIT to CLOSE, and what is
- * refused on the way. */
+/* Tests the proxies of two ranks of a simulated host: a connection from INIT to CLOSE, and
+ * requests that are refused. */
 #include "transport/proxy.h"
 
 #include <check.h>
@@ -34,7 +34,7 @@ static void teardown(void)
     sim_bed_fini(&bed);
 }
 
-/* What proxy `at` answers rank `asker`: its errno, or EAGAIN. */
+/* Sends a request of rank `asker` to proxy `at`. Returns the errno of the answer, or EAGAIN. */
 static int ask(uint32_t at, uint32_t asker, const struct proxy_call *call,
                struct proxy_answer *out)
 {
@@ -69,7 +69,8 @@ static uint32_t init(uint32_t at, enum transport_kind kind, bool is_sender, bool
     return answer.connection;
 }
 
-/* Rank 1 owns; rank 0 attaches. Then both see one memory. */
+/* Connects rank 1, which owns the steps, and rank 0, which attaches. Checks that both see the
+ * same memory. */
 static void connect_both(enum transport_kind kind, uint32_t *out_other,
                          uint32_t *out_owner)
 {
@@ -79,7 +80,7 @@ static void connect_both(enum transport_kind kind, uint32_t *out_other,
     struct proxy_answer key;
     uint8_t *steps[2];
 
-    ck_assert_int_eq(tell(1, 1, PROXY_CONNECT, owner), EAGAIN); /* nobody attached */
+    ck_assert_int_eq(tell(1, 1, PROXY_CONNECT, owner), EAGAIN); /* not attached yet */
     ck_assert_int_eq(ask(1, 0, &call, &key), 0);
     call = (struct proxy_call){
         .type = PROXY_CONNECT, .connection = other, .memory = key.memory};
@@ -104,7 +105,7 @@ START_TEST(two_ends_come_to_share_their_steps)
     uint32_t other, owner;
 
     connect_both(kinds[_i], &other, &owner);
-    ck_assert_int_eq(tell(1, 1, PROXY_CONNECT, owner), EINVAL); /* once is enough */
+    ck_assert_int_eq(tell(1, 1, PROXY_CONNECT, owner), EINVAL); /* only once */
     ck_assert_int_eq(tell(1, 1, PROXY_CLOSE, owner), 0);
     ck_assert_int_eq(tell(1, 1, PROXY_CLOSE, owner), ENOENT);
     ck_assert_int_eq(tell(0, 0, PROXY_CLOSE, other), 0);
@@ -142,7 +143,7 @@ START_TEST(requests_have_their_time)
     ck_assert_int_eq(tell(0, 0, PROXY_SETUP, c), EINVAL);
     ck_assert_int_eq(tell(0, 0, PROXY_CONNECT, c), EINVAL);
     ck_assert_int_eq(tell(0, 1, PROXY_START, c), EINVAL);
-    ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), EAGAIN); /* asked again later */
+    ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), EAGAIN); /* retried later */
     ck_assert_int_eq(tell(0, 0, PROXY_SHARED_INIT, c), 0);
     ck_assert_int_eq(tell(0, 0, PROXY_SHARED_INIT, c), EINVAL);
     ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), EAGAIN);
@@ -167,11 +168,11 @@ START_TEST(nobody_asks_what_is_not_his)
     ck_assert_int_eq(tell(0, 1, PROXY_CONNECT, c), EPERM);
     ck_assert_int_eq(ask(0, 1, &call, NULL), EPERM);
     c = init(0, TRANSPORT_SHM, true, false);
-    ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), EINVAL); /* it owns nothing */
+    ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), EINVAL); /* this end is not the owner */
 }
 END_TEST
 
-/* The end that could not open the other's memory asks for memory of the host. */
+/* The end that could not open the owner's memory asks for steps in host memory. */
 START_TEST(p2p_falls_back_to_shm)
 {
     uint32_t other = init(0, TRANSPORT_P2P, true, false);
@@ -186,9 +187,9 @@ START_TEST(p2p_falls_back_to_shm)
     ck_assert_int_eq(ask(1, 2, &call, NULL), EPERM); /* a third rank */
     ck_assert_int_eq(ask(1, 0, &call, &key), 0);
     ck_assert_uint_eq(key.memory.n_bytes, 0);
-    ck_assert_int_eq(ask(1, 0, &call, NULL), EINVAL); /* once */
+    ck_assert_int_eq(ask(1, 0, &call, NULL), EINVAL); /* only once */
     call.connection = other;
-    ck_assert_int_eq(ask(0, 1, &call, NULL), EINVAL); /* it owns nothing */
+    ck_assert_int_eq(ask(0, 1, &call, NULL), EINVAL); /* this end is not the owner */
     ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
     call = (struct proxy_call){.type = PROXY_CONNECT, .connection = other};
     weft_format(call.name, sizeof(call.name), "%s", key.name);
@@ -205,7 +206,7 @@ START_TEST(p2p_falls_back_to_shm)
 }
 END_TEST
 
-/* Its GPU has no memory for the steps: SETUP failed, and FALL_BACK takes its place. */
+/* SETUP failed because the GPU has no memory for the steps. FALL_BACK replaces it. */
 START_TEST(who_falls_back_before_setup_is_set_up)
 {
     struct proxy_call call = {
@@ -217,7 +218,8 @@ START_TEST(who_falls_back_before_setup_is_set_up)
     c = answer.connection;
     call =
         (struct proxy_call){.type = PROXY_FALL_BACK, .connection = c, .is_owner = true};
-    ck_assert_int_eq(ask(0, 0, &call, NULL), EINVAL); /* how long are the steps? */
+    /* The size of the steps is unknown. */
+    ck_assert_int_eq(ask(0, 0, &call, NULL), EINVAL);
     ck_assert_int_eq(tell(0, 0, PROXY_SHARED_INIT, c), 0);
     ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
     ck_assert_int_eq(proxy_state_of(proxies[0], c), PROXY_SETUP_DONE);
@@ -233,7 +235,7 @@ START_TEST(memory_is_registered_and_forgotten)
     void *memory, *seen = NULL;
 
     ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, 4096, &memory), 0);
-    ck_assert_int_eq(ask(0, 0, &call, NULL), EINVAL); /* it is nobody's memory */
+    ck_assert_int_eq(ask(0, 0, &call, NULL), EINVAL); /* not an allocation */
     call.address = (uintptr_t)memory;
     ck_assert_int_eq(ask(0, 1, &call, NULL), EPERM);
     ck_assert_int_eq(ask(0, 0, &call, &answer), 0);
@@ -245,7 +247,8 @@ START_TEST(memory_is_registered_and_forgotten)
     call.connection = answer.connection;
     ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
     ck_assert_int_eq(ask(0, 0, &call, NULL), ENOENT);
-    /* Freed while it is open elsewhere: it stays for who has it, and nobody else comes. */
+    /* Memory that is freed while another process has it open stays valid there, but cannot be
+     * opened again. */
     envs[0]->gpu->ops->free(envs[0]->gpu, memory);
     memset(seen, 1, 4096);
     ck_assert_int_eq(gpu->sharing->import_memory(gpu, &answer.memory, &memory), ENOENT);

@@ -42,7 +42,7 @@ weft_status steps_test(struct steps *steps, struct steps_request *request,
     weft_check(request->state != STEPS_FREE);
     if (request->state == STEPS_DONE) {
         request->state = STEPS_FREE;
-        steps->n_looks++; /* there is room for another */
+        steps->n_looks++; /* makes room for another */
         if (out_bytes != NULL) {
             *out_bytes = request->n_copied;
         }
@@ -83,7 +83,7 @@ void steps_end_of_step(struct steps *steps, struct steps_request *request)
     }
 }
 
-/* ---- what the other end did ---- */
+/* ---- what the other end wrote ---- */
 
 static struct doorbell_counter *theirs(struct steps *steps)
 {
@@ -92,7 +92,8 @@ static struct doorbell_counter *theirs(struct steps *steps)
     return steps->config.is_sender ? &control->head : &control->tail;
 }
 
-/* A counter that goes back, or on beyond what can be, is no counter. */
+/* Reads the other end's counter and, as sender, the answers to offers. Breaks the ring if the
+ * counter went back or past what is possible. Returns true if an answer was read. */
 static bool look(struct steps *steps)
 {
     uint64_t seen = doorbell_read(theirs(steps));
@@ -106,7 +107,7 @@ static bool look(struct steps *steps)
     return steps->config.is_sender && steps_take_answers(steps);
 }
 
-/* Steps that can be worked on. */
+/* Returns the number of steps that are free (sender) or filled (receiver) and not started. */
 static uint64_t n_ready(const struct steps *steps)
 {
     return steps->config.is_sender ? steps->n_seen + STEPS_N - steps->n_started
@@ -160,7 +161,7 @@ static void send_piece(struct steps *steps, struct steps_request *request)
     start_copy(steps, request, n_bytes);
 }
 
-/* False: there is nothing that may go now. */
+/* Starts the next step of the sender. Returns false if there is no message or it must wait. */
 static bool send_next(struct steps *steps)
 {
     struct steps_request *request = &steps->requests[steps->n_filled % STEPS_REQUESTS];
@@ -201,7 +202,7 @@ static void receive_piece(struct steps *steps, struct steps_request *request,
     start_copy(steps, request, (uint32_t)n_bytes);
 }
 
-/* False: nobody waits for it yet. */
+/* Starts the next step of the receiver. Returns false if no receive is posted for it. */
 static bool receive_next(struct steps *steps)
 {
     uint32_t at = (uint32_t)(steps->n_started % STEPS_N);
@@ -249,7 +250,7 @@ static bool is_copied(struct steps *steps, struct steps_slot *slot)
     return sys_errno == 0 || (slot->is_offer && sys_errno != EINPROGRESS);
 }
 
-/* The answer ends an offer of the sender's. */
+/* An offer of the sender ends with its answer, not here. */
 static void end_step(struct steps *steps)
 {
     struct steps_slot *slot = &steps->slots[steps->n_moved++ % STEPS_N];
@@ -282,7 +283,7 @@ static bool end_copies(struct steps *steps)
     return true;
 }
 
-/* True: nothing can be done before the other end moves, or a copy ends. */
+/* Returns true if nothing can be done until the other end moves or a copy ends. */
 static bool may_rest(struct steps *steps)
 {
     struct steps_control *control = steps->config.control;

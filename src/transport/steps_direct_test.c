@@ -1,6 +1,7 @@
-/* Long messages that go straight from buffer to buffer, on GPUs that are not there: in whatever
- * order things happen, and whatever cannot be exported, opened or copied, all messages arrive, once
- * and in order, and memory is used by nobody who may not. */
+/* Tests long messages that are copied directly between buffers of emulated GPUs
+ * (backends/hostmem/machine.h), in random orders of events. Whatever cannot be exported, opened
+ * or copied, all messages must arrive once and in order, and no process may use memory that it
+ * must not use. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static struct io_env envs[2];
 static struct ipc_node nodes[2];
 static struct ipc_peer peers[2];
 static struct steps_control control;
-static void *ring[2]; /* the receiver's, and as the sender has it open */
+static void *ring[2]; /* the receiver's memory, and the sender's mapping of it */
 static struct steps ends[2];
 static weft_ns now;
 
@@ -34,7 +35,7 @@ static struct {
     uint8_t *memory;
     struct steps_request *request;
     uint64_t message;
-    uint64_t going; /* a buffer that is taken back; 0: none */
+    uint64_t going; /* id of a buffer that is being invalidated; 0 if none */
 } slots[2][SLOTS];
 static uint64_t n_begun[2], n_over[2], n_at_a_time;
 static size_t sizes[MESSAGES];
@@ -160,7 +161,7 @@ static void fill(uint64_t message)
     }
 }
 
-/* Words of the negotiation go from one to the other. */
+/* Carries one message of the negotiation from one end to the other. */
 static void carry(int from)
 {
     static uint8_t word[IPC_MESSAGE_MAX];
@@ -176,7 +177,8 @@ static void carry(int from)
     }
 }
 
-/* A slot's buffer goes, once nobody has it open, and another comes, often at its address. */
+/* Replaces the buffer of a slot now and then, once the peer has closed it. The new one often has
+ * the same address. Returns false while waiting for the peer. */
 static bool renew(int who, uint32_t i)
 {
     struct io_gpu *gpu = envs[who].gpu;
@@ -218,7 +220,8 @@ static void begin(int who)
     n_begun[who]++;
 }
 
-/* The oldest, if it is over: what was sent is overwritten at once, what came is compared. */
+/* Ends the oldest message if it is complete: overwrites a sent one at once, compares a received
+ * one. */
 static void end(int who)
 {
     struct io_gpu *gpu = envs[who].gpu;
@@ -252,7 +255,8 @@ static void look(int who)
     end(who);
 }
 
-/* Many things in an order that is drawn. `spoil`, if there is one, does harm now and then. */
+/* Runs random events until all messages are done. `spoil`, unless NULL, injects failures now and
+ * then. */
 static void run(void (*spoil)(void))
 {
     for (uint32_t i = 0; n_over[0] < MESSAGES || n_over[1] < MESSAGES; i++) {
@@ -313,7 +317,8 @@ static void spoil_sharing(void)
     hostmem_fail(envs[harms[i].who].gpu, harms[i].call, harms[i].sys_errno, 1);
 }
 
-/* No descriptors, no memory, no permission, for a moment: what is refused comes in pieces. */
+/* Descriptors, memory or permission are short for a moment. Messages that are refused arrive in
+ * pieces. */
 START_TEST(what_cannot_be_opened_comes_all_the_same)
 {
     struct ipc_settings settings = usual();
@@ -328,8 +333,8 @@ START_TEST(what_cannot_be_opened_comes_all_the_same)
 }
 END_TEST
 
-/* All of it long, and none in the steps: the copy that fails is one between two buffers, with
- * others begun behind it. */
+/* All messages are long and none is in the steps yet, so the copy that fails is a direct one,
+ * with others started behind it. */
 START_TEST(a_copy_that_fails_takes_none_with_it)
 {
     struct ipc_settings settings = usual();
@@ -360,7 +365,7 @@ START_TEST(a_copy_that_fails_takes_none_with_it)
 }
 END_TEST
 
-/* Until both know that they can, and for ever if they cannot, all goes through the steps. */
+/* All messages use the steps if CUDA IPC is disabled. */
 START_TEST(who_is_refused_uses_the_steps)
 {
     struct ipc_settings settings = usual();
@@ -375,7 +380,7 @@ START_TEST(who_is_refused_uses_the_steps)
 }
 END_TEST
 
-/* The peer dies in the middle of a copy: what was lent comes back, what was opened is closed. */
+/* The peer is killed during a copy. Lent events come back, and opened memory is closed. */
 START_TEST(a_peer_that_dies_leaves_nothing_open)
 {
     struct ipc_settings settings = usual();
@@ -408,7 +413,7 @@ START_TEST(a_peer_that_dies_leaves_nothing_open)
         ck_assert(!nodes[1 - dead].is_lent[i]);
     }
     ck_assert_msg(hostmem_n_violations(machine) == 0, "%s", hostmem_violation(machine));
-    /* The dead one's own lists: its process is gone, this one is not. */
+    /* Free the lists of the killed process, which in reality vanish with it. */
     free(peers[dead].offered);
     free(peers[dead].closing);
     ipc_node_fini(&nodes[1 - dead]);
@@ -422,7 +427,7 @@ START_TEST(a_peer_that_dies_leaves_nothing_open)
 }
 END_TEST
 
-/* Whatever is written where an offer should be ends the connection, and no more. */
+/* An invalid offer ends the connection, and has no other effect. */
 START_TEST(an_offer_that_is_none_is_refused)
 {
     static const uint64_t words[] = {5000u << 2 | 3, 0 << 2 | 3, (uint64_t)1 << 62 | 3};

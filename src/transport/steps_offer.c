@@ -1,4 +1,4 @@
-/* Messages that take one step of the ring: offered by one end, copied by the other. */
+/* Messages that are offered by one end and copied directly by the other, using one step each. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ static struct ipc_node *node_of(const struct steps *steps)
     return steps->config.ipc->link.config.node;
 }
 
-/* It begins anew. */
+/* Restarts a message from its beginning. */
 static void go_back(struct steps *steps, struct steps_request *request)
 {
     request->is_whole = false;
@@ -30,9 +30,9 @@ bool steps_offer(struct steps *steps, struct steps_request *request)
     struct ipc_offer offer;
     uint32_t event;
 
-    /* What is sent is there already: whoever sends has seen the work end that wrote it. Behind
-     * the GPU's own stream it would wait for work that has nothing to do with it. All events
-     * lent: the steps do not wait for one. */
+    /* The caller has seen the work that wrote the data complete. So the event is recorded on the
+     * node's stream rather than on the GPU's own, where it would wait for unrelated work. If all
+     * events are lent, the message uses the steps instead of waiting for one. */
     if (steps->config.ipc == NULL || request->is_refused || request->n_copied > 0 ||
         (!is_long && steps->n_offers == 0) ||
         ipc_peer_offer(steps->config.ipc, request->data, request->n_bytes,
@@ -121,7 +121,7 @@ void steps_pass_offer(struct steps *steps)
         (struct steps_slot){.is_offer = true, .answer = STEPS_PASSED};
 }
 
-/* Whatever is behind it was begun in vain. */
+/* Passes over the steps started behind a refused offer. */
 static void pass_the_others(struct steps *steps)
 {
     for (uint64_t i = steps->n_moved; i < steps->n_started; i++) {

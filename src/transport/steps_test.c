@@ -1,5 +1,5 @@
-/* Two ends of a ring of steps: every order in which they can be woken, and what either end does
- * when the other writes nonsense. */
+/* Tests two ends of a ring of steps: every order in which they can be woken, and each end when
+ * the other writes invalid values. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define MESSAGES 4
 #define BYTES_MAX (11u * STEP)
 
-/* A GPU whose copies end when the test says so: `n_late` polls after they started. */
+/* A GPU whose copies complete at the poll after `n_late` others. */
 struct slow_gpu {
     struct io_gpu io;
     unsigned n_late;
@@ -78,7 +78,7 @@ static void setup(void)
 static struct steps_request *requests[2][MESSAGES];
 static int n_posted[2], n_ended[2];
 
-/* What a rank does when it is looked at: posts what it can, takes what ended, in order. */
+/* Does what a rank does when it runs: posts what it can, and tests its requests in order. */
 static void look_at(int who)
 {
     struct steps *end = &ends[who];
@@ -98,8 +98,9 @@ static void look_at(int who)
     }
 }
 
-/* Each end is looked at only when it was woken: by its own start, by a bell, by a copy that is
- * under way. `choices` says who goes first while both may. Nobody may sleep for ever. */
+/* Runs each end only after it was woken: by its start, by a bell, or by a copy in progress. The
+ * bits of `choices` select the end to run while both are awake. Fails if both sleep before all
+ * messages are done. */
 static void run(unsigned choices, unsigned n_late)
 {
     bool awake[2] = {true, true};
@@ -157,7 +158,7 @@ START_TEST(a_sender_without_a_free_step_waits)
     request = post(0, sent[0], 1);
     ck_assert_int_eq(steps_test(&ends[0], request, NULL), WEFT_AGAIN);
     ck_assert(!ends[0].must_ring);
-    /* The receiver takes one, sees that the sender sleeps, and has to ring. */
+    /* The receiver takes one, sees that the sender sleeps, and must ring. */
     ck_assert_int_eq(steps_test(&ends[1], post(1, got[0], 1), NULL), WEFT_OK);
     ck_assert(ends[1].must_ring);
     steps_progress(&ends[0]);
@@ -190,7 +191,7 @@ static void assert_failed(int who, const char *message)
 START_TEST(nonsense_of_the_other_end_is_an_error)
 {
     setup();
-    doorbell_publish(&control.head, 1); /* emptied what was never filled */
+    doorbell_publish(&control.head, 1); /* a step that was never filled */
     assert_failed(0, "rank 1: its counter of steps jumped to 1");
 
     setup();
@@ -234,7 +235,7 @@ START_TEST(what_is_open_fails_with_the_ring)
     weft_fail(&error, WEFT_ERR_CLOSED, "inside", "rank 0 died");
     steps_fail(&ends[1], &error);
     ck_assert_uint_ne(ends[1].n_looks, looks);
-    ck_assert_int_eq(steps_test(&ends[1], done, NULL), WEFT_OK); /* it was in */
+    ck_assert_int_eq(steps_test(&ends[1], done, NULL), WEFT_OK); /* it had arrived */
     ck_assert_int_eq(steps_test(&ends[1], open, NULL), WEFT_ERR_CLOSED);
     ck_assert_str_eq(ends[1].error.message, "rank 0 died");
 }
