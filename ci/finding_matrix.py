@@ -59,8 +59,9 @@ class Place:
 class Planted:
     """A mesh with one cause in it."""
 
-    def __init__(self, codes, place, also=()):
+    def __init__(self, codes, place, also=(), boot_limit_s=0):
         self.codes, self.place, self.also = set(codes), place, set(also)
+        self.boot_limit_s = boot_limit_s  # beside that of its kind (LIMITS_S), where the rendezvous failed of it
 
 
 class Drawn(Mesh):
@@ -434,7 +435,9 @@ def arp_ignored(rng, mesh, _):
         return None
     host = rng.choice(mesh.hosts)
     mesh.nodes[host]["sysctl"] = {"arp_ignore": 8}
-    return Planted({"neigh.arp_ignored"}, Place(host))
+    first = (getattr(mesh, "ranks", None) or list(mesh.nodes))[0]
+    # Who never answered may not have started yet, as long as the others wait for the rendezvous.
+    return Planted({"neigh.arp_ignored"}, Place(host), boot_limit_s=PATIENCE_S if host == first else 0)
 
 
 def no_route(rng, mesh, _):
@@ -593,21 +596,40 @@ class Setting:
 
 # Seconds after which policy weft gives up what a cause keeps from it, by our own limits (src/rdma/timers.h,
 # src/boot/boot.h, src/host): with most causes there is nothing to wait for.
-PATIENCE_S, STILL_S, FIRST_LANE_S, NOTHING_COMPLETES_S = 900, 30, 5, 3
+# FIRST_LANE_S is what a flow takes (TIMER_FIRST_LANE_NS); docs/scenario.md promises 4 s of it to a cable that is away.
+PATIENCE_S, STILL_S, FIRST_LANE_S = 900, 30, 5
+# An address or a GID of a host that others reach over relays may be away for as long as any route of a mesh.
+OUTAGE_S = 5
+# What is posted counts as held after two beats of 0.6 s and 2.75 s. The flow then has 1.3 s to connect again, which are
+# taken from LATE_AFTER_S: 0.7 s of that are left.
+HELD_S = 2 * 0.6 + 2.75
+# Of an attempt whose frames are lost one by one: a second for RTR, and before TCP is connected SYNs at 0, 1 and 3 s,
+# before the first failure.
+RTR_S, SYNS_S = 1, 3
 LIMITS_S = {"late": PATIENCE_S, "stopped": STILL_S, "firewall_tcp": STILL_S, "no_route": 1, "loopback": 1, "killed": 3,
-            "paused": NOTHING_COMPLETES_S}
+            "paused": HELD_S}
 # Causes by which frames vanish: what was never up waits for lost ones to be sent again.
 VANISHING = {"silent_one_way", "silent", "lossy", "corrupting", "paused", "mtu_mismatch", "black_hole", "vlan_mismatch",
              "swapped", "firewall_roce", "arp_ignored"}
 SET_UP = {"before start", "rendezvous", "hello", "facts", "rtr", "probe"}
+LACKING = {"gid_deleted", "address_gone", "unnumbered"}
+DIRECT = {"pair", "twins", "switch"}
+BEFORE_TCP = {"before start", "rendezvous", "hello"}
 
 
-def limit_s(cause, moment):
+def limit_s(cause, moment, kind):
     """Return the own limit of a cause that comes at a moment, under policy weft."""
     if cause == "stopped" and moment in ("before start", "rendezvous"):
         return PATIENCE_S  # it may as well be late
     limit = LIMITS_S.get(cause, 0)
-    return max(limit, FIRST_LANE_S) if cause in VANISHING and moment in SET_UP else limit
+    if moment in SET_UP and cause in VANISHING | {"cut"}:
+        # A cable that is cut may be back.
+        limit = max(limit, FIRST_LANE_S)
+    if moment in SET_UP and cause in LACKING and kind not in DIRECT:
+        limit = max(limit, OUTAGE_S)
+    if moment in SET_UP and cause in ("lossy", "corrupting"):
+        limit += RTR_S + (SYNS_S if moment in BEFORE_TCP else 0)
+    return limit
 
 
 # Settings that were judged wrong once, or at which nothing was said, and what is right now.
@@ -627,7 +649,7 @@ ONCE_WRONG = {
     ("misnumbered", "switch", "before start", "weft", "/24", 3881170277): "right",
     ("firewall_tcp", "two triangles", "before start", "weft", "/24", 3097611559): "right",
     # A port that is paused for good, of a host that others reach by no other way.
-    ("paused", "star", "between jobs", "weft", "/31", 2913003831): "undetermined",
+    ("paused", "star", "between jobs", "weft", "/31", 2913003831): "right",
     ("late", "line", "before start", "weft", "/24", 2221177726): "right",
     ("late", "star", "before start", "weft", "ipv6", 3828700563): "right",
     ("device_gone", "star", "rendezvous", "weft", "ipv6", 868401192): "right",
@@ -635,3 +657,14 @@ ONCE_WRONG = {
     ("unnumbered", "twins", "before start", "weft", "/24", 681217426): "right",
     ("firewall_roce", "star", "before start", "weft", "ipv6", 1869545585): "right",
 }
+
+# Settings of which something was said too late once.
+ONCE_LATE = [
+    ("memlock", "torus", "before start", "weft", "/24", 3740429135),
+    ("unnumbered", "line", "before start", "weft", "/24", 1338693021),
+    ("unnumbered", "switch", "before start", "weft", "/24", 1084341142),
+    ("gid_deleted", "line", "probe", "weft", "/24", 3394534277),
+    ("cut", "pair", "before start", "weft", "/24", 636976879),
+    ("paused", "star", "mid-row", "weft", "/24", 1165605699),
+    ("paused", "star", "between jobs", "weft", "/31", 2913003831),
+]

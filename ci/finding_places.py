@@ -18,7 +18,7 @@ LIMIT_S = 120
 VERDICTS = ["right", "quiet", "undetermined", "place", "cause", "alarm", "broken"]
 BAD = {"place", "cause", "alarm", "broken"}
 LATE_AFTER_S = 2.0  # of world time, over a cause's own limit
-MAX_LATE = 0.45  # of the failures under policy weft; what is late is printed
+MAX_LATE = 0.1  # of the failures under policy weft; what is late is printed
 SHARE_LEAST = 30  # failures; of fewer a share says nothing
 
 
@@ -46,7 +46,7 @@ class Judged:
         self.setting = matrix.Setting(seed, index, want)
         self.verdict, self.detail, self.said, self.took_s = "broken", "", [], None
         self.text = self.observations = ""
-        self.symptom, self.place = None, "?"
+        self.symptom, self.place, self.limit_s = None, "?", 0
 
     def judge(self):
         with tempfile.TemporaryDirectory(prefix="weft-findings-") as name:
@@ -77,6 +77,7 @@ class Judged:
         failed = self.setting.moment != "close" and any(
             host.get("errors") or not host["observed"] for host in json.loads(self.observations)["hosts"])
         self.took_s = self.all_said(ran["sim_time_ns"], at_ns) if failed else None
+        self.limit_s = planted.boot_limit_s if self.has_failed_in("boot") else 0
         self.said = [says(finding) for finding in ran["findings"]]
         self.verdict = verdict(ran["findings"], planted, failed)
 
@@ -87,9 +88,14 @@ class Judged:
                  for error in host.get("errors", [])]
         return (max(times, default=end_ns) - at_ns) / 1e9
 
+    def has_failed_in(self, phase):
+        return any(error.get("phase") == phase for host in json.loads(self.observations)["hosts"]
+                   for error in host.get("errors", []))
+
     def is_late(self):
         """Return true if it was said later than the cause's own limit allows; other policies have theirs."""
-        limit_s = matrix.limit_s(self.setting.cause, self.setting.moment) + LATE_AFTER_S
+        kinds_s = matrix.limit_s(self.setting.cause, self.setting.moment, self.setting.kind)
+        limit_s = max(self.limit_s, kinds_s) + LATE_AFTER_S
         return self.took_s is not None and self.setting.policy == "weft" and self.took_s > limit_s
 
     def explain(self):

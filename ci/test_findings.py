@@ -58,6 +58,36 @@ def test_a_setting_of_the_matrix_that_was_wrong_once(case):
     assert judged.verdict == matrix.ONCE_WRONG[case], judged.explain()
 
 
+@pytest.mark.parametrize("case", sampling.part(matrix.ONCE_LATE), ids=lambda case: "-".join(map(str, case[:3])))
+def test_a_setting_of_the_matrix_that_was_late_once(case):
+    judged = places.Judged(Path(WEFT).resolve(), 0, 0, {"case": list(case)}).judge()
+    assert judged.verdict == "right" and not judged.is_late(), judged.explain()
+
+
+@pytest.mark.parametrize("cause, moment, limit_s", [
+    ("gid_deleted", "probe", 0), ("cut", "hello", 5), ("cut", "mid-row", 0), ("lossy", "before start", 9),
+    ("lossy", "hello", 9),
+    ("corrupting", "facts", 6), ("lossy", "rtr", 6), ("corrupting", "probe", 6), ("lossy", "mid-row", 0),
+    ("silent", "probe", 5), ("stopped", "rendezvous", 900), ("stopped", "probe", 30), ("memlock", "before start", 0),
+])
+def test_the_limits_of_causes(cause, moment, limit_s):
+    assert matrix.limit_s(cause, moment, "pair") == limit_s
+
+
+def test_in_a_mesh_an_address_may_be_away_for_longer():
+    assert matrix.limit_s("gid_deleted", "probe", "line") == 5
+    assert matrix.limit_s("gid_deleted", "mid-row", "line") == 0
+
+
+@pytest.mark.parametrize("phase, is_late", [("boot", False), ("rtr", True)])
+def test_only_a_rendezvous_that_failed_has_its_patience(phase, is_late):
+    judged = places.Judged(Path(WEFT).resolve(), 0, 0, {"case": [
+        "arp_ignored", "star", "before start", "weft", "/24", 1052100869]})
+    judged.observations = json.dumps({"hosts": [{"name": "a", "errors": [{"phase": phase, "at_ns": 1}]}]})
+    judged.took_s, judged.limit_s = 600, 900 if judged.has_failed_in("boot") else 0
+    assert judged.is_late() == is_late
+
+
 def test_settings_of_the_matrix():
     """One of each mesh, code and place: behind a relay, behind a switch, at either end."""
     first, n = sampling.span(12)

@@ -238,6 +238,10 @@ bool conn_path_is_judged(const struct weft_error *why);
 /* Returns true if set-up failed, as `why` says, because a port is down at either end, because a
  * GID is away there, or because nothing passed: the same connection can succeed later. */
 bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why);
+/* Returns true if a port is down at either end, as far as this attempt learned. It may come up with
+ * addresses that it has not now. Ports that the configuration leaves out, and those of a device
+ * that is gone, do not count. */
+bool conn_any_down(const struct conn *conn);
 /* Returns true if this end has no address in a subnet of the peer: no port shares one, or RTR was
  * refused (ENETUNREACH) for a GID that has outlived its address. */
 bool conn_lacks_address(const struct weft_error *why);

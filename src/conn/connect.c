@@ -9,6 +9,7 @@
 #include "conn/private.h"
 #include "conn/prove.h"
 #include "mesh/mesh.h"
+#include "rdma/timers.h"
 
 /* ---- ways ---- */
 
@@ -142,8 +143,9 @@ bool conn_faces(const struct rdma *rdma, const struct conn_config *config,
     return conn_find_facing(rdma, config, handle, &facing);
 }
 
-/* Cables that both ends share first, each from its own address, then the management address. */
-static void find_ways(struct conn *conn)
+/* Adds the cables that both ends share, each from its own address: those whose ports are active
+ * here, or those whose are not. */
+static void add_cable_ways(struct conn *conn, bool is_active)
 {
     struct conn_dial *dial = &conn->private->dial;
     struct mesh_address local[64], remote[CODEC_ENDPOINTS_MAX];
@@ -155,15 +157,33 @@ static void find_ways(struct conn *conn)
 
     n_facing =
         mesh_find_facing(local, n_local, remote, n_remote, false, facing, CONN_WAYS_MAX);
+    for (size_t i = 0; i < n_facing && i < CONN_WAYS_MAX && !by_management(&conn->config);
+         i++) {
+        if (conn->rdma->ports[local[facing[i].local].port].is_active == is_active) {
+            add_way(dial, &sources[facing[i].local], endpoints[facing[i].remote]);
+        }
+    }
+}
+
+/* Cables first, then the management address, and last what has no carrier here: a SYN that is sent
+ * there waits for a neighbour for 3 s, and what the ports lack is known at once otherwise. A cable
+ * that comes up meanwhile does not wait long for a management network that drops SYNs. */
+static void find_ways(struct conn *conn)
+{
+    struct conn_dial *dial = &conn->private->dial;
+    uint32_t n_first;
+
     if (conn->config.management_first) {
         add_management_ways(dial);
     }
-    for (size_t i = 0; i < n_facing && i < CONN_WAYS_MAX && !by_management(&conn->config);
-         i++) {
-        add_way(dial, &sources[facing[i].local], endpoints[facing[i].remote]);
-    }
+    add_cable_ways(conn, true);
     if (!conn->config.management_first) {
         add_management_ways(dial);
+    }
+    n_first = dial->n_ways;
+    add_cable_ways(conn, false);
+    for (uint32_t i = 0; i < n_first && dial->n_ways > n_first; i++) {
+        dial->ways[i].is_hurried = !dial->ways[i].is_bound;
     }
 }
 
@@ -301,7 +321,10 @@ static weft_status start_way(struct conn *conn)
     }
     frame_init(&private->link, env, stream, AUTH_CONNECTOR, private->rx,
                sizeof(private->rx), private->tx, sizeof(private->tx));
-    dial->way_ns = io_now(env) + conn->config.authenticate_ns;
+    dial->way_ns =
+        io_now(env) + (way->is_hurried && conn->config.authenticate_ns > TIMER_ADDRESS_NS
+                           ? TIMER_ADDRESS_NS
+                           : conn->config.authenticate_ns);
     return WEFT_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 #include "conn/private.h"
+#include "rdma/timers.h"
 
 START_TEST(a_peer_that_is_not_there_is_waited_for)
 {
@@ -294,6 +295,114 @@ START_TEST(a_cable_that_is_down_is_gone_around)
 }
 END_TEST
 
+/* The management network comes before a cable without a carrier, where a SYN would wait for 3 s:
+ * what is wrong is known at once, whichever end connects. */
+START_TEST(a_dead_cable_is_dialled_last)
+{
+    uint32_t from = (uint32_t)_i % 2;
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_DOWN, .has_port = true, .host = (uint32_t)_i / 2};
+    struct conn *conn;
+    struct bed bed;
+    weft_ns since;
+
+    bed_open(&bed, &(struct bed_config){.seed = 59});
+    bed_listen(&bed, 1 - from);
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+    bed_run(&bed, BED_MS, NULL);
+    for (uint32_t h = 0; h < 2; h++) {
+        ck_assert_int_eq(rdma_refresh(bed.hosts[h].rdma, NULL), WEFT_OK);
+    }
+    since = bed_now(&bed);
+    conn = bed_connect(&bed, from, 1 - from);
+    ck_assert(bed_run(&bed, BED_S, bed_all_settled));
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_str_eq(conn->error.phase, "route");
+    ck_assert_str_eq(weft_error_value(&conn->error, "local_inactive")->text, "p0");
+    ck_assert_int_lt(bed_now(&bed) - since, 100 * BED_MS);
+    bed_close(&bed);
+}
+END_TEST
+
+/* ... but not for long: a cable that comes up while the management network drops SYNs is dialled as
+ * soon as a second ARP request would have been answered there. */
+START_TEST(a_silent_management_network_is_not_waited_for)
+{
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_DOWN, .has_port = true, .for_ns = 500 * BED_MS};
+    struct bed bed;
+    weft_ns since;
+
+    bed_open(&bed, &(struct bed_config){.seed = 60,
+                                        .management_delay_ps = INT64_C(20000000000000)});
+    bed_listen(&bed, 1);
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+    bed_run(&bed, BED_MS, NULL);
+    for (uint32_t h = 0; h < 2; h++) {
+        ck_assert_int_eq(rdma_refresh(bed.hosts[h].rdma, NULL), WEFT_OK);
+    }
+    since = bed_now(&bed);
+    bed_connect(&bed, 0, 1);
+    bed_run(&bed, 600 * BED_MS, NULL);
+    for (uint32_t h = 0; h < 2; h++) {
+        ck_assert_int_eq(rdma_refresh(bed.hosts[h].rdma, NULL), WEFT_OK);
+    }
+    ck_assert(bed_run(&bed, 10 * BED_S, bed_all_up));
+    ck_assert_int_lt(bed_now(&bed) - since, TIMER_ADDRESS_NS + 100 * BED_MS);
+    bed_close(&bed);
+}
+END_TEST
+
+/* Makes a port look as if its addresses came after its GIDs, and returns whether a set-up reads it
+ * again. */
+static bool is_read_again(struct conn *conn, struct rdma_port *port)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        port->gids[i].prefix_len = 0;
+    }
+    conn_settle_ports(conn);
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        if (port->gids[i].prefix_len != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Set-up reads ports again where an address may have come, but not with each attempt of each
+ * connection; and not those that never had one. */
+START_TEST(ports_are_read_again_once_in_a_while)
+{
+    struct rdma_port *port;
+    struct conn *conn;
+    struct bed bed;
+    uint32_t n_gids;
+
+    bed_open(&bed, &(struct bed_config){.seed = 61});
+    bed_listen(&bed, 1);
+    bed_run(&bed, BED_MS, NULL);
+    port = &bed.hosts[0].rdma->ports[0];
+    conn = bed_connect(&bed, 0, 1);
+    conn_settle_ports(conn);
+    ck_assert_int_eq(bed.hosts[0].rdma->settled_ns, 0); /* all is there */
+    n_gids = port->n_gids;
+    port->n_gids = 0;
+    conn_settle_ports(conn);
+    ck_assert_uint_eq(port->n_gids, 0); /* it never had any */
+    port->gid_lost_ns = 1;
+    conn_settle_ports(conn);
+    ck_assert_uint_eq(port->n_gids, n_gids);
+    ck_assert(!is_read_again(conn, port));
+    bed_run(&bed, TIMER_LISTEN_NS + BED_MS, NULL);
+    ck_assert(is_read_again(conn, port));
+    ck_assert(!is_read_again(conn, port));
+    port->is_active = false;
+    bed_run(&bed, TIMER_LISTEN_NS + BED_MS, NULL);
+    ck_assert(!is_read_again(conn, port));
+    bed_close(&bed);
+}
+END_TEST
+
 /* As with a link that is down at one end only. */
 START_TEST(a_port_that_only_the_peer_knows_to_be_down_is_waited_for)
 {
@@ -355,6 +464,9 @@ int main(void)
     tcase_add_loop_test(tcase, a_port_that_belongs_to_another_program, 0,
                         (int)WEFT_LENGTH(foreign_cases));
     tcase_add_test(tcase, a_cable_that_is_down_is_gone_around);
+    tcase_add_loop_test(tcase, a_dead_cable_is_dialled_last, 0, 4);
+    tcase_add_test(tcase, a_silent_management_network_is_not_waited_for);
+    tcase_add_test(tcase, ports_are_read_again_once_in_a_while);
     tcase_add_test(tcase, a_host_without_addresses_cannot_listen);
     return suite_run(suite);
 }

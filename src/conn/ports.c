@@ -22,6 +22,26 @@ static bool is_away(const struct conn *conn, const struct rdma_port *port)
            conn_excludes(&conn->config, port->device_index, port->port);
 }
 
+bool conn_any_down(const struct conn *conn)
+{
+    const struct rdma *rdma = conn->rdma;
+
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        const struct rdma_port *port = &rdma->ports[i];
+
+        if (!port->is_active && !rdma->is_lost[port->device_index] &&
+            !conn_excludes(&conn->config, port->device_index, port->port)) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < conn->peer.n_ports; i++) {
+        if (!conn->peer.ports[i].is_active) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Before rails are chosen nobody knows which port it was. */
 static bool any_away(const struct conn *conn)
 {
@@ -53,6 +73,41 @@ bool conn_any_bare(const struct rdma_port_facts *ports, uint32_t n_ports)
         }
     }
     return false;
+}
+
+/* Returns true if the port has a GID without its address, or lost what it faced a peer with. What
+ * never had an address gets its first one with a GID, which an event reports. */
+static bool is_unsettled(const struct rdma_port *port)
+{
+    bool has_any = false;
+
+    for (uint32_t g = 0; g < port->n_gids; g++) {
+        struct io_ip ip = rdma_gid_ip(&port->gids[g].gid);
+        bool is_link_local = io_ip_is_link_local(&ip);
+
+        if (port->gids[g].prefix_len == 0 && !is_link_local) {
+            return true;
+        }
+        has_any = has_any || !is_link_local;
+    }
+    return !has_any && port->gid_lost_ns != 0;
+}
+
+void conn_settle_ports(struct conn *conn)
+{
+    struct rdma *rdma = conn->rdma;
+    struct weft_error ignored = {0};
+    weft_ns now = io_now(conn_env(conn));
+    bool is_due = conn->config.policy == RDMA_POLICY_WEFT &&
+                  (rdma->settled_ns == 0 || now - rdma->settled_ns >= TIMER_LISTEN_NS);
+
+    for (uint32_t i = 0; i < rdma->n_ports && is_due; i++) {
+        if (rdma->ports[i].is_active && is_unsettled(&rdma->ports[i])) {
+            rdma->settled_ns = now;
+            (void)(rdma_refresh(rdma, &ignored) == WEFT_OK);
+            return;
+        }
+    }
 }
 
 /* Returns true if an address of the port's netdev has no GID, which follows it after a moment. */

@@ -24,6 +24,8 @@ struct conn_way {
     struct io_endpoint from; /* bound to it when `is_bound` */
     struct io_endpoint to;
     bool is_bound;
+    bool
+        is_hurried; /* TIMER_ADDRESS_NS at most: the peer may answer by another way only */
 };
 
 /* What the connector remembers while it finds and authenticates the listener. */
@@ -149,6 +151,10 @@ weft_status conn_step_challenge(struct conn *conn) WEFT_MUST_CHECK;
 /* The stream ended, by `error_number` or 0, before the listener's FACTS: dials again. */
 weft_status conn_turned_away(struct conn *conn, int error_number) WEFT_MUST_CHECK;
 weft_ns conn_dial_deadline(const struct conn *conn);
+
+/* Reads the ports again, once in TIMER_LISTEN_NS, if an active one lost its last address, or has a
+ * GID whose address it does not know: nothing reports an address that comes after its GID. */
+void conn_settle_ports(struct conn *conn);
 
 /* rails.c: facts, choice, proposal. */
 void conn_facts_body(struct conn *conn, struct codec_facts *out);

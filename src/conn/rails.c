@@ -148,6 +148,7 @@ void conn_facts_body(struct conn *conn, struct codec_facts *out)
     struct conn_private *private = conn->private;
 
     memset(out, 0, sizeof(*out));
+    conn_settle_ports(conn);
     choose_told(conn);
     for (uint32_t i = 0; i < private->n_local; i++) {
         const struct rdma_port *port = &conn->rdma->ports[private->local_ports[i]];

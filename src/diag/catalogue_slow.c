@@ -40,14 +40,19 @@ static const struct diag_entry entries[] = {
         .severity = DIAG_WARNING,
         .cause =
             "a port that leads to the peer was left out, because no connection came up "
-            "over it; another one carries the job",
-        .remedy = "mend what the evidence names under `because` (weft explain tells "
-                  "how); until "
-                  "then the job has the rate of the rails that are left",
+            "over it; another one, or a relay, carries the job",
+        .remedy =
+            "mend what the evidence names under `because` (weft explain tells "
+            "how); until "
+            "then the job has the rate of the rails that are left, or, with "
+            "`stood_in_relays`, sends what the cable would carry over the cables of "
+            "that "
+            "many other hosts, which their own data shares",
         .reference = "docs/wire.md, Failover",
         .explanation =
             "Where several rails join two hosts, policy weft leaves out one on which "
-            "nobody answers and goes on with the others, so that the job works, and runs "
+            "nobody answers and goes on with the others; where a cable is the only one "
+            "between them, it goes round it over other hosts. The job works, and runs "
             "at "
             "a fraction of its rate. Nothing failed, and nobody would look: hence a "
             "warning. While the job runs the port is tried again, after a second and "

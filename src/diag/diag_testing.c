@@ -387,6 +387,15 @@ static void no_answer(struct scene *s)
     fails(s, WEFT_ERR_TIMEOUT, "meta");
 }
 
+/* A verb does not come back: what used up all the time of the set-up is not known. */
+static void set_up_hangs(struct scene *s)
+{
+    count_frames(s, 0, 0);
+    scene_hears_of_it(s);
+    fails(s, WEFT_ERR_TIMEOUT, "connect_qps");
+    weft_error_int(&s->failure->error, "limit_ns", 30000000000);
+}
+
 static void limit_reached(struct scene *s)
 {
     s->a->memlock_bytes = 65536;
@@ -485,6 +494,7 @@ const struct scene_case scene_cases[] = {
     {no_proof, "conn.auth_failed", "titanic -> iceberg"},
     {refusal, "conn.refused", "titanic -> iceberg"},
     {no_answer, "conn.timeout", "titanic -> iceberg"},
+    {set_up_hangs, "conn.timeout", "titanic -> iceberg"},
     {limit_reached, "host.memlock", "titanic"},
     {no_device, "host.no_device", "titanic"},
     {no_gpu, "host.no_gpu", "titanic"},

@@ -10,10 +10,19 @@ static bool is_about_recovery(const struct diag_case *c)
     return strcmp(c->phase, "recovery") == 0 || diag_number(c, "attempts") != IO_UNKNOWN;
 }
 
-/* The two hosts have no way of their own: no rail was there to be left out. */
+/* The two hosts have no way of their own: no rail was there to be left out. The same of a cable
+ * that relays stood in for, where its cause is known. */
 static bool is_about_route(const struct diag_case *c)
 {
     return c->status == WEFT_ERR_ROUTE && strcmp(c->phase, "route") == 0;
+}
+
+/* Returns true if a cause is of a cable, a port or an address, which is what a relay stands in for.
+ * A host that does not answer, or refuses, may do so because others did not wait for the cable. */
+static bool is_of_cable(const struct diag_entry *cause)
+{
+    return cause->place != DIAG_AT_HOST && cause->id != DIAG_UNDETERMINED &&
+           strncmp(cause->code, "conn.", 5) != 0 && strncmp(cause->code, "peer.", 5) != 0;
 }
 
 static void inspect(const struct diag_input *input, const struct diag_host *host,
@@ -22,18 +31,23 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     struct diag_case c;
     struct diag_finding finding;
     const struct diag_entry *because;
+    int64_t n_relays;
 
     diag_case_init(&c, input, host, why);
     diag_judge(&c, &finding);
     because = finding.entry;
+    n_relays = diag_number(&c, "stood_in_relays");
     finding.severity = DIAG_WARNING;
     finding.is_survived = true;
-    if (is_about_route(&c)) {
+    if (is_about_route(&c) || (n_relays != IO_UNKNOWN && is_of_cable(because))) {
         diag_evidence_int(&finding, "survived", 1);
     } else if (!is_about_recovery(&c)) {
         finding.entry = diag_entry(DIAG_LINK_LEFT_OUT);
         diag_evidence_int(&finding, "survived", 1);
         diag_evidence_text(&finding, "because", because->code);
+    }
+    if (n_relays != IO_UNKNOWN) {
+        diag_evidence_int(&finding, "stood_in_relays", n_relays);
     }
     diag_say(out, &finding);
 }

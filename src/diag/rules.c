@@ -287,6 +287,11 @@ static struct symptom of_status(const struct diag_case *c)
     case WEFT_ERR_AUTH:
         return SYMPTOM(no_proof);
     case WEFT_ERR_TIMEOUT:
+        /* The kernel looks for the neighbour, which has its own limit: where a set-up used up all
+         * of its time, a verb may hang. */
+        if (phase_is(c, "connect_qps") && diag_number(c, "limit_ns") == IO_UNKNOWN) {
+            return SYMPTOM(unresolved);
+        }
         return phase_is(c, "probe") || phase_is(c, "data") ? SYMPTOM(lost)
                                                            : SYMPTOM(unanswered);
     case WEFT_ERR_CLOSED:

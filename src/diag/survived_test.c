@@ -280,6 +280,81 @@ START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
 }
 END_TEST
 
+/* The cable never came up, and a relay stood in for it: the cause is that of a neighbour that the
+ * kernel looks for, and the cost is beside it. */
+START_TEST(a_cable_that_a_relay_stands_in_for_is_told_with_its_cost)
+{
+    struct diag_error *why = &scene.a->left_out[0];
+    const struct diag_finding *finding;
+    int64_t n_relays = 0;
+
+    scene.a->n_uses = 0;
+    p0->counters[DIAG_RETRANSMITS] = 0;
+    p0->is_up = DIAG_NO;
+    weft_fail(&why->error, WEFT_ERR_TIMEOUT, "connect_qps", "no connection came up");
+    weft_error_text(&why->error, "local_port", "p0");
+    weft_error_text(&why->error, "local_gid", "192.168.101.1");
+    weft_error_text(&why->error, "local_gid_type", "RoCE v2");
+    weft_error_text(&why->error, "remote_port", "p0");
+    weft_error_text(&why->error, "remote_gid", "192.168.101.2");
+    weft_error_text(&why->error, "remote_gid_type", "RoCE v2");
+    weft_error_int(&why->error, "stood_in_relays", 2);
+    weft_format(why->peer, sizeof(why->peer), "iceberg");
+    scene.a->n_left_out = 1;
+    ck_assert_uint_eq(count_findings(), 1);
+    finding = &findings.items[0];
+    ck_assert_str_eq(finding->entry->code, "link.down");
+    ck_assert_int_eq(finding->severity, DIAG_WARNING);
+    ck_assert(finding->is_survived);
+    ck_assert_str_eq(finding->port, "p0");
+    for (uint32_t i = 0; i < finding->n_evidence; i++) {
+        const struct weft_value *value = &finding->evidence[i];
+
+        n_relays = strcmp(value->name, "stood_in_relays") == 0 ? value->number : n_relays;
+    }
+    ck_assert_int_eq(n_relays, 2);
+}
+END_TEST
+
+/* ... but where nothing shows that the cable is at fault it is named as left out: the process at
+ * its other end has carried the job, and is not to be looked for. */
+START_TEST(a_cable_that_a_relay_stands_in_for_blames_no_process)
+{
+    static const struct {
+        weft_status status;
+        const char *phase;
+        int sys_errno;
+        const char *because;
+    } cases[] = {{WEFT_ERR_TIMEOUT, "tcp", 0, "undetermined"},
+                 {WEFT_ERR_TIMEOUT, "ready", 0, "undetermined"},
+                 {WEFT_ERR_SYSTEM, "tcp", ECONNREFUSED, "undetermined"},
+                 {WEFT_ERR_AUTH, "auth", 0, "conn.auth_failed"},
+                 {WEFT_ERR_SYSTEM, "tcp", EMFILE, "host.fd_limit"},
+                 {WEFT_ERR_SYSTEM, "rtr", ENOMEM, "host.kernel_memory"}};
+    struct diag_error *why = &scene.a->left_out[0];
+    const struct weft_value *because;
+
+    scene.a->n_uses = 0;
+    p0->counters[DIAG_RETRANSMITS] = 0;
+    scene.a->memlock_bytes = INT64_MAX;
+    if (cases[_i].sys_errno != 0) {
+        weft_fail_errno(&why->error, cases[_i].sys_errno, cases[_i].phase, "refused");
+    } else {
+        weft_fail(&why->error, cases[_i].status, cases[_i].phase, "none came up");
+    }
+    weft_error_int(&why->error, "stood_in_relays", 1);
+    weft_format(why->peer, sizeof(why->peer), "iceberg");
+    scene.a->n_left_out = 1;
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "link.left_out");
+    ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
+    ck_assert(findings.items[0].is_survived);
+    because = &findings.items[0].evidence[findings.items[0].n_evidence - 1];
+    ck_assert_str_eq(because->name, "because");
+    ck_assert_str_eq(because->text, cases[_i].because);
+}
+END_TEST
+
 /* The two have no cable that their addresses make one, and data went over a third host: that is no
  * rail that was left out, but what is wrong between them, and by the same rules as if it had ended
  * the job. */
@@ -487,6 +562,9 @@ int main(void)
     tcase_add_test(tests, a_slot_of_which_something_is_unknown_or_absurd_is_not_told_of);
     tcase_add_test(tests, a_device_that_is_gone_is_told);
     tcase_add_test(tests, a_rail_that_was_left_out_is_told_with_its_cause);
+    tcase_add_test(tests, a_cable_that_a_relay_stands_in_for_is_told_with_its_cost);
+    tcase_add_loop_test(tests, a_cable_that_a_relay_stands_in_for_blames_no_process, 0,
+                        6);
     tcase_add_test(tests, a_pair_without_a_way_of_its_own_is_told_by_the_cause);
     tcase_add_test(tests,
                    a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends);

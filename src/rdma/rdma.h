@@ -48,6 +48,7 @@ struct rdma {
     struct rdma_mr_cache *mrs; /* Owned; rdma/mr.h */
     struct rdma_path *paths;   /* Owned [n_paths]; rdma/path_mtu.h */
     uint32_t n_paths;
+    weft_ns settled_ns;   /* when a set-up last read the ports again; 0: never */
     struct io_task *task; /* Not owned. */
     bool is_ready;
 };

@@ -127,7 +127,8 @@
 #define TIMER_FAILOVER_NS (TIMER_OUTAGE_NS + TIMER_RECOVERY_NS)
 #define TIMER_FAILOVER_MAX_NS (60000 * TIMER_MS)
 /* The same for a flow with no route but the cables that both ends share: their ports report that
- * they are back, and the first limit only has to outlast kernels. */
+ * they are back, and the first limit only has to outlast kernels. Also how long a flow that was
+ * never up goes on at what no time mends, as far as it knows. */
 #define TIMER_CABLES_NS (TIMER_ARP_NS + TIMER_MARGIN_NS)
 /* The least such time with software at an end, which on a busy machine takes a second to
  * connect. */

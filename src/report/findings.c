@@ -184,6 +184,12 @@ static void add_survived(const json_t *finding, const struct report_style *style
     if (because != NULL) {
         weft_text_add(out, " (because %s: weft explain %s", because, because);
         before = ", ";
+        value = json_object_get(evidence, "stood_in_relays");
+        if (value != NULL) {
+            weft_text_add(out, "; its data takes the cables of %lld other host%s",
+                          (long long)json_integer_value(value),
+                          json_integer_value(value) == 1 ? "" : "s");
+        }
     }
     weft_text_add(out, "%s; the job went on\n", before[0] == ',' ? ")" : "");
     report_candidates(finding, out);

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "base/suite_testing.h"
 #include "rdma/timers.h"
+#include "xfer/flow_private.h"
 #include "xfer/grid_testing.h"
 
 static struct grid grid;
@@ -60,8 +61,9 @@ static bool kill_a_cable_of_2(struct weft_rng *rng, weft_ns for_ns)
 
 /* A flow begins with a direct lane and a detour, or with a lane over each of two relays. One of its
  * cables is dead from any moment of the set-up on: the flow goes over the other lane, and the
- * data arrives. That no ports face each other is said only of a cable without carrier or address,
- * not of one that an attempt left out because nothing passes it. */
+ * data arrives. A direct cable that never carried any is reported, and what stood in for it. That
+ * no ports face each other is said only of a cable without carrier or address, not of one that an
+ * attempt left out because nothing passes it. */
 START_TEST(a_dead_cable_beside_another_route_is_not_waited_for)
 {
     static const uint32_t via_2[] = {2}, via_3[] = {3};
@@ -98,6 +100,109 @@ START_TEST(a_dead_cable_beside_another_route_is_not_waited_for)
     ck_assert(why == NULL || strcmp(why->phase, "route") != 0 || shows_no_way);
     grid_send_all(&grid, 50, grid_mixed, GRID_MIXED_MAX);
     ck_assert(grid_run(&grid, 20 * FABRIC_S));
+    if (!is_relayed && !grid.flows[0].out->lanes[0].was_up) {
+        flow_note_unconnected(grid.flows[0].out);
+        why = flow_left_out(grid.flows[0].out);
+        ck_assert_ptr_nonnull(why);
+        ck_assert(strcmp(why->phase, "route") != 0 || shows_no_way);
+        ck_assert_int_eq(weft_error_value(why, "stood_in_relays")->number, 1);
+    }
+    grid_close(&grid);
+}
+END_TEST
+
+/* What is reported of a cable that never came up is what kept it from coming up at last: a port
+ * that was down for 3 ms is not it. Relays that stand in for it are counted once each, whatever
+ * lanes go over them. */
+START_TEST(a_cable_that_never_came_up_is_reported_by_what_lasts)
+{
+    static const uint32_t via_2[] = {2}, via_3[] = {3};
+    struct flow_config config = {.n_lanes = 2 + (uint32_t)_i % 2,
+                                 .may_fail_over = true,
+                                 .failover_ns = 10 * FABRIC_S};
+    struct world_fault silence = {
+        .kind = WORLD_FAULT_LOSS, .has_port = true, .share_ppb = 1000000000};
+    const struct weft_error *why;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = square, .n_cables = 5});
+    grid_relay(&grid, 2, 0, 0);
+    grid_relay(&grid, 3, 0, 0);
+    silence.port = grid_port(&grid, 0, 1, 0);
+    grid_down(&grid, 0, 1, 0, 3 * FABRIC_MS);
+    grid_step_for(&grid, FABRIC_MS);
+    ck_assert_int_eq(rdma_refresh(grid.fabric.hosts[0].rdma, NULL), WEFT_OK);
+    ck_assert_int_eq(rdma_refresh(grid.fabric.hosts[1].rdma, NULL), WEFT_OK);
+    config.conn.over_management = true;
+    config.conn.timeout = 11;
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 32768;
+    config.lanes[1].share = 16384;
+    config.lanes[1].n_via = 1;
+    config.lanes[1].via = via_2;
+    config.lanes[2].share = 16384;
+    config.lanes[2].n_via = 1;
+    config.lanes[2].via = via_3;
+    grid_flow(&grid, 0, 1, &config);
+    grid_step_for(&grid, FABRIC_MS);
+    ck_assert_ptr_nonnull(grid.flows[0].out->lanes[0].why);
+    ck_assert_str_eq(grid.flows[0].out->lanes[0].why->phase, "route");
+    grid_fault(&grid, &silence);
+    ck_assert(grid_run_until_up(&grid, 15 * FABRIC_S));
+    grid_send_all(&grid, 50, grid_mixed, GRID_MIXED_MAX);
+    ck_assert(grid_run(&grid, 20 * FABRIC_S));
+    flow_note_unconnected(grid.flows[0].out);
+    why = flow_left_out(grid.flows[0].out);
+    ck_assert_ptr_nonnull(why);
+    ck_assert_str_ne(why->phase, "route");
+    ck_assert_ptr_null(weft_error_value(why, "local_inactive"));
+    ck_assert_int_eq(weft_error_value(why, "stood_in_relays")->number,
+                     config.n_lanes - 1);
+    grid_close(&grid);
+}
+END_TEST
+
+/* ... and a route that came late is not it either, nor what the peer says of the same. */
+START_TEST(what_a_cable_did_replaces_that_there_was_none)
+{
+    static const struct {
+        const char *first, *then;
+        weft_status status;
+        bool is_replaced;
+    } cases[] = {{"route", "rtr", WEFT_ERR_SYSTEM, true},
+                 {"route", "probe", WEFT_ERR_COMPLETION, true},
+                 {"route", "data", WEFT_ERR_COMPLETION, true},
+                 {"route", "peer", WEFT_ERR_CLOSED, false},
+                 {"route", "tcp", WEFT_ERR_SYSTEM, false},
+                 {"route", "epoch", WEFT_ERR_CLOSED, false},
+                 {"rtr", "probe", WEFT_ERR_COMPLETION, false},
+                 {"rtr", "route", WEFT_ERR_ROUTE, false},
+                 {"peer", "rtr", WEFT_ERR_SYSTEM, true},
+                 {"peer", "route", WEFT_ERR_ROUTE, false}};
+    static const uint32_t via_2[] = {2};
+    struct flow_config config = {
+        .n_lanes = 2, .may_fail_over = true, .failover_ns = 10 * FABRIC_S};
+    struct weft_error why = {0};
+    struct flow_lane *lane;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = square, .n_cables = 5});
+    grid_relay(&grid, 2, 0, 0);
+    config.lanes[0].share = config.lanes[1].share = 32768;
+    config.lanes[1].n_via = 1;
+    config.lanes[1].via = via_2;
+    grid_flow(&grid, 0, 1, &config);
+    lane = &grid.flows[0].out->lanes[0];
+    weft_fail(&why,
+              strcmp(cases[_i].first, "route") == 0 ? WEFT_ERR_ROUTE : WEFT_ERR_SYSTEM,
+              cases[_i].first, "before");
+    flow_lane_fail(grid.flows[0].out, lane, &why);
+    ck_assert_str_eq(lane->why->phase, cases[_i].first);
+    why = (struct weft_error){0};
+    weft_fail(&why, cases[_i].status, cases[_i].then, "after");
+    flow_lane_fail(grid.flows[0].out, lane, &why);
+    ck_assert_str_eq(lane->why->phase,
+                     cases[_i].is_replaced ? cases[_i].then : cases[_i].first);
     grid_close(&grid);
 }
 END_TEST
@@ -295,6 +400,75 @@ START_TEST(a_direct_cable_held_while_data_flows_ends_no_flow)
 }
 END_TEST
 
+/* The same for the only cable between two ranks, for a second, which is survived, or for good: no
+ * queue pair fails of it, and the end that noticed does not wait for the job's limit. */
+START_TEST(the_only_cable_held_while_data_flows_ends_in_time)
+{
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+    struct world_fault hold = {.kind = WORLD_FAULT_PAUSE,
+                               .host = (uint32_t)_i % 2,
+                               .has_port = true,
+                               .for_ns = _i / 2 % 2 == 0 ? FABRIC_S : 0};
+    struct weft_rng rng;
+
+    weft_rng_init(&rng, (uint64_t)_i, "only");
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = square, .n_cables = 5});
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_send_all(&grid, 50, grid_mixed, GRID_MIXED_MAX);
+    grid_step_for(&grid, (weft_ns)weft_rng_below(&rng, 400) * 1000);
+    hold.port = grid_port(&grid, hold.host, 1 - hold.host, 0);
+    grid_fault(&grid, &hold);
+    if (hold.for_ns > 0) {
+        ck_assert(grid_run(&grid, 5 * FABRIC_S));
+    } else {
+        ck_assert(grid_run_until_dead(&grid, 0, 7 * FABRIC_S));
+        ck_assert_int_eq(flow_error(grid.flows[0].out)->status, WEFT_ERR_TIMEOUT);
+        ck_assert_str_eq(flow_error(grid.flows[0].out)->phase, "data");
+        ck_assert_ptr_nonnull(
+            weft_error_value(flow_error(grid.flows[0].out), "remote_gid_type"));
+    }
+    grid_close(&grid);
+}
+END_TEST
+
+static size_t whole(uint32_t number)
+{
+    (void)number;
+    return GRID_MIXED_MAX;
+}
+
+/* A cable over which next to nothing passes, so that each lane stands still before its first
+ * message is over: it does not begin again for ever (49 to 65 times in two minutes). */
+START_TEST(the_only_cable_that_crawls_ends_in_time)
+{
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_FAILOVER_NS};
+    struct world_fault slow = {.kind = WORLD_FAULT_RATE,
+                               .has_port = true,
+                               .rate_bps = 100000 * (1 + (uint64_t)_i)};
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = square, .n_cables = 5});
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_fault(&grid, &slow);
+    grid_send_all(&grid, 8, whole, GRID_MIXED_MAX);
+    grid_step_for(&grid, 30 * FABRIC_S);
+    ck_assert(grid.flows[0].out_status < 0 || grid.flows[0].in_status < 0);
+    ck_assert_uint_le(grid_counters(&grid, 0, true).epochs, 3);
+    grid_close(&grid);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
@@ -302,11 +476,16 @@ int main(void)
 
     tcase_set_timeout(tcase, 100);
     suite_add_sweep(tcase, a_dead_cable_beside_another_route_is_not_waited_for, 0, 60);
+    tcase_add_loop_test(tcase, a_cable_that_never_came_up_is_reported_by_what_lasts, 0,
+                        2);
+    tcase_add_loop_test(tcase, what_a_cable_did_replaces_that_there_was_none, 0, 10);
+    tcase_add_loop_test(tcase, the_only_cable_that_crawls_ends_in_time, 0, 8);
     tcase_add_loop_test(tcase, a_lane_that_no_ports_face_for_is_not_waited_for, 0, 2);
     suite_add_sweep(tcase, a_relay_that_is_cut_off_at_set_up_ends_no_flow, 0, 120);
     suite_add_sweep(tcase, a_relay_that_dies_at_set_up_ends_no_flow, 0, 120);
     suite_add_sweep(tcase, a_port_held_while_data_flows_ends_no_flow, 0, 60);
     suite_add_sweep(tcase, a_direct_cable_held_while_data_flows_ends_no_flow, 0, 60);
+    suite_add_sweep(tcase, the_only_cable_held_while_data_flows_ends_in_time, 0, 40);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -212,6 +212,7 @@ void flow_destroy(struct flow *flow)
         conn_destroy(flow->lanes[i].next);
         conn_destroy(flow->lanes[i].past);
         free(flow->lanes[i].no_way);
+        free(flow->lanes[i].why);
     }
     conn_destroy(flow->trial);
     for (size_t i = 0; i < WEFT_LENGTH(flow->closing); i++) {
@@ -248,6 +249,7 @@ void flow_close(struct flow *flow)
     }
     fill_final(flow, flow->own_final);
     flow_flush_end(flow);
+    flow_note_unconnected(flow);
     flow->is_closing = true;
     flow_retire(flow, flow->trial);
     flow->trial = NULL;

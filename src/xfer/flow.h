@@ -48,7 +48,9 @@ struct flow_config {
      * TIMER_STILL_NS in total while such an end stands still. */
     weft_ns failover_ns;
     /* The same for a flow with no route but the cables that both ends share, whose ports report
-     * that they are back; 0: failover_ns. */
+     * that they are back; 0: failover_ns. Not 0 also marks a rank's flow: under policy weft one
+     * that was never up ends so long after no time mends it (an address that is missing, a verb
+     * that is refused), and an only cable on which nothing completes fails its lane. */
     weft_ns cables_ns;
     int task_kind; /* of its connections' tasks */
     void *user;    /* the owner's; never touched */

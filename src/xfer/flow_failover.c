@@ -34,12 +34,18 @@ bool flow_any_up(const struct flow *flow)
     return false;
 }
 
+/* Returns true if the flow has no route but the cables that both ends share. */
+static bool has_cables_only(const struct flow *flow)
+{
+    return flow->config.n_lanes == 1 && flow->lanes[0].n_via == 0 &&
+           flow->config.cables_ns != 0;
+}
+
 /* How long a flow that was up may be without a lane. */
 static weft_ns allowed_ns(const struct flow *flow)
 {
-    bool has_cables_only = flow->config.n_lanes == 1 && flow->lanes[0].n_via == 0 &&
-                           flow->config.cables_ns != 0;
-    weft_ns allowed = has_cables_only ? flow->config.cables_ns : flow->config.failover_ns;
+    weft_ns allowed =
+        has_cables_only(flow) ? flow->config.cables_ns : flow->config.failover_ns;
 
     return flow->may_stall && allowed < TIMER_STALL_NS ? TIMER_STALL_NS : allowed;
 }
@@ -213,6 +219,290 @@ static void note_no_way(const struct flow *flow, struct flow_lane *lane,
     *lane->no_way = *why;
 }
 
+/* Returns true if a verb of an end was refused for want of something that waiting does not bring.
+ * What else fails (a signal, a device that is gone, a neighbour that is silent) may be over
+ * soon. */
+static bool is_refused(const struct weft_error *why)
+{
+    static const char *const phases[] = {"register", "create", "init", "memory"};
+    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    const struct weft_value *peer_errno = weft_error_value(why, "peer_errno");
+    int64_t error =
+        phase == NULL ? why->sys_errno : (peer_errno != NULL ? peer_errno->number : 0);
+    bool is_verb = false;
+
+    for (size_t i = 0; i < WEFT_LENGTH(phases); i++) {
+        is_verb =
+            is_verb || strcmp(phase != NULL ? phase->text : why->phase, phases[i]) == 0;
+    }
+    return is_verb && error != 0 && error != EINTR && error != EAGAIN && error != EIO &&
+           error != ETIMEDOUT;
+}
+
+/* Returns true if no time mends what the lane failed of, as far as this end knows. A port that is
+ * down may come up, and bring its addresses; an end that only hears of the other's failure knows
+ * less than that end. A host with other ports may have another way. */
+static bool is_for_good(const struct flow *flow, const struct flow_lane *lane,
+                        const struct weft_error *why)
+{
+    bool is_all = lane->conn->config.n_excluded == flow->config.conn.n_excluded;
+    bool has_one_way = has_cables_only(flow) || flow->rdma->n_ports == 1;
+
+    return flow->config.conn.policy == RDMA_POLICY_WEFT &&
+           (is_refused(why) || (has_one_way && is_all && conn_lacks_address(why) &&
+                                !conn_any_down(lane->conn)));
+}
+
+/* Returns true if an attempt only shows that an end left out the ports that it suspects. The
+ * receiver cannot tell that from other reasons of the sender. */
+static bool shows_suspicion(const struct flow *flow, const struct flow_lane *lane,
+                            const struct weft_error *why)
+{
+    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+
+    if (phase != NULL) {
+        return !flow->config.is_sender && strcmp(phase->text, "route") == 0;
+    }
+    return lane->conn->config.n_excluded > flow->config.conn.n_excluded &&
+           why->status == WEFT_ERR_ROUTE;
+}
+
+/* Takes down since when the lane fails of what no time mends, and when it was last tried. */
+static void note_hope(struct flow *flow, struct flow_lane *lane,
+                      const struct weft_error *why)
+{
+    bool is_first = true;
+
+    if (shows_suspicion(flow, lane, why)) {
+        return;
+    }
+    lane->asked_ns = lane->conn->started_ns;
+    if (!is_for_good(flow, lane, why)) {
+        lane->hopeless_ns = 0;
+        return;
+    }
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        is_first = is_first && flow->lanes[i].hopeless_ns == 0;
+    }
+    if (is_first) {
+        flow->hopeless_failure = *why;
+    }
+    lane->hopeless_ns = lane->hopeless_ns != 0 ? lane->hopeless_ns : now_of(flow);
+}
+
+/* Returns true if a port of this host is up, and has the GID. `gid`: or NULL. */
+static bool is_local_up(const struct flow *flow, const char *name, const char *gid)
+{
+    char text[IO_IP_TEXT_BYTES];
+    struct weft_error ignored = {0};
+
+    if (rdma_refresh(flow->rdma, &ignored) != WEFT_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < flow->rdma->n_ports; i++) {
+        const struct rdma_port *port = &flow->rdma->ports[i];
+
+        if (!port->is_active || strcmp(port->name, name) != 0) {
+            continue;
+        }
+        for (uint32_t g = 0; g < port->n_gids && gid != NULL; g++) {
+            if (strcmp(rdma_gid_format(&port->gids[g].gid, text, sizeof(text)), gid) ==
+                0) {
+                return true;
+            }
+        }
+        return gid == NULL;
+    }
+    return false;
+}
+
+/* Returns true if the peer reported to `conn` that a port of its is up. */
+static bool is_remote_up(const struct conn *conn, const char *name)
+{
+    for (uint32_t i = 0; conn != NULL && i < conn->peer.n_ports; i++) {
+        if (conn->peer.ports[i].is_active &&
+            strcmp(conn->peer.ports[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if a failure is that of a port which is up again, here or at the peer: it had no
+ * carrier as an attempt began, or went down, or lost its GID, during one. */
+static bool is_port_back(const struct flow *flow, const struct conn *conn,
+                         const struct weft_error *why)
+{
+    const struct weft_value *local = weft_error_value(why, "local_inactive");
+    const struct weft_value *remote = weft_error_value(why, "remote_inactive");
+    const struct weft_value *gid = NULL;
+
+    if (strcmp(why->phase, "port") == 0) {
+        local = weft_error_value(why, "local_port");
+        gid = weft_error_value(why, "local_gid");
+    }
+    return (local != NULL || remote != NULL) &&
+           (local == NULL ||
+            is_local_up(flow, local->text, gid != NULL ? gid->text : NULL)) &&
+           (remote == NULL || is_remote_up(conn, remote->text));
+}
+
+/* Returns true if this end met the failure itself, and it is none of those by which an end learns
+ * that the other has given up. */
+static bool is_own(const struct weft_error *why)
+{
+    static const char *const others[] = {"tcp",   "stream", "peer",
+                                         "epoch", "return", "relay"};
+
+    for (size_t i = 0; i < WEFT_LENGTH(others); i++) {
+        if (strcmp(why->phase, others[i]) == 0) {
+            return false;
+        }
+    }
+    return weft_error_value(why, "peer_phase") == NULL;
+}
+
+/* Returns true if the attempt had ports to go over, and nothing came of them. */
+static bool is_of_cable(const struct weft_error *why)
+{
+    static const char *const phases[] = {"connect_qps", "rtr", "probe", "data"};
+    bool any = false;
+
+    for (size_t i = 0; i < WEFT_LENGTH(phases); i++) {
+        any = any || strcmp(why->phase, phases[i]) == 0;
+    }
+    return any && is_own(why) && why->status != WEFT_ERR_ROUTE;
+}
+
+/* Drops the reason for which a lane is not up, if that is a port that is up again. */
+static void drop_why(const struct flow *flow, struct flow_lane *lane)
+{
+    if (lane->why != NULL && is_port_back(flow, lane->conn, lane->why)) {
+        free(lane->why);
+        lane->why = NULL;
+    }
+}
+
+/* Keeps the first reason for which a lane is not up; what this end met rather than what the other
+ * reports, and what a cable did rather than that there was none. An attempt without the ports under
+ * suspicion, at either end, only shows the suspicion. */
+static void note_why(const struct flow *flow, struct flow_lane *lane,
+                     const struct weft_error *why)
+{
+    bool is_end = strcmp(why->phase, "epoch") == 0 || strcmp(why->phase, "return") == 0;
+    bool is_heard = strcmp(why->phase, "peer") == 0;
+    bool is_route = why->status == WEFT_ERR_ROUTE;
+    bool is_left_out =
+        lane->conn->config.n_excluded > flow->config.conn.n_excluded && is_route;
+    bool is_closer;
+
+    drop_why(flow, lane);
+    is_closer =
+        lane->why != NULL && lane->why->status == WEFT_ERR_ROUTE && is_of_cable(why);
+    if (is_end || is_left_out ||
+        (lane->why != NULL && !is_closer &&
+         (is_heard || is_route || strcmp(lane->why->phase, "peer") != 0))) {
+        return;
+    }
+    if (lane->why == NULL) {
+        lane->why = weft_calloc(1, sizeof(*lane->why));
+    }
+    *lane->why = *why;
+}
+
+/* Returns how many relays the lanes go over that are up, or were if none is: what stands in for one
+ * that was not. */
+static uint32_t relays_in_use(const struct flow *flow)
+{
+    uint16_t relays[FLOW_LANES_MAX * FLOW_VIA_MAX];
+    bool any_up = flow_any_up(flow);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        const struct flow_lane *lane = &flow->lanes[i];
+        bool is_used = any_up ? lane->state == FLOW_LANE_UP : lane->was_up;
+
+        for (uint32_t v = 0; is_used && v < lane->n_via; v++) {
+            bool is_new = true;
+
+            for (uint32_t k = 0; k < n; k++) {
+                is_new = is_new && relays[k] != lane->via[v];
+            }
+            if (is_new) {
+                relays[n++] = lane->via[v];
+            }
+        }
+    }
+    return n;
+}
+
+/* Describes a lane that still waits for its first connection. */
+static void note_waiting(const struct flow *flow, struct flow_lane *lane)
+{
+    const struct conn *conn = lane->conn;
+    struct weft_error why = {0};
+
+    weft_fail(&why, WEFT_ERR_TIMEOUT, conn_state_name(conn->state),
+              "no connection came up while another lane carried the job");
+    if (conn->n_rails > 0) {
+        suspects_name_rail(&why, conn, &conn->rails[0]);
+    }
+    note_why(flow, lane, &why);
+}
+
+void flow_note_unconnected(struct flow *flow)
+{
+    uint32_t n_relays = relays_in_use(flow);
+    bool is_overdue = flow->config.is_sender && flow->was_up &&
+                      now_of(flow) - flow->first_up_ns >= TIMER_FIRST_LANES_NS;
+
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        struct flow_lane *lane = &flow->lanes[i];
+
+        if (lane->was_up || lane->share == 0 || lane->n_via > 0) {
+            continue;
+        }
+        drop_why(flow, lane);
+        if (is_overdue && lane->state == FLOW_LANE_CONNECTING) {
+            note_waiting(flow, lane);
+        }
+        if (lane->why != NULL && n_relays > 0) {
+            weft_error_int(lane->why, "stood_in_relays", n_relays);
+        }
+        if (lane->no_way != NULL && n_relays > 0) {
+            weft_error_int(lane->no_way, "stood_in_relays", n_relays);
+        }
+    }
+}
+
+/* How long what a lane lacks may be away (docs/scenario.md, "Faults"): in a mesh for as long as any
+ * route. */
+static weft_ns away_ns(const struct flow *flow)
+{
+    return has_cables_only(flow) || is_refused(&flow->hopeless_failure) ? TIMER_ARP_NS
+                                                                        : TIMER_OUTAGE_NS;
+}
+
+/* Returns since when no lane of a flow that never had one can come up, as far as this end knows, or
+ * WEFT_NEVER. What is missing may be away for a while, whatever failed before: only an attempt that
+ * began so much later shows that it stays away. */
+static weft_ns hopeless_since(const struct flow *flow)
+{
+    weft_ns since = flow->port_up_ns;
+    bool all = !flow->was_up && flow->config.cables_ns != 0;
+
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        weft_ns lanes = flow->lanes[i].hopeless_ns;
+
+        all = all && lanes != 0;
+        since = lanes > since ? lanes : since;
+    }
+    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+        all = all && flow->lanes[i].asked_ns >= since + away_ns(flow);
+    }
+    return all ? since : WEFT_NEVER;
+}
+
 /* Returns true if a first set-up for which an address is missing looks again: an end may have
  * started before its port had all of its addresses. */
 static bool may_get_address(const struct flow *flow, const struct weft_error *why)
@@ -288,12 +578,19 @@ static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *w
 
 /* What was never up has time for a lost SYN or two, which TCP repeats after 1 and 3 s (RFC 6298):
  * its peer may have had no other way to try. */
-weft_ns flow_patience(const struct flow *flow)
+static weft_ns usual_patience(const struct flow *flow)
 {
     weft_ns patience = allowed_ns(flow);
 
     return flow->was_up || patience > TIMER_FIRST_LANE_NS ? patience
                                                           : TIMER_FIRST_LANE_NS;
+}
+
+weft_ns flow_patience(const struct flow *flow)
+{
+    return hopeless_since(flow) != WEFT_NEVER
+               ? flow->config.cables_ns + away_ns(flow) - TIMER_ARP_NS
+               : usual_patience(flow);
 }
 
 /* Returns true if both ends have agreed on rails, so that the set-up waits for nothing but queue
@@ -313,9 +610,9 @@ static bool is_agreed(const struct flow *flow)
 
 /* Returns when a flow without a lane is over. A port that comes up may be the last fault's end, and
  * what follows takes its time whatever was before; the same if an end stood still. */
-static weft_ns end_of_patience(const struct flow *flow)
+static weft_ns usual_end(const struct flow *flow)
 {
-    weft_ns patience = flow_patience(flow), end = flow->without_ns + patience;
+    weft_ns patience = usual_patience(flow), end = flow->without_ns + patience;
     weft_ns hope = flow->config.failover_ns < TIMER_RECOVERY_NS ? flow->config.failover_ns
                                                                 : TIMER_RECOVERY_NS;
     weft_ns most = flow->without_ns + TIMER_FAILOVER_MAX_NS;
@@ -324,18 +621,33 @@ static weft_ns end_of_patience(const struct flow *flow)
     weft_ns last = flow->without_ns + TIMER_STILL_NS;
     weft_ns still = flow->still_ns + patience < last ? flow->still_ns + patience : last;
 
-    if (flow->without_ns == 0) {
-        return WEFT_NEVER;
-    }
     end = flow->still_ns != 0 && still > end ? still : end;
     return flow->port_up_ns != 0 && extended > end ? extended : end;
 }
 
-/* The error is the failure that began it; what was tried since is told beside. */
+/* ... and sooner if no time mends it, but not while an end stands still. */
+static weft_ns end_of_patience(const struct flow *flow)
+{
+    weft_ns since = hopeless_since(flow);
+    weft_ns end = usual_end(flow), sooner;
+
+    if (flow->without_ns == 0) {
+        return WEFT_NEVER;
+    }
+    if (since == WEFT_NEVER) {
+        return end;
+    }
+    sooner = (flow->still_ns > since ? flow->still_ns : since) + flow_patience(flow);
+    return sooner < end ? sooner : end;
+}
+
+/* The error is the failure that began it, or that no time mends; what was tried since is reported
+ * beside. */
 static weft_status give_up_waiting(struct flow *flow)
 {
-    struct weft_error error = flow->first_failure;
     const struct weft_error *last = &flow->last_failure;
+    struct weft_error error =
+        hopeless_since(flow) != WEFT_NEVER ? flow->hopeless_failure : flow->first_failure;
 
     weft_error_int(&error, "failover_ns", flow_patience(flow));
     if (flow->still_ns != 0) {
@@ -374,6 +686,8 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
 
     note_rails(flow, lane);
     note_no_way(flow, lane, why);
+    note_hope(flow, lane, why);
+    note_why(flow, lane, why);
     if (lane->n_via > 0 && flow->config.is_sender && flow->config.lane_failed != NULL) {
         flow->config.lane_failed(flow->config.user, lane->via, lane->n_via, why);
     }
@@ -395,6 +709,11 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
             give_up_waiting(flow);
         }
         return;
+    }
+    if (!flow_any_up(flow) &&
+        (is_own(why) || is_relays_path(why) || is_relays_port(why)) &&
+        is_port_back(flow, lane->conn, &flow->first_failure)) {
+        flow->first_failure = *why; /* what it was is over */
     }
     if (port != NULL && flow->config.is_sender) {
         flow_leave_out(flow, port, why);
@@ -425,6 +744,9 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     lane->is_rerouted = false;
     free(lane->no_way);
     lane->no_way = NULL;
+    lane->hopeless_ns = 0;
+    free(lane->why);
+    lane->why = NULL;
     if (!flow->was_up && rdma_recovery(flow->config.conn.policy)->keeps_rails) {
         conn_keep(lane->conn, &flow->kept);
         flow->config.conn.kept = &flow->kept;

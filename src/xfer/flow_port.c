@@ -7,6 +7,9 @@
 #include "base/text.h"
 #include "xfer/flow_private.h"
 
+/* An only cable over which nothing passes is given up with the second lane in a row. */
+#define STALLS_MAX 2u
+
 /* ---- suspects ---- */
 
 void flow_note_left_out(struct flow *flow, const struct rdma_port *port,
@@ -44,6 +47,10 @@ const struct weft_error *flow_left_out(const struct flow *flow)
 
         if (flow->config.is_sender && !lane->was_up && lane->no_way != NULL) {
             return lane->no_way;
+        }
+        if (flow->config.is_sender && !lane->was_up && lane->n_via == 0 &&
+            lane->share > 0 && lane->why != NULL) {
+            return lane->why; /* a relay stood in for its cable */
         }
     }
     return NULL;
@@ -109,14 +116,23 @@ void flow_leave_stalled(struct flow *flow, struct flow_lane *lane)
     struct weft_error why = {0};
     const struct conn_rail *rail = xfer_stalled(lane->xfer, &why);
     bool has_other_routes = lane->n_via > 0 && flow->config.reroute != NULL;
+    /* A queue pair that is held never fails: waiting for it would last until the job's end. */
+    bool is_ranks =
+        flow->config.conn.policy == RDMA_POLICY_WEFT && flow->config.cables_ns != 0;
+    bool has_other_way = has_other_routes || has_another_way(flow, lane, true);
 
     if (rail == NULL) {
         return;
     }
     suspects_name_rail(&why, lane->conn, rail);
+    if (is_ranks && !has_other_way && ++flow->n_stalls >= STALLS_MAX) {
+        /* What is so slow begins again for ever. */
+        weft_error_int(&why, "stalls", flow->n_stalls);
+        flow_give_up(flow, &why);
+        return;
+    }
     flow_leave_out(flow, rail->port, &why); /* a trial may find another port */
-    if ((has_other_routes || has_another_way(flow, lane, true)) &&
-        !flow_drop_rail(flow, lane, rail)) {
+    if ((has_other_way || is_ranks) && !flow_drop_rail(flow, lane, rail)) {
         flow_lane_fail(flow, lane, &why);
     }
 }

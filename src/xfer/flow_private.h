@@ -62,6 +62,14 @@ struct flow_lane {
      * face each other, or that one of those that do is down. Trying again changes nothing before a
      * port or an address does. */
     struct weft_error *no_way;
+    /* Since when its attempts end at what no time mends, as far as this end knows (an address that
+     * faces the peer is missing although no port is down, or a verb was refused); 0: the last one
+     * did not. */
+    weft_ns hopeless_ns;
+    weft_ns asked_ns; /* when the last attempt that failed began */
+    /* Owned, or NULL: how it failed first since it was up last, in this end's own words if it has
+     * any, and of a cable rather than for want of one. Not of a port that is up again. */
+    struct weft_error *why;
     uint64_t dealt;          /* receiver: bytes posted in this distribution */
     struct xfer_cursor seen; /* sender: grants looked at */
     bool
@@ -183,6 +191,7 @@ struct flow {
     uint32_t n_spared;
     uint32_t n_rails_best; /* that the direct lane ever had, or was to have */
     uint32_t n_flaps;      /* ports that went down within a minute of each other */
+    uint32_t n_stalls;     /* lanes that stood still since data was last moved */
     weft_ns beat_ns;       /* when quiet lanes are asked for a sign of life */
     weft_ns without_ns;    /* since when no lane is up; 0: one is */
     weft_ns port_up_ns;    /* when a port of this host came up last; 0: none did */
@@ -194,6 +203,8 @@ struct flow {
     struct weft_error error;
     struct weft_error first_failure; /* that left no lane: what a giving-up is about */
     struct weft_error last_failure;  /* of a lane since: what was tried */
+    struct weft_error
+        hopeless_failure; /* the first of those that hopeless_ns counts from */
     struct flow_counters counters;
 };
 
@@ -263,6 +274,9 @@ bool flow_any_up(const struct flow *flow);
 /* Returns when the flow counts as up: 0 if each lane with a share was up, else when the lanes that
  * never were have been waited for, or WEFT_NEVER if none was up. */
 weft_ns flow_first_lanes_end(const struct flow *flow);
+/* Takes down, before a flow closes, which of its lanes still wait for a connection that others did
+ * not wait for. */
+void flow_note_unconnected(struct flow *flow);
 /* How long the flow may be without a lane. */
 weft_ns flow_patience(const struct flow *flow);
 

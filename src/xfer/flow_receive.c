@@ -71,6 +71,7 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
             before = piece;
             continue;
         }
+        flow->n_stalls = 0;
         flow_piece_give(flow, lane, before, piece);
         for (uint32_t i = 0; i < XFER_MULTI_MAX; i++) {
             if ((buffers >> i & 1) != 0) {

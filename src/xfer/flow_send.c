@@ -90,6 +90,7 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
             before = piece;
             continue;
         }
+        flow->n_stalls = 0;
         request->as.send.n_moving--;
         request->as.send.n_acked += piece->n_bytes;
         request->as.send.has_ack = true;

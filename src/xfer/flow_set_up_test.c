@@ -1,5 +1,6 @@
 /* Tests flows whose only port, or one of two, goes down or loses its GID before they are up. */
 #include <check.h>
+#include <errno.h>
 
 #include "base/check.h"
 #include "base/suite_testing.h"
@@ -18,11 +19,15 @@ static void open_cables(uint32_t n_cables)
                          .n_hosts = 2, .cables = twins, .n_cables = n_cables});
 }
 
-/* From host 0, by one lane; `via`: its relay, or NULL. */
-static void open_flow(uint32_t to, const uint32_t *via, weft_ns failover_ns)
+/* From host 0, by one lane; `via`: its relay, or NULL; `cables_ns`: as a rank's flow has it, or
+ * 0. */
+static void open_flow_of(uint32_t to, const uint32_t *via, weft_ns failover_ns,
+                         weft_ns cables_ns)
 {
-    struct flow_config config = {
-        .n_lanes = 1, .may_fail_over = true, .failover_ns = failover_ns};
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .failover_ns = failover_ns,
+                                 .cables_ns = cables_ns};
 
     config.conn.timeout = 11;
     config.conn.retry_cnt = 7;
@@ -30,6 +35,11 @@ static void open_flow(uint32_t to, const uint32_t *via, weft_ns failover_ns)
     config.lanes[0].n_via = via != NULL ? 1 : 0;
     config.lanes[0].via = via;
     grid_flow(&grid, 0, to, &config);
+}
+
+static void open_flow(uint32_t to, const uint32_t *via, weft_ns failover_ns)
+{
+    open_flow_of(to, via, failover_ns, 0);
 }
 
 /* The flow comes up within `up_ns`, messages pass, and it closes. */
@@ -273,6 +283,249 @@ START_TEST(the_only_gid_goes_for_good_during_set_up)
 }
 END_TEST
 
+/* ... and where nothing but cables is between the ends, the sender, which chooses the ports, knows
+ * within 2 s that no time mends it: a flow of a rank, while it is set up. Its process ends then; a
+ * receiver whose peer keeps silent ends by itself, too. An address that comes within a second is in
+ * time. */
+START_TEST(the_only_gid_goes_between_neighbours_during_set_up)
+{
+    open_cables(1);
+    open_flow_of(1, NULL, TIMER_FAILOVER_NS, TIMER_CABLES_NS);
+    grid_step_for(&grid, _i / 4 * 20000);
+    change_gid((uint32_t)_i % 2, WORLD_FAULT_GID_DELETE);
+    if (_i / 2 % 2 == 0) {
+        grid_step_for(&grid, FABRIC_S);
+        change_gid((uint32_t)_i % 2, WORLD_FAULT_GID_ADD);
+        send_within(2 * FABRIC_S);
+        return;
+    }
+    grid_step_for(&grid, 2 * FABRIC_S);
+    ck_assert_int_lt(grid.flows[0].out_status, 0);
+    ck_assert(conn_lacks_address(flow_error(grid.flows[0].out)));
+    ck_assert(grid_run_until_dead(&grid, 0, TIMER_RECOVERY_NS));
+    grid_close(&grid);
+}
+END_TEST
+
+/* Makes every frame of a port vanish for a while. */
+static void silence(uint32_t host, uint32_t port, weft_ns for_ns)
+{
+    grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_LOSS,
+                                            .host = host,
+                                            .port = port,
+                                            .has_port = true,
+                                            .share_ppb = 1000000000,
+                                            .for_ns = for_ns});
+}
+
+/* A cable has no carrier, or is silent, for less than what is promised (4 s); then a GID is away at
+ * either end for less than what is promised (1 s): the one does not shorten the time for the other.
+ * If the GID stays away, that is what is reported, and not what is over. */
+START_TEST(a_gid_goes_after_another_failure)
+{
+    uint32_t host = (uint32_t)_i % 2;
+    bool is_for_good = _i / 2 % 2 == 1;
+    bool is_silent = _i / 4 % 2 == 1;
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+
+    open_cables(1);
+    config.conn.over_management = true;
+    config.conn.timeout = 11;
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    grid_step_for(&grid, _i / 8 * 20000);
+    if (is_silent) {
+        silence(0, 0, 2 * FABRIC_S);
+    } else {
+        grid_down(&grid, 0, 1, 0, 2 * FABRIC_S);
+    }
+    grid_step_for(&grid, 2 * FABRIC_S - FABRIC_MS);
+    change_gid(host, WORLD_FAULT_GID_DELETE);
+    if (!is_for_good) {
+        grid_step_for(&grid, 500 * FABRIC_MS);
+        change_gid(host, WORLD_FAULT_GID_ADD);
+        send_within(3 * FABRIC_S);
+        return;
+    }
+    grid_step_for(&grid, 2 * FABRIC_S);
+    ck_assert_int_lt(grid.flows[0].out_status, 0);
+    ck_assert(conn_lacks_address(flow_error(grid.flows[0].out)));
+    ck_assert_ptr_null(weft_error_value(flow_error(grid.flows[0].out), "local_inactive"));
+    ck_assert_ptr_null(
+        weft_error_value(flow_error(grid.flows[0].out), "remote_inactive"));
+    grid_close(&grid);
+}
+END_TEST
+
+/* A port that goes down may take its addresses with it (systemd-networkd, IPv6): it is waited for
+ * as a port, and not as an address. */
+START_TEST(a_port_goes_with_its_address_during_set_up)
+{
+    uint32_t host = (uint32_t)_i % 2;
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_ADDR_DEL,
+        .host = host,
+        .has_port = true,
+        .for_ns = _i / 2 % 2 == 0 ? 2 * FABRIC_S : 4 * FABRIC_S,
+        .address = {.ip = io_ip_v4(192, 168, 101, (uint8_t)(host + 1)),
+                    .prefix_len = 24}};
+
+    open_cables(1);
+    open_flow_of(1, NULL, TIMER_FAILOVER_NS, TIMER_CABLES_NS);
+    grid_step_for(&grid, _i / 4 * 20000);
+    grid_fault(&grid, &fault);
+    grid_down(&grid, 0, 1, 0, fault.for_ns);
+    send_within(fault.for_ns + 2 * FABRIC_S);
+}
+END_TEST
+
+/* The only address of a leaf is away for less than what a mesh survives, 5 s, or for good: the leaf
+ * knows that it has no other way. */
+START_TEST(a_leafs_only_address_is_away_during_set_up)
+{
+    static const struct fabric_cable star[] = {{0, 2}, {2, 1}};
+    static const uint32_t via = 2;
+    uint32_t host = (uint32_t)_i % 2;
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_ADDR_DEL,
+        .host = host,
+        .has_port = true,
+        .for_ns = _i / 2 % 3 == 0   ? 2 * FABRIC_S
+                  : _i / 2 % 3 == 1 ? 4900 * FABRIC_MS
+                                    : 0,
+        .address = {.ip = io_ip_v4(192, 168, (uint8_t)(101 + host), (uint8_t)(host + 1)),
+                    .prefix_len = 24}};
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 3, .cables = star, .n_cables = 2});
+    grid_relay(&grid, 2, 0, 0);
+    open_flow_of(1, &via, TIMER_FAILOVER_NS, TIMER_CABLES_NS);
+    grid_step_for(&grid, _i / 6 * 20000);
+    grid_fault(&grid, &fault);
+    if (fault.for_ns > 0) {
+        send_within(fault.for_ns + TIMER_RECOVERY_NS);
+        return;
+    }
+    if (host == 0) {
+        /* A first SYN may wait for 5 s before anything fails. */
+        grid_step_for(&grid, 11 * FABRIC_S);
+        ck_assert_int_lt(grid.flows[0].out_status, 0);
+        ck_assert(conn_lacks_address(flow_error(grid.flows[0].out)));
+    }
+    grid_close(&grid);
+}
+END_TEST
+
+/* An address that is away for as long as a cable may be is in time at either end, also if its GID
+ * is back sooner than it, of which no event comes. */
+START_TEST(the_only_address_is_away_during_set_up)
+{
+    static const weft_ns away_ns[] = {4 * FABRIC_MS, 300 * FABRIC_MS, 700 * FABRIC_MS,
+                                      999 * FABRIC_MS};
+    uint32_t host = (uint32_t)_i % 2;
+    bool is_gid_first = _i / 2 % 2 == 1;
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_ADDR_DEL,
+        .host = host,
+        .has_port = true,
+        .for_ns = away_ns[_i / 4 % 4],
+        .address = {.ip = io_ip_v4(192, 168, 101, (uint8_t)(host + 1)),
+                    .prefix_len = 24}};
+
+    open_cables(1);
+    open_flow_of(1, NULL, TIMER_FAILOVER_NS, TIMER_CABLES_NS);
+    grid_step_for(&grid, _i / 16 * 20000);
+    grid_fault(&grid, &fault);
+    if (is_gid_first) {
+        grid_step_for(&grid, fault.for_ns / 4);
+        change_gid(host, WORLD_FAULT_GID_ADD);
+    }
+    send_within(fault.for_ns + (is_gid_first ? TIMER_CABLES_NS : 3 * FABRIC_S));
+}
+END_TEST
+
+/* A verb that an end is refused each time, on every lane: more of the same brings it nothing. A
+ * single refusal is survived, and what may be over soon is waited for. */
+START_TEST(a_refused_verb_ends_every_lane)
+{
+    static const int passing[] = {EINTR, EAGAIN, EIO, ETIMEDOUT};
+    static const struct fabric_cable triangle[] = {{0, 1}, {1, 2}, {2, 0}};
+    static const uint32_t via = 2;
+    static const int verbs[] = {IO_OP_REG_MR, IO_OP_CREATE_QP};
+    struct flow_config config = {.n_lanes = 2,
+                                 .may_fail_over = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+    struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
+                                .verb = verbs[_i < 8 ? _i / 4 : 0],
+                                .host = (uint32_t)_i % 2,
+                                .error = _i < 8 ? ENOMEM : passing[_i / 2 - 4]};
+    uint32_t n_refused = _i < 8 && _i / 2 % 2 == 0 ? 1 : 400;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 3, .cables = triangle, .n_cables = 3});
+    grid_relay(&grid, 2, 0, 0);
+    config.conn.timeout = 11;
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 32768;
+    config.lanes[1].share = 32768;
+    config.lanes[1].n_via = 1;
+    config.lanes[1].via = &via;
+    for (fault.nth = 1; fault.nth <= n_refused; fault.nth++) {
+        grid_fault(&grid, &fault);
+    }
+    grid_flow(&grid, 0, 1, &config);
+    if (n_refused == 1) {
+        send_within(2 * FABRIC_S);
+        return;
+    }
+    grid_step_for(&grid, 2 * FABRIC_S);
+    ck_assert_int_eq((_i % 2 == 0 ? grid.flows[0].out_status : grid.flows[0].in_status) <
+                         0,
+                     fault.error == ENOMEM);
+    grid_close(&grid);
+}
+END_TEST
+
+/* Cables are silent for longer than a refused verb is tried again, and then each lane is refused
+ * one: that is the first refusal, and not the last. */
+START_TEST(a_verb_is_refused_once_after_silence)
+{
+    static const struct fabric_cable triangle[] = {{0, 1}, {1, 2}, {2, 0}};
+    static const uint32_t via = 2;
+    struct flow_config config = {.n_lanes = 2,
+                                 .may_fail_over = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_VERB_ERROR, .verb = IO_OP_CREATE_QP, .error = 12};
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 3, .cables = triangle, .n_cables = 3});
+    grid_relay(&grid, 2, 0, 0);
+    config.conn.over_management = true;
+    config.conn.timeout = 11;
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 32768;
+    config.lanes[1].share = 32768;
+    config.lanes[1].n_via = 1;
+    config.lanes[1].via = &via;
+    for (uint32_t port = 0; port < 2; port++) {
+        silence(0, port, 1500 * FABRIC_MS);
+    }
+    grid_flow(&grid, 0, 1, &config);
+    grid_step_for(&grid, (1200 + _i * 20) * FABRIC_MS);
+    for (fault.nth = 1; fault.nth <= 2; fault.nth++) {
+        grid_fault(&grid, &fault);
+    }
+    send_within(5 * FABRIC_S);
+}
+END_TEST
+
 /* ... and every packet of the cable is lost, while TCP takes the management network: neighbours do
  * not answer at RTR, or probes are lost. The last is longer than an attempt. */
 START_TEST(the_cable_is_silent_for_a_while_during_set_up)
@@ -362,6 +615,97 @@ START_TEST(the_only_gid_comes_late_beside_another)
 }
 END_TEST
 
+/* A port has no carrier for a moment of the set-up, as one end knows, and then a GID is missing for
+ * good: what is reported is not the port, which is up. */
+START_TEST(a_port_that_is_back_ends_no_flow)
+{
+    static const char *const names[] = {"local_inactive", "remote_inactive"};
+    struct weft_error why = {0};
+    const struct weft_error *error;
+
+    open_cables(1);
+    if (_i / 2 == 0) {
+        grid_down(&grid, 0, 1, 0, 5 * FABRIC_MS);
+        grid_step_for(&grid, FABRIC_MS);
+        ck_assert_int_eq(rdma_refresh(grid.fabric.hosts[0].rdma, NULL), WEFT_OK);
+        open_flow(1, NULL, FABRIC_S);
+        grid_step_for(&grid, 2 * FABRIC_MS);
+    } else {
+        open_flow(1, NULL, FABRIC_S);
+        weft_fail(&why, WEFT_ERR_ROUTE, "route", "the peer's p0 is down");
+        weft_error_text(&why, names[1], "p0");
+        flow_lane_fail(grid.flows[0].out, &grid.flows[0].out->lanes[0], &why);
+    }
+    ck_assert_ptr_nonnull(
+        weft_error_value(flow_trouble(grid.flows[0].out), names[_i / 2]));
+    change_gid((uint32_t)_i % 2, WORLD_FAULT_GID_DELETE);
+    ck_assert(grid_run_until_dead(&grid, 0, 20 * FABRIC_S));
+    error = flow_error(grid.flows[0].out);
+    ck_assert_ptr_null(weft_error_value(error, names[_i / 2]));
+    grid_close(&grid);
+}
+END_TEST
+
+/* ... nor a port that went down, or lost its GID, during an attempt, and is back. */
+START_TEST(a_port_that_went_and_is_back_ends_no_flow)
+{
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+    struct flow *flow;
+
+    open_cables(1);
+    config.conn.over_management = true;
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    flow = grid.flows[0].out;
+    while (flow->lanes[0].conn->state < CONN_META) {
+        grid_step_for(&grid, 1000);
+    }
+    if (_i == 0) {
+        grid_down(&grid, 0, 1, 0, 3 * FABRIC_MS);
+    } else {
+        change_gid(0, WORLD_FAULT_GID_DELETE);
+    }
+    grid_step_for(&grid, FABRIC_MS);
+    ck_assert_str_eq(flow_trouble(flow)->phase, "port");
+    if (_i != 0) {
+        change_gid(0, WORLD_FAULT_GID_ADD);
+    }
+    silence(0, 0, 60 * FABRIC_S);
+    ck_assert(grid_run_until_dead(&grid, 0, 30 * FABRIC_S));
+    ck_assert_str_ne(flow_error(flow)->phase, "port");
+    grid_close(&grid);
+}
+END_TEST
+
+/* A port is away until the peer has given up, which refuses connections then: the port is what is
+ * reported, and not what followed of it. */
+START_TEST(a_peer_that_gave_up_hides_no_port)
+{
+    struct fabric_host *peer;
+    struct weft_error why = {0};
+
+    open_cables(1);
+    peer = &grid.fabric.hosts[1];
+    grid_down(&grid, 0, 1, 0, 300 * FABRIC_MS);
+    grid_step_for(&grid, FABRIC_MS);
+    ck_assert_int_eq(rdma_refresh(grid.fabric.hosts[0].rdma, NULL), WEFT_OK);
+    open_flow_of(1, NULL, TIMER_FAILOVER_NS, TIMER_CABLES_NS);
+    grid_step_for(&grid, (100 + _i * 7) * FABRIC_MS);
+    weft_fail(&why, WEFT_ERR_CLOSED, "port", "gives up");
+    ck_assert_int_lt(flow_give_up(grid.flows[0].in, &why), 0);
+    conn_listener_close(peer->listener);
+    peer->listener = NULL;
+    grid_step_for(&grid, 20 * FABRIC_S);
+    ck_assert_int_lt(grid.flows[0].out_status, 0);
+    ck_assert_ptr_nonnull(
+        weft_error_value(flow_error(grid.flows[0].out), "local_inactive"));
+    grid_close(&grid);
+}
+END_TEST
+
 /* A port that went down since an attempt began answers for whatever ends the attempt. */
 START_TEST(a_port_that_flapped_answers_for_a_failure)
 {
@@ -432,8 +776,18 @@ int main(void)
     suite_add_sweep(tcase, the_mtu_falls_during_set_up, 0, 80);
     suite_add_sweep(tcase, the_only_gid_comes_late_beside_another, 0, 20);
     tcase_add_loop_test(tcase, the_only_gid_goes_for_good_during_set_up, 0, 2);
+    suite_add_sweep(tcase, the_only_gid_goes_between_neighbours_during_set_up, 0, 64);
+    suite_add_sweep(tcase, the_only_address_is_away_during_set_up, 0, 160);
+    suite_add_sweep(tcase, a_gid_goes_after_another_failure, 0, 128);
+    suite_add_sweep(tcase, a_port_goes_with_its_address_during_set_up, 0, 64);
+    suite_add_sweep(tcase, a_leafs_only_address_is_away_during_set_up, 0, 60);
+    tcase_add_loop_test(tcase, a_refused_verb_ends_every_lane, 0, 16);
+    suite_add_sweep(tcase, a_verb_is_refused_once_after_silence, 0, 20);
     suite_add_sweep(tcase, the_only_gid_comes_late, 0, 20);
     suite_add_sweep(tcase, the_facing_gid_comes_late, 0, 20);
+    tcase_add_loop_test(tcase, a_port_that_is_back_ends_no_flow, 0, 4);
+    tcase_add_loop_test(tcase, a_port_that_went_and_is_back_ends_no_flow, 0, 2);
+    suite_add_sweep(tcase, a_peer_that_gave_up_hides_no_port, 0, 20);
     tcase_add_test(tcase, a_port_that_flapped_answers_for_a_failure);
     suite_add_sweep(tcase, the_cable_is_silent_for_a_while_during_set_up, 0, 120);
     suite_add_tcase(suite, tcase);

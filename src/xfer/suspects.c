@@ -128,13 +128,21 @@ const struct conn_rail *suspects_rail(const struct conn *conn, uint32_t device,
 void suspects_name_rail(struct weft_error *why, const struct conn *conn,
                         const struct conn_rail *rail)
 {
+    const struct rdma_port_facts *remote = &conn->peer.ports[rail->remote_port];
     char gid[IO_IP_TEXT_BYTES];
+    uint32_t r = (uint32_t)(rail - conn->rails);
 
     weft_error_text(why, "peer", conn->peer.host);
     weft_error_text(why, "local_port", rail->port->name);
     weft_error_text(why, "local_gid",
                     rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
-    weft_error_text(why, "remote_port", conn->peer.ports[rail->remote_port].name);
+    weft_error_text(why, "local_gid_type", rdma_gid_type_name(rail->gid_type));
+    if (r < conn->n_qps && conn->qps[r].remote.qpn != 0) {
+        weft_error_text(why, "remote_gid_type",
+                        rdma_gid_type_name(conn->qps[r].remote.gid_type));
+    }
+    weft_error_int(why, "path_mtu", rail->path_mtu);
+    weft_error_text(why, "remote_port", remote->name);
     weft_error_text(why, "remote_gid",
                     rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
 }
