@@ -448,6 +448,31 @@ START_TEST(the_only_address_is_away_during_set_up)
 }
 END_TEST
 
+/* ... and where frames take long, so that an attempt which began without the GID ends when it is
+ * back: only one that begins after the promised second shows that it stays away. */
+START_TEST(the_only_gid_is_away_behind_a_slow_cable)
+{
+    static const struct fabric_cable cables[] = {{0, 1}};
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2,
+                                      .cables = cables,
+                                      .n_cables = 1,
+                                      .delay_ps = (_i / 2 + 10) * INT64_C(1000000000)});
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    change_gid((uint32_t)_i % 2, WORLD_FAULT_GID_DELETE);
+    grid_flow(&grid, 0, 1, &config);
+    grid_step_for(&grid, 999 * FABRIC_MS);
+    change_gid((uint32_t)_i % 2, WORLD_FAULT_GID_ADD);
+    send_within(3 * FABRIC_S);
+}
+END_TEST
+
 /* A verb that an end is refused each time, on every lane: more of the same brings it nothing. A
  * single refusal is survived, and what may be over soon is waited for. */
 START_TEST(a_refused_verb_ends_every_lane)
@@ -778,6 +803,7 @@ int main(void)
     tcase_add_loop_test(tcase, the_only_gid_goes_for_good_during_set_up, 0, 2);
     suite_add_sweep(tcase, the_only_gid_goes_between_neighbours_during_set_up, 0, 64);
     suite_add_sweep(tcase, the_only_address_is_away_during_set_up, 0, 160);
+    suite_add_sweep(tcase, the_only_gid_is_away_behind_a_slow_cable, 0, 60);
     suite_add_sweep(tcase, a_gid_goes_after_another_failure, 0, 128);
     suite_add_sweep(tcase, a_port_goes_with_its_address_during_set_up, 0, 64);
     suite_add_sweep(tcase, a_leafs_only_address_is_away_during_set_up, 0, 60);
