@@ -9,6 +9,9 @@
 #include "conn/private.h"
 #include "rdma/path_mtu.h"
 
+/* TCP repeats what was lost after this time at the earliest (Linux: TCP_RTO_MIN). */
+#define REPEAT_NS (200 * TIMER_MS)
+
 static const char *const state_names[] = {
     [CONN_NEW] = "new",       [CONN_TCP] = "tcp",
     [CONN_HELLO] = "hello",   [CONN_CHALLENGE] = "challenge",
@@ -310,6 +313,7 @@ static void say_last_words(struct conn *conn)
 weft_status conn_fail(struct conn *conn)
 {
     struct conn_private *private = conn->private;
+    weft_ns silent_ns = io_now(conn_env(conn)) - private->heard_ns;
 
     weft_check(conn->error.status < 0);
     weft_error_object(&conn->error, "%s conn %016llx", conn_env(conn)->name,
@@ -322,6 +326,8 @@ weft_status conn_fail(struct conn *conn)
     }
     if (strcmp(conn->error.phase, "stream") != 0) {
         conn_note_still(conn);
+    } else if (!private->was_up && private->heard_ns != 0 && silent_ns >= REPEAT_NS) {
+        weft_error_int(&conn->error, "silent_ns", silent_ns);
     }
     tell_abort(conn);
     private->is_witness = private->was_up && conn_may_stall(conn) &&

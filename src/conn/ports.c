@@ -222,14 +222,19 @@ static bool was_not_resolved(const struct conn *conn, int64_t sys_errno)
 }
 
 /* Returns true if this end heard nothing for as long as an attempt waits: no answer of the
- * neighbour at RTR, none to a probe, or no segment of the stream. */
+ * neighbour at RTR, none to a probe, or no segment of the stream. A stream may also be reset by a
+ * peer that gave the attempt up meanwhile, and could not report why: what is repeated meets no
+ * stream any more. */
 static bool was_silent_here(const struct conn *conn, const struct weft_error *why)
 {
     if (strcmp(why->phase, "rtr") == 0) {
         return was_not_resolved(conn, why->sys_errno);
     }
     return why->status == WEFT_ERR_TIMEOUT ||
-           (strcmp(why->phase, "stream") == 0 && why->sys_errno == ETIMEDOUT) ||
+           (strcmp(why->phase, "stream") == 0 &&
+            (why->sys_errno == ETIMEDOUT ||
+             (why->sys_errno == ECONNRESET &&
+              weft_error_value(why, "silent_ns") != NULL))) ||
            (strcmp(why->phase, "probe") == 0 && why->wc_status == IBV_WC_RETRY_EXC_ERR);
 }
 
