@@ -364,6 +364,34 @@ START_TEST(a_gid_goes_after_another_failure)
 }
 END_TEST
 
+/* The GID is away, then the cable is silent, and then the GID is away again, each time for less than
+ * what is promised (1 s): its first absence does not shorten the time for the second. */
+START_TEST(a_gid_goes_again_after_another_failure)
+{
+    uint32_t host = (uint32_t)_i % 2;
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+
+    open_cables(1);
+    config.conn.over_management = true;
+    config.conn.timeout = 11;
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    change_gid(host, WORLD_FAULT_GID_DELETE);
+    grid_flow(&grid, 0, 1, &config);
+    grid_step_for(&grid, (300 + _i / 2 * 10) * FABRIC_MS);
+    silence(0, 0, 2 * FABRIC_S);
+    change_gid(host, WORLD_FAULT_GID_ADD);
+    grid_step_for(&grid, 2 * FABRIC_S - FABRIC_MS);
+    change_gid(host, WORLD_FAULT_GID_DELETE);
+    grid_step_for(&grid, 900 * FABRIC_MS);
+    change_gid(host, WORLD_FAULT_GID_ADD);
+    send_within(3 * FABRIC_S);
+}
+END_TEST
+
 /* A port that goes down may take its addresses with it (systemd-networkd, IPv6): it is waited for
  * as a port, and not as an address. */
 START_TEST(a_port_goes_with_its_address_during_set_up)
@@ -808,6 +836,7 @@ int main(void)
     suite_add_sweep(tcase, the_only_address_is_away_during_set_up, 0, 160);
     suite_add_sweep(tcase, the_only_gid_is_away_behind_a_slow_cable, 0, 60);
     suite_add_sweep(tcase, a_gid_goes_after_another_failure, 0, 192);
+    suite_add_sweep(tcase, a_gid_goes_again_after_another_failure, 0, 40);
     suite_add_sweep(tcase, a_port_goes_with_its_address_during_set_up, 0, 64);
     suite_add_sweep(tcase, a_leafs_only_address_is_away_during_set_up, 0, 60);
     tcase_add_loop_test(tcase, a_refused_verb_ends_every_lane, 0, 16);
