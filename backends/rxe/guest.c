@@ -231,6 +231,21 @@ static bool write_commands(const struct plan *plan, char *const *argv)
            scratch_write(scratch, "out", "", 0) && scratch_write(scratch, "err", "", 0);
 }
 
+/* perftest shows no figures without the line "cpu MHz" of /proc/cpuinfo, which User Mode Linux does not
+ * have: where time is this machine's, so is that. */
+static bool write_mhz(const char *scratch)
+{
+    size_t n;
+    char *text = scratch_read("/proc", "cpuinfo", &n);
+    const char *line = text != NULL ? strstr(text, "cpu MHz") : NULL;
+    const char *end = line != NULL ? strchr(line, '\n') : NULL;
+    bool ok =
+        end == NULL || scratch_write(scratch, "mhz", line, (size_t)(end - line) + 1);
+
+    free(text);
+    return ok;
+}
+
 /* This program as the guest's first process. */
 static bool link_init(const char *scratch)
 {
@@ -548,7 +563,10 @@ static weft_status run_in(const struct plan *plan, char *const *argv,
                           struct lab_signals *signals, int *out_code,
                           struct weft_error *error)
 {
-    if (!write_commands(plan, argv) || !link_init(plan->scratch)) {
+    bool is_in_real_time = !plan->is_virtual && is_user_mode_linux(plan->kernel);
+
+    if (!write_commands(plan, argv) || !link_init(plan->scratch) ||
+        (is_in_real_time && !write_mhz(plan->scratch))) {
         return weft_fail_errno(error, errno, "guest", "cannot write %s", plan->scratch);
     }
     return supervise(plan, signals, out_code, error);
@@ -795,6 +813,17 @@ static int wait_for(pid_t child, const int fds[2], bool is_virtual)
     }
 }
 
+static void show_mhz(const char *scratch)
+{
+    size_t n;
+    char *line = scratch_has(scratch, "mhz") ? scratch_read(scratch, "mhz", &n) : NULL;
+
+    if (line != NULL) {
+        guest_add_to_cpuinfo(line);
+    }
+    free(line);
+}
+
 static _Noreturn void be_first(const char *scratch)
 {
     char path[2][SCRATCH_PATH_BYTES];
@@ -813,6 +842,9 @@ static _Noreturn void be_first(const char *scratch)
         fds[i] = open(path[i], O_WRONLY | O_APPEND | O_CLOEXEC);
     }
     guest_mount();
+    if (!has_virtual_time(variables)) {
+        show_mhz(scratch);
+    }
     child = fork();
     if (child == 0) {
         sigprocmask(SIG_UNBLOCK, &mask, NULL);

@@ -22,6 +22,8 @@
 #include "backends/rxe/guest.h"
 #include "base/text.h"
 
+#define CPUINFO "weft-cpuinfo"
+
 static const char *parent_folder(void)
 {
     const char *folder = getenv("TMPDIR");
@@ -243,6 +245,26 @@ void guest_mount(void)
         netlink_set_up(fd, "lo", true);
         close(fd);
     }
+}
+
+void guest_add_to_cpuinfo(const char *line)
+{
+    size_t n;
+    char *text = scratch_read("/proc", "cpuinfo", &n);
+    const char *end = text != NULL ? strstr(text, "\n\n") : NULL;
+    struct weft_text out = {NULL, 0, 0};
+
+    if (text != NULL) {
+        size_t n_first = end != NULL ? (size_t)(end - text) + 1 : n;
+
+        weft_text_add_bytes(&out, text, n_first);
+        weft_text_add(&out, "%s%s", line, text + n_first);
+        if (scratch_write("/run", CPUINFO, out.bytes, out.n)) {
+            (void)mount("/run/" CPUINFO, "/proc/cpuinfo", NULL, MS_BIND, NULL);
+        }
+    }
+    weft_text_fini(&out);
+    free(text);
 }
 
 _Noreturn void guest_power_off(void)
