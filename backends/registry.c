@@ -15,6 +15,8 @@
 #include "backends/node_gpu.h"
 #include "backends/rxe/backend.h"
 #include "backends/rxe/guest.h"
+#include "backends/rxe/live.h"
+#include "backends/rxe/live_socket.h"
 #include "backends/sim/backend.h"
 #include "backends/sim/bench.h"
 #include "backends/soft/backend.h"
@@ -189,9 +191,7 @@ bool backend_programs_elsewhere(int time_limit_s, const char *clock, uint64_t se
     return rxe_guest_instead(&options, false, out_code);
 }
 
-weft_status backend_programs_run(const struct world_spec *spec,
-                                 const struct world_programs *what, int *out_code,
-                                 struct weft_error *error)
+static weft_status must_have_namespaces(struct weft_error *error)
 {
     enum lab_layout layout;
     weft_status status = rxe_probe(&layout, error);
@@ -201,7 +201,107 @@ weft_status backend_programs_run(const struct world_spec *spec,
                            "this guest's kernel has no RDMA in network namespaces, as "
                            "Linux from 7.1 on has: make rxe-guest");
     }
+    return status;
+}
+
+weft_status backend_programs_run(const struct world_spec *spec,
+                                 const struct world_programs *what, int *out_code,
+                                 struct weft_error *error)
+{
+    weft_status status = must_have_namespaces(error);
+
     return status == WEFT_OK ? lab_programs_run(spec, what, out_code, error) : status;
+}
+
+weft_status backend_lab_run(const char *clock, uint64_t seed, char *const *argv,
+                            const struct world_lab_hooks *hooks, struct weft_error *error)
+{
+    const struct rxe_guest_options options = {.is_virtual =
+                                                  clock == NULL || is_virtual(clock),
+                                              .seed = seed,
+                                              .is_any_program = true};
+
+    return rxe_live_run(&options, argv, hooks, error);
+}
+
+weft_status backend_lab_inside(const struct world_spec *spec,
+                               const struct world_lab_captor *captor,
+                               struct weft_error *error)
+{
+    weft_status status = must_have_namespaces(error);
+
+    return status == WEFT_OK ? rxe_live_inside(spec, captor, error) : status;
+}
+
+int backend_lab_start(struct world_lab *lab, const struct world_lab_program *program,
+                      uint32_t *out_id)
+{
+    return rxe_live_start(lab, program, out_id);
+}
+
+uint32_t backend_lab_signal(struct world_lab *lab, uint32_t id, int number)
+{
+    return rxe_live_signal(lab, id, number);
+}
+
+void backend_lab_hang_up(struct world_lab *lab, uint32_t id)
+{
+    rxe_live_hang_up(lab, id);
+}
+
+uint32_t backend_lab_fault(struct world_lab *lab, const struct world_fault *fault)
+{
+    return rxe_live_fault(lab, fault);
+}
+
+uint32_t backend_lab_clear(struct world_lab *lab)
+{
+    return rxe_live_clear(lab);
+}
+
+uint32_t backend_lab_capture(struct world_lab *lab, const char *path)
+{
+    return rxe_live_capture(lab, path);
+}
+
+void backend_lab_forget(struct world_lab *lab, uint32_t id)
+{
+    rxe_live_forget(lab, id);
+}
+
+weft_ns backend_lab_now(const struct world_lab *lab)
+{
+    return rxe_live_now(lab);
+}
+
+int backend_lab_listen(const char *folder, const char *name, int backlog, int *out_fd)
+{
+    return live_listen(folder, name, backlog, out_fd);
+}
+
+int backend_lab_accept(int listen_fd)
+{
+    return live_accept(listen_fd);
+}
+
+int backend_lab_connect(const char *folder, const char *name, int *out_fd)
+{
+    return live_connect(folder, name, out_fd);
+}
+
+pid_t backend_lab_peer(int fd)
+{
+    return live_peer(fd);
+}
+
+int backend_lab_pair(int out_fds[2])
+{
+    return live_pair(out_fds);
+}
+
+ssize_t backend_lab_send(int fd, const void *bytes, size_t n)
+{
+    return live_send(fd, bytes, n);
 }
 
 void backend_program_device(const struct world_spec *spec, uint32_t host, uint32_t port,

@@ -3,10 +3,12 @@
 #define WEFT_BACKENDS_REGISTRY_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "backends/plain.h"
 #include "backends/pmix/pmix.h"
 #include "backends/sim/bench.h"
+#include "io/lab.h"
 #include "io/machine.h"
 #include "io/programs.h"
 #include "io/world.h"
@@ -81,6 +83,29 @@ bool backend_programs_elsewhere(int time_limit_s, const char *clock, uint64_t se
 weft_status backend_programs_run(const struct world_spec *spec,
                                  const struct world_programs *what, int *out_code,
                                  struct weft_error *error);
+/* A lab: see rxe/live.h. `clock` NULL: "virtual". */
+weft_status backend_lab_run(const char *clock, uint64_t seed, char *const *argv,
+                            const struct world_lab_hooks *hooks,
+                            struct weft_error *error);
+weft_status backend_lab_inside(const struct world_spec *spec,
+                               const struct world_lab_captor *captor,
+                               struct weft_error *error);
+int backend_lab_start(struct world_lab *lab, const struct world_lab_program *program,
+                      uint32_t *out_id);
+uint32_t backend_lab_signal(struct world_lab *lab, uint32_t id, int number);
+void backend_lab_hang_up(struct world_lab *lab, uint32_t id);
+uint32_t backend_lab_fault(struct world_lab *lab, const struct world_fault *fault);
+uint32_t backend_lab_clear(struct world_lab *lab);
+uint32_t backend_lab_capture(struct world_lab *lab, const char *path);
+void backend_lab_forget(struct world_lab *lab, uint32_t id);
+weft_ns backend_lab_now(const struct world_lab *lab);
+/* See rxe/live_socket.h. */
+int backend_lab_listen(const char *folder, const char *name, int backlog, int *out_fd);
+int backend_lab_accept(int listen_fd);
+int backend_lab_connect(const char *folder, const char *name, int *out_fd);
+pid_t backend_lab_peer(int fd);
+int backend_lab_pair(int out_fds[2]);
+ssize_t backend_lab_send(int fd, const void *bytes, size_t n);
 /* The RDMA device that they find on a port. */
 void backend_program_device(const struct world_spec *spec, uint32_t host, uint32_t port,
                             char *out, size_t n_bytes);

@@ -115,6 +115,7 @@ FOREIGN = {
     "relayd": r"a plugin|the plugin|a node|swarm|--qualify",
     "doctor": r"--plan|a plugin|the plugin|a node|swarm|scenario all",
     "guest": r"swarm|a run", "exec": r"swarm|a plugin|a run|node", "swarm": r"command is killed|3600",
+    "lab": r"swarm|a plugin|a run|node",
 }
 SAYS = {
     ("run", "backend"): "sim (default)", ("node", "backend"): "verbs (default)",
@@ -122,7 +123,7 @@ SAYS = {
     ("plugin-check", "seed"): "random calls", ("run", "seed"): "the file's",
     ("node", "patience"): "900", ("doctor", "patience"): "900", ("plugin-check", "patience"): "20",
     ("guest", "time-limit"): "3600", ("exec", "patience"): "10", ("exec", "seed"): "the file's",
-    ("exec", "clock"): "default: virtual", ("swarm", "time-limit"): "600",
+    ("exec", "clock"): "default: virtual", ("lab", "name"): "of the lab", ("swarm", "time-limit"): "600",
     ("show", "rank"): "--plan", ("node", "rank"): "torchrun", ("paths", "rank"): "rank",
     ("doctor", "save"): "--qualify", ("bench", "list"): "benchmarks", ("plugin-check", "list"): "clauses",
 }

@@ -101,6 +101,11 @@ bool lab_fault_is_of_process(const struct world_fault *fault);
 /* Whether cables of ours, or processes of hosts, can have this fault at all. */
 bool lab_fault_is_expressible(const struct world_fault *fault);
 
+/* A fault now; `undo` ends it. EOPNOTSUPP: not this kind. Hosts' processes are not its
+ * business. */
+int lab_fault_apply(struct lab_fabric *fabric, const struct world_fault *fault,
+                    bool undo);
+
 /* Builds everything; LAB_NO_DEVICES is for kernels without. On failure what was built is gone
  * again. */
 weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout layout,

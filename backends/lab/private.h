@@ -41,11 +41,6 @@ void lab_base_impairment(const struct world_cable *cable, uint32_t mtu_bytes,
                          struct netlink_impairment *out);
 /* Applies a port's impairment as it is now. An errno. */
 int lab_port_impair(struct lab_fabric *fabric, uint32_t host, uint32_t port);
-/* A fault now; `undo` ends it. EOPNOTSUPP: not this kind. Hosts' processes are not its
- * business. */
-int lab_fault_apply(struct lab_fabric *fabric, const struct world_fault *fault,
-                    bool undo);
-
 /* ---- tap.c ---- */
 
 /* Counts the RoCE frames of one interface from now on, where the kernel can. */

@@ -104,7 +104,7 @@ static weft_ns since_begun(const struct show *show)
 
 /* ---- starting ---- */
 
-static int apply_settings(const struct world_host *host)
+int lab_programs_settle(const struct world_host *host)
 {
     int problem = 0;
 
@@ -131,7 +131,7 @@ static int settle(const struct show *show, uint32_t host, const int pipes[2])
          (dup2(pipes[0], STDOUT_FILENO) < 0 || dup2(pipes[1], STDERR_FILENO) < 0))) {
         return errno;
     }
-    problem = apply_settings(&show->spec->hosts[host]);
+    problem = lab_programs_settle(&show->spec->hosts[host]);
     if (problem == 0) {
         problem = lab_inside_enter(&show->fabric, host, &show->insides[host]);
     }

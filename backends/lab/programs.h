@@ -14,5 +14,7 @@ weft_status lab_programs_run(const struct world_spec *spec,
  * with a watch. */
 weft_status lab_programs_can(const struct world_spec *spec, bool has_jobs,
                              struct weft_error *error) WEFT_MUST_CHECK;
+/* Adds to this process's environment what programs of a host have besides. An errno. */
+int lab_programs_settle(const struct world_host *host);
 
 #endif

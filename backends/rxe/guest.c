@@ -38,6 +38,8 @@
 #define VIRTUAL_START_NS "1767225600000000000" /* 2026-01-01 00:00:00 UTC */
 #define VIRTUAL_JITTER_NS "100"                /* a call costs 1 to 1.1 us */
 
+#define FOLDER_FD 9 /* in what runs in a guest with a tender */
+
 extern char **environ;
 
 /* ---- the kernel ---- */
@@ -182,12 +184,13 @@ struct plan {
     int memory_mib;
     int time_limit_s;
     bool is_virtual;
-    bool may_spin; /* in loops that no call interrupts */
+    bool may_spin;                         /* in loops that no call interrupts */
+    const struct rxe_guest_tender *tender; /* or NULL */
     uint64_t seed;
 };
 
 /* Whether a variable may go where time is virtual: not what differs from shell to shell. */
-static bool may_enter(const char *variable)
+bool rxe_guest_may_enter(const char *variable)
 {
     static const char *const prefixes[] = {"PATH=",       "HOME=", "LD_LIBRARY_PATH=",
                                            "LD_PRELOAD=", "LANG=", "LC_",
@@ -218,12 +221,16 @@ static bool write_commands(const struct plan *plan, char *const *argv)
     ok = scratch_write(scratch, "argv", text.bytes, text.n);
     text.n = 0;
     for (size_t i = 0; environ[i] != NULL; i++) {
-        if (!plan->is_virtual || may_enter(environ[i])) {
+        if (!plan->is_virtual || rxe_guest_may_enter(environ[i])) {
             weft_text_add_bytes(&text, environ[i], strlen(environ[i]) + 1);
         }
     }
     weft_text_add(&text, RXE_GUEST_MARKER "=%s", plan->is_virtual ? "virtual" : "1");
     weft_text_add_bytes(&text, "", 1);
+    if (plan->tender != NULL) {
+        weft_text_add(&text, RXE_GUEST_FOLDER "=%d", FOLDER_FD);
+        weft_text_add_bytes(&text, "", 1);
+    }
     ok = scratch_write(scratch, "environ", text.bytes, text.n) && ok;
     weft_text_fini(&text);
     return getcwd(cwd, sizeof(cwd)) != NULL &&
@@ -349,9 +356,12 @@ struct watched {
     const char *scratch;
     pid_t pid;
     int pid_fd;
-    struct lab_signals *signals; /* Not owned */
+    struct lab_signals *signals;           /* Not owned */
+    const struct rxe_guest_tender *tender; /* or NULL */
+    bool was_ended;                        /* by it */
     struct rxe_cpu cpu;
     bool is_pinned;      /* whatever else the machine does */
+    bool is_unpinned;    /* while it is idle */
     off_t seen[2];       /* of out and err */
     size_t console_seen; /* whole lines */
 };
@@ -444,6 +454,22 @@ static void pass_on(struct watched *w)
     }
 }
 
+/* One that is stopped leaves its processor to others, and takes one when it goes on. */
+static void look_at_cpu(struct watched *w, const struct timespec *now)
+{
+    bool is_idle = w->tender != NULL && w->tender->is_idle(w->tender->context);
+
+    if (!w->is_pinned) {
+        rxe_cpu_look(&w->cpu, (weft_ns)now->tv_sec * 1000000000 + now->tv_nsec);
+    } else if (is_idle && w->cpu.cpu >= 0) {
+        rxe_cpu_free(&w->cpu);
+        w->is_unpinned = true;
+    } else if (!is_idle && w->is_unpinned) {
+        (void)rxe_cpu_keep(&w->cpu, sched_getcpu());
+        w->is_unpinned = false;
+    }
+}
+
 /* WEFT_OK once the kernel ended, or has told its result and would not: user-mode Linux was seen to
  * wait for a helper after "Power down", for ever. */
 static weft_status watch(struct watched *w, int time_limit_s, struct weft_error *error)
@@ -456,7 +482,12 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
         struct pollfd fds[2] = {{.fd = w->pid_fd, .events = POLLIN},
                                 {.fd = w->signals->fd, .events = POLLIN}};
 
-        poll(fds, 2, LOOK_MS);
+        if (w->tender == NULL) {
+            poll(fds, 2, LOOK_MS);
+        } else if (!w->tender->tend(w->tender->context, w->pid, fds, 2)) {
+            w->was_ended = true;
+            return WEFT_OK;
+        }
         pass_on(w);
         look_at_console(w);
         if ((fds[0].revents & POLLIN) != 0) {
@@ -466,14 +497,12 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
             return weft_fail(error, WEFT_ERR_CLOSED, "guest", "interrupted");
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (!w->is_pinned) {
-            rxe_cpu_look(&w->cpu, (weft_ns)now.tv_sec * 1000000000 + now.tv_nsec);
-        }
+        look_at_cpu(w, &now);
         told_s = told_s == 0 && scratch_has(w->scratch, "exit") ? now.tv_sec : told_s;
         if (told_s != 0 && now.tv_sec - told_s >= GOODBYE_S) {
             return WEFT_OK;
         }
-        if (now.tv_sec - start.tv_sec >= time_limit_s) {
+        if (w->tender == NULL && now.tv_sec - start.tv_sec >= time_limit_s) {
             return weft_fail(error, WEFT_ERR_TIMEOUT, "guest",
                              "not done within %d s, and killed", time_limit_s);
         }
@@ -525,7 +554,8 @@ static weft_status read_exit(const char *scratch, int *out_code, struct weft_err
 static weft_status supervise(const struct plan *plan, struct lab_signals *signals,
                              int *out_code, struct weft_error *error)
 {
-    struct watched w = {.scratch = plan->scratch, .signals = signals};
+    struct watched w = {
+        .scratch = plan->scratch, .signals = signals, .tender = plan->tender};
     weft_status status;
     pid_t parent = getpid();
     char text[16];
@@ -552,7 +582,7 @@ static weft_status supervise(const struct plan *plan, struct lab_signals *signal
     }
     rxe_cpu_end(&w.cpu);
     pass_on(&w);
-    if (status == WEFT_OK) {
+    if (status == WEFT_OK && !w.was_ended) {
         status = read_exit(plan->scratch, out_code, error);
     }
     close(w.pid_fd);
@@ -568,6 +598,10 @@ static weft_status run_in(const struct plan *plan, char *const *argv,
     if (!write_commands(plan, argv) || !link_init(plan->scratch) ||
         (is_in_real_time && !write_mhz(plan->scratch))) {
         return weft_fail_errno(error, errno, "guest", "cannot write %s", plan->scratch);
+    }
+    if (plan->tender != NULL &&
+        plan->tender->begin(plan->tender->context, plan->scratch, error) != WEFT_OK) {
+        return error->status;
     }
     return supervise(plan, signals, out_code, error);
 }
@@ -595,7 +629,8 @@ static weft_status make_plan(const struct rxe_guest_options *options, const char
         .time_limit_s = options->time_limit_s != 0 ? options->time_limit_s : TIME_LIMIT_S,
         .is_virtual = options->is_virtual,
         .may_spin = options->is_any_program,
-        .seed = options->seed};
+        .seed = options->seed,
+        .tender = options->tender};
     if (options->is_virtual && must_keep_virtual_time(kernel, error) != WEFT_OK) {
         return WEFT_ERR_ENVIRONMENT;
     }
@@ -742,6 +777,23 @@ static bool has_virtual_time(char *const *variables)
     return is;
 }
 
+/* The folder, for what knows of it: its name is of the machine, and may be hidden by now. */
+static bool has_folder_if_asked(const char *scratch, char *const *variables)
+{
+    bool is_asked = false;
+    int fd;
+
+    for (size_t i = 0; variables != NULL && variables[i] != NULL; i++) {
+        is_asked = is_asked || strncmp(variables[i], RXE_GUEST_FOLDER "=",
+                                       strlen(RXE_GUEST_FOLDER) + 1) == 0;
+    }
+    if (!is_asked) {
+        return true;
+    }
+    fd = open(scratch, O_RDONLY | O_DIRECTORY);
+    return fd == FOLDER_FD || (fd >= 0 && dup2(fd, FOLDER_FD) >= 0 && close(fd) == 0);
+}
+
 static _Noreturn void become_command(const char *scratch, char **variables,
                                      const int fds[2])
 {
@@ -749,7 +801,8 @@ static _Noreturn void become_command(const char *scratch, char **variables,
     char **cwd = read_words(scratch, "cwd");
     int null = open("/dev/null", O_RDONLY);
 
-    if (argv == NULL || variables == NULL || cwd == NULL || chdir(cwd[0]) != 0 ||
+    if (argv == NULL || variables == NULL || cwd == NULL ||
+        !has_folder_if_asked(scratch, variables) || chdir(cwd[0]) != 0 ||
         dup2(null, 0) < 0 || dup2(fds[0], 1) < 0 || dup2(fds[1], 2) < 0) {
         dprintf(fds[1], "weft: guest: cannot start the command: %s\n", strerror(errno));
         _exit(127);

@@ -8,8 +8,10 @@
 #ifndef WEFT_BACKENDS_RXE_GUEST_H
 #define WEFT_BACKENDS_RXE_GUEST_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -19,6 +21,21 @@
 /* Set in the environment of everything that runs inside a guest: "virtual" where time is so. */
 #define RXE_GUEST_MARKER "WEFT_IN_GUEST"
 
+/* The variable that names a descriptor of its folder to what runs in a guest with a tender. */
+#define RXE_GUEST_FOLDER "WEFT_GUEST_FOLDER"
+
+/* Keeps a guest company, while what it writes is passed on. */
+struct rxe_guest_tender {
+    void *context;
+    /* Its folder is there, and it does not run yet. */
+    weft_status (*begin)(void *context, const char *scratch, struct weft_error *error);
+    /* Waits for `fds` [n], whose revents it sets, for what it waits for itself, and not for
+     * long; `pid` is the guest's kernel. False: the guest is to end. */
+    bool (*tend)(void *context, pid_t pid, struct pollfd *fds, size_t n);
+    /* Whether the guest is stopped, and needs no processor. */
+    bool (*is_idle)(const void *context);
+};
+
 struct rxe_guest_options {
     int time_limit_s; /* 0: one hour; then the guest is killed */
     int memory_mib;   /* 0: WEFT_GUEST_MEMORY, or 1024 to 4096; taken as touched */
@@ -26,6 +43,7 @@ struct rxe_guest_options {
                           * (docs/virtual-time.md); else time is this machine's */
     uint64_t seed;
     bool is_any_program; /* the command may spin, or read the time stamp counter */
+    const struct rxe_guest_tender *tender; /* or NULL; then no time limit counts */
 };
 
 /* The guest's kernel: WEFT_GUEST_KERNEL, or the newest ${XDG_CACHE_HOME:-~/.cache}/weft/
@@ -42,6 +60,9 @@ weft_status rxe_guest_can_be_virtual(struct weft_error *error) WEFT_MUST_CHECK;
  * WEFT_ERR_TIMEOUT: killed after time_limit_s. */
 weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *argv,
                           int *out_code, struct weft_error *error) WEFT_MUST_CHECK;
+
+/* Whether a variable of the environment may go where time is virtual. */
+bool rxe_guest_may_enter(const char *variable);
 
 /* Runs this whole process's command line in a guest. False: go on here, which is so inside a guest,
  * and, unless time is to be virtual, where `is_possible_here`. */

@@ -70,6 +70,7 @@ struct cli_options {
     const char *save, *netdevs;                        /* of one without a scenario */
     bool join, qualify;                                /* of doctor */
     bool times;                                        /* of explain */
+    bool reads_stdin;                                  /* of lab */
     int64_t patience_s;                                /* 0: default */
     int time_limit_s;                                  /* 0: default */
     char **operands;                                   /* [n_operands], from argv */
@@ -128,6 +129,7 @@ int cli_node(struct cli_options *options);
 int cli_relayd(struct cli_options *options);
 int cli_guest(struct cli_options *options);
 int cli_exec(struct cli_options *options);
+int cli_lab(struct cli_options *options);
 int cli_plugin(struct cli_options *options);
 int cli_plugin_check(struct cli_options *options);
 int cli_cleanup(struct cli_options *options);

@@ -1,0 +1,34 @@
+/* Faults that come to a mesh when a user asks for them. */
+#ifndef WEFT_BACKENDS_RXE_LIVE_FAULTS_H
+#define WEFT_BACKENDS_RXE_LIVE_FAULTS_H
+
+#include "io/world.h"
+
+/* Makes a fault, or ends it; returns 0 or an errno. */
+typedef int (*live_fault_apply)(void *context, const struct world_fault *fault,
+                                bool undo);
+
+struct live_faults {
+    live_fault_apply apply;
+    void *context;
+    struct live_fault *items; /* Owned [n]; in the order in which they were asked for */
+    uint32_t n;
+};
+
+/* Makes the fault at `now`, whatever its time says. Returns 0, or the errno of apply; it is not
+ * kept then. One that ends by itself does so `for_ns` later. */
+int live_faults_add(struct live_faults *faults, const struct world_fault *fault,
+                    weft_ns now);
+/* Ends those that are due, in the order of their ends. Returns when the next is; WEFT_NEVER: there
+ * is none. */
+weft_ns live_faults_due(struct live_faults *faults, weft_ns now);
+/* Ends all, the last that came first. Returns 0, or the first errno of apply. */
+int live_faults_clear(struct live_faults *faults);
+void live_faults_fini(struct live_faults *faults);
+
+/* A fault as words carry it, to another process of this very program: hexadecimal digits. */
+#define LIVE_FAULT_WORD_BYTES (2 * sizeof(struct world_fault) + 1)
+void live_fault_write(const struct world_fault *fault, char out[LIVE_FAULT_WORD_BYTES]);
+bool live_fault_read(const char *word, struct world_fault *out);
+
+#endif

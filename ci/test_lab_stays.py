@@ -1,0 +1,612 @@
+"""weft lab: a mesh that stays, and programs in its hosts."""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from guest_kernel import WEFT, needs_guest
+from test_lab import NO_TIME_STAMPS, await_ends, clean_environment, guests_of, lines_of, needs
+
+ROOT = Path(__file__).resolve().parent.parent
+PAIR, TRIANGLE = (ROOT / "scenarios" / name for name in ("basic/pair.yaml", "basic/triangle.yaml"))
+
+LIMIT_S = 300  # of a test
+
+pytestmark = needs_guest
+
+
+class Labs:
+    """A user's labs, in a folder of their own: a socket has room for a short name only."""
+
+    def __init__(self):
+        self.home = Path(tempfile.mkdtemp(prefix="wl.", dir="/tmp"))
+        self.folder, self.scratch = self.home / "weft-lab", self.home / "scratch"
+        self.scratch.mkdir()
+
+    def environment(self, more=None):
+        return {**clean_environment(), "XDG_RUNTIME_DIR": str(self.home), "TMPDIR": str(self.scratch), **(more or {})}
+
+    @contextlib.contextmanager
+    def start(self, *args, cwd=ROOT, env=None, **more):
+        """One that runs meanwhile, and not longer than what is done with it."""
+        with subprocess.Popen([WEFT, "lab", *map(str, args)], cwd=cwd, env=self.environment(env), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more) as running:
+            try:
+                yield running
+            finally:
+                running.kill()
+
+    def __call__(self, *args, cwd=ROOT, env=None, given=None):
+        """(exit status, stdout, stderr without what this machine's hypervisor does)."""
+        done = subprocess.run([WEFT, "lab", *map(str, args)], cwd=cwd, env=self.environment(env), text=True,
+                              capture_output=True, timeout=100, check=False,
+                              **({"stdin": subprocess.DEVNULL} if given is None else {"input": given}))
+        errors = [line for line in done.stderr.splitlines() if not line.startswith(NO_TIME_STAMPS)]
+        return done.returncode, done.stdout, "\n".join(errors)
+
+    def up(self, file, *args):
+        assert self("up", file, *args) == (0, "", "")
+
+    def daemons(self):
+        """Their process numbers: what runs `weft lab up`, and is nobody's child any more."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if ((entry / "cmdline").read_bytes().split(b"\0")[1:3] == [b"lab", b"up"]
+                        and f"XDG_RUNTIME_DIR={self.home}".encode() in (entry / "environ").read_bytes()):
+                    found.append(int(entry.name))
+            except (OSError, ValueError):
+                continue
+        return found
+
+    def ask(self, words, given=b"", name="pair"):
+        """A request as src/cli/lab.h has it; the connection."""
+        end = socket.socket(socket.AF_UNIX)
+        end.connect(str(self.folder / name))
+        words = b"".join(word.encode() + b"\0" for word in words)
+        end.sendall(struct.pack("II", len(words), 0) + words + given)
+        return end
+
+    def left(self):
+        return sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*"))
+
+    def end(self):
+        """Whatever became of them: a daemon that does not do as it is asked is killed, and its guest with it."""
+        try:
+            for name in [line.split("\t")[0] for line in self("ls")[1].splitlines()]:
+                self("down", name)
+            left = self.left(), self.daemons()
+        finally:
+            for pid in self.daemons():
+                os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(self.home)
+        assert left == (["scratch"], [])
+
+
+@pytest.fixture(autouse=True)
+def fixture_limit():
+    """A lab that stands still is a failure, and not the end of all tests."""
+    def ring(_number, _frame):
+        raise TimeoutError(f"not done within {LIMIT_S} s")
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(LIMIT_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(name="labs")
+def fixture_labs():
+    labs = Labs()
+    yield labs
+    labs.end()
+
+
+@pytest.fixture(name="pair", scope="module")
+def fixture_pair():
+    """One lab for all that only runs programs in it."""
+    labs = Labs()
+    labs.up(PAIR)
+    yield labs
+    labs.end()
+
+
+@pytest.mark.parametrize("command,code", [
+    (("true",), 0), (("sh", "-c", "exit 7"), 7), (("sh", "-c", "kill -9 $$"), 137),
+    (("sh", "-c", "kill -TERM $$"), 143), (("./no-such-program",), 127), (("/etc",), 126)])
+def test_the_exit_status_is_the_programs(pair, command, code):
+    assert pair("exec", "titanic", "--", *command)[0] == code
+
+
+def test_it_writes_as_if_it_ran_here(pair, tmp_path):
+    """Both streams, bytes that are no lines, much of it, working directory, environment, the host's name."""
+    code, out, errors = pair("exec", "iceberg", "--", "sh", "-c", "hostname; pwd; cat; echo $NCCL_DEBUG; "
+                             "printf 'no end'; echo to stderr >&2", cwd=tmp_path, env={"NCCL_DEBUG": "INFO"},
+                             given="unread")
+    assert (code, out, errors) == (0, f"iceberg\n{tmp_path}\nINFO\nno end", "to stderr")
+    code, out, _ = pair("exec", "iceberg", "--", "seq", "200000")
+    assert code == 0 and out == "".join(f"{i}\n" for i in range(1, 200001))
+
+
+@pytest.mark.parametrize("given", ["", "a line\nno end", "x" * 3_000_000], ids=["nothing", "no-end", "much"])
+def test_stdin_is_read_to_its_end_if_it_is_asked_for(pair, given):
+    assert pair("exec", "--stdin", "titanic", "--", "cat", given=given) == (0, given, "")
+
+
+def test_placeholders_are_those_of_exec(pair):
+    assert pair("exec", "titanic", "--", "echo", "{host} {peer} {rank} {device} {address}", "${HOST}") == (
+        0, "titanic iceberg 0 titanic-p0 192.168.101.2 ${HOST}\n", "")
+
+
+def test_several_begin_together_and_a_second_apart(labs):
+    """The same to the nanosecond from lab to lab; each line says whose it is."""
+    def story():
+        labs.up(TRIANGLE)
+        said = labs("run", "--", "sh", "-c", "date +%s.%N; echo {host} {rank}; printf end >&2")
+        apart = labs("exec", "titanic", "--", "date", "+%s.%N", ":", "iceberg", "carpathia", "--", "date",
+                     "+%s.%N")
+        assert labs("down")[0] == 0
+        return said, apart
+    one = (code, out, errors), apart = story()
+    assert code == 0 and sorted(errors.splitlines()) == ["carpathia: end", "iceberg: end", "titanic: end"]
+    for rank, host in enumerate(("titanic", "iceberg", "carpathia")):
+        assert lines_of(host, out)[1] == f"{host} {rank}"
+    begun = [float(lines_of(host, out)[0]) for host in ("titanic", "iceberg", "carpathia")]
+    assert max(begun) - min(begun) < 0.001
+    times = {host: float(lines_of(host, apart[1])[0]) for host in ("titanic", "iceberg", "carpathia")}
+    assert apart[0] == 0 and abs(times["iceberg"] - times["titanic"] - 1) < 0.001
+    assert abs(times["carpathia"] - times["iceberg"]) < 0.001
+    other = story()
+    for i in range(2):  # which host's line is read first is this machine's affair
+        assert [sorted(said.splitlines()) for said in other[i][1:]] == [
+            sorted(said.splitlines()) for said in one[i][1:]]
+
+
+def test_of_several_the_first_that_failed_counts(pair):
+    code, out, errors = pair("run", "--", "sh", "-c", "[ {host} = iceberg ] && exit 5; sleep 1; echo ended; exit 6")
+    assert (code, out) == (5, "titanic: ended\n")
+    assert errors.splitlines() == ["weft lab exec: iceberg: exit status 5", "weft lab exec: titanic: exit status 6"]
+
+
+def test_signals_go_to_all_of_several(pair):
+    with pair.start("run", "--", "sh", "-c", "trap 'echo asked; exit 0' TERM; echo up; "
+                    "sleep 3600 & wait") as running:
+        assert sorted(running.stdout.readline() for _ in range(2)) == ["iceberg: up\n", "titanic: up\n"]
+        running.send_signal(signal.SIGTERM)
+        out, errors = running.communicate(timeout=100)
+    assert sorted(out.splitlines()) == ["iceberg: asked", "titanic: asked"] and errors == ""
+    assert running.returncode == 0
+
+
+def state_of(labs, host="titanic", before="", after=""):
+    code, out, _ = labs("exec", host, "--", "sh", "-c", f"{before} cat /sys/class/net/p0/operstate {after}")
+    assert code == 0
+    return out.split()
+
+
+def test_a_fault_comes_goes_and_is_cleared(labs):
+    """Its time is the lab's: it does not pass while nothing runs."""
+    labs.up(PAIR)
+    assert state_of(labs) == ["up"]
+    assert labs("fault", '{on: "titanic:p0", kind: down, for: 2s}') == (0, "", "")
+    assert state_of(labs) == ["down"]
+    assert state_of(labs, after="; sleep 3; cat /sys/class/net/p0/operstate") == ["down", "up"]
+    assert labs("fault", '{on: "titanic:p0", kind: down}') == (0, "", "")
+    assert state_of(labs, before="sleep 3;") == ["down"]
+    assert labs("clear") == (0, "", "")
+    assert state_of(labs) == ["up"]
+    assert labs("clear") == (0, "", "")
+
+
+@pytest.mark.parametrize("fault,end", [("kind: kill", 137), ("kind: stop, for: 1s", 0)])
+def test_a_fault_of_a_host_meets_what_runs_there(pair, fault, end):
+    with pair.start("run", "--", "sh", "-c", "echo up; sleep 2") as running:
+        assert sorted(running.stdout.readline() for _ in range(2)) == ["iceberg: up\n", "titanic: up\n"]
+        assert pair("fault", f"{{on: titanic, {fault}}}") == (0, "", "")
+        running.communicate(timeout=100)
+    assert running.returncode == end
+
+
+@pytest.mark.parametrize("text,code,said", [
+    ('{on: "titanic:p9", kind: down}', 2, "node 'titanic' has no port 'p9'; did you mean 'p0'?"),
+    ('{on: "titanic:p0", kind: losss}', 2, "unknown fault kind 'losss'; did you mean 'loss'?"),
+    ('{on: "titanic:p0", kind: down, at: 1s}', 2, "it comes now, without `at`"),
+    ('{on: "titanic:p0", kind: down}, {on: "iceberg:p0", kind: down}', 2, "one fault at a time"),
+    ('{on: titanic, kind: verb_error, verb: create_qp, errno: 12}', 2, "is made within Weft's own processes"),
+    ("{", 2, "not YAML"), ("", 2, "one fault at a time"),
+    ("{on: titanic, kind: kill}", 3, "No such process")])
+def test_mistakes_of_faults(pair, text, code, said):
+    result = pair("fault", text)
+    assert result[0] == code and said in result[2]
+    assert state_of(pair) == ["up"]
+
+
+def test_a_capture_is_whole_when_it_ends(labs, tmp_path):
+    """By another command, or with the lab; the same to the byte, of all ports, and of what it lasts."""
+    send = ("import socket; end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+            "[end.sendto(b'x', ('{address}', 9)) for _ in range(3)]")
+    ask = ("run", "--", sys.executable, "-c", send)
+
+    def story(name):
+        labs.up(PAIR)
+        assert labs("capture", f"{name}-1", cwd=tmp_path) == (0, "", "")
+        for other in (f"{name}-1", f"{name}-3"):
+            assert labs("capture", other, cwd=tmp_path)[0::2] == (
+                2, "weft lab capture: one is under way: `weft lab capture` ends it")
+        assert not (tmp_path / f"{name}-3").exists()
+        assert labs(*ask)[0] == 0
+        assert labs("capture") == (0, "", "")
+        assert labs(*ask)[0] == 0
+        assert labs("capture")[0::2] == (2, "weft lab capture: there is none: weft lab capture FILE")
+        assert labs("capture", tmp_path / f"{name}-2") == (0, "", "")
+        assert labs(*ask)[0] == 0
+        assert labs("down") == (0, "", "")
+        return [(tmp_path / f"{name}-{i}").read_bytes() for i in (1, 2)]
+    needs("tshark")
+    one = story("a")
+    assert story("b") == one
+    for i in (1, 2):
+        sent = subprocess.run(["tshark", "-r", tmp_path / f"a-{i}", "-Y", "udp.dstport == 9 && !icmp"],
+                              check=True, capture_output=True, text=True).stdout
+        assert len(sent.splitlines()) == 12  # three of each host, at both ends
+    assert labs("capture", tmp_path / "no" / "such")[0::2] == (
+        2, f"weft lab capture: {tmp_path}/no/such: No such file or directory")
+    assert labs("capture", tmp_path)[0] == 2 and labs("capture", "/dev/null")[0] == 2
+
+
+def test_a_capture_takes_the_place_of_a_longer_file(labs, tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"x" * 1_000_000)
+    labs.up(PAIR)
+    assert labs("capture", file) == (0, "", "")
+    assert labs("capture") == (0, "", "")
+    assert file.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a" and file.stat().st_size < 100_000
+
+
+@pytest.mark.parametrize("args,said", [
+    (("titanik", "--", "true"), "no such host: titanik; did you mean 'titanic'?"),
+    (("titanic", "--", "x", "{adress}"), "{adress}: no such placeholder"),
+    (("--", "true"), 'exec takes a host, "--" and a command'),
+    (("titanic", "--"), 'exec takes a host, "--" and a command'),
+    (("titanic", "true"), 'exec takes a host, "--" and a command'),
+    (("--name", "other", "titanic", "--", "true"), "no lab other is up: weft lab up FILE"),
+    (("--name", "../x", "titanic", "--", "true"), "a lab has a name of letters, digits, - and _")])
+def test_mistakes_of_exec(pair, args, said):
+    code, out, errors = pair("exec", *args)
+    assert (code, out) == (2, "") and said in errors
+
+
+@pytest.mark.parametrize("number,name", [(signal.SIGINT, "INT"), (signal.SIGTERM, "TERM"),
+                                         (signal.SIGUSR1, "USR1")])
+def test_output_comes_and_signals_go_while_it_runs(pair, number, name):
+    command = f"trap 'echo {name}; exit 9' {name}; echo up; sleep 3600 & wait"
+    with pair.start("exec", "titanic", "--", "sh", "-c", command) as running:
+        assert running.stdout.readline() == "up\n"
+        running.send_signal(number)
+        assert running.communicate(timeout=100) == (f"{name}\n", "")
+    assert running.returncode == 9
+
+
+def test_signals_that_a_program_takes_are_not_counted(pair):
+    """Only who asks three times what the guest does not take is let go."""
+    takes = ("import signal; take = [signal.SIGUSR1, signal.SIGINT, signal.SIGTERM]\n"
+             "signal.pthread_sigmask(signal.SIG_BLOCK, take); print('up', flush=True)\n"
+             "while signal.sigwait(take) != signal.SIGTERM:\n    print('asked', flush=True)\n"
+             "print('bye'); raise SystemExit(4)")
+    with pair.start("exec", "titanic", "--", sys.executable, "-c", takes) as running:
+        assert running.stdout.readline() == "up\n"
+        for number in 3 * [signal.SIGUSR1, signal.SIGINT]:
+            running.send_signal(number)
+            assert running.stdout.readline() == "asked\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.communicate(timeout=100) == ("bye\n", "")
+    assert running.returncode == 4
+
+
+def words_of_exec(*command):
+    return ["exec", "1", "titanic", "/", "1", f"PATH={os.environ['PATH']}", *command]
+
+
+def test_a_signal_that_comes_with_the_request_is_one_of_the_program(pair):
+    with pair.ask(words_of_exec("sleep", "86400"), bytes([signal.SIGTERM])) as end:
+        end.settimeout(100)
+        assert lines_until_end(end)[-1].split()[2] == "143"
+
+
+def lines_until_end(end):
+    """What is said until a program has ended: the connection stays then."""
+    with end.makefile() as lines:
+        said = []
+        while not said or not said[-1].startswith("ended "):
+            said.append(lines.readline())
+            assert said[-1], said
+    return said
+
+
+def test_what_was_written_stays_until_it_is_read(pair):
+    """However slow who reads it is, and no longer."""
+    with pair.ask(words_of_exec("echo", "hello")) as end:
+        end.settimeout(100)
+        begun = lines_until_end(end)[0].rstrip().split("\t")
+        assert pair("exec", "titanic", "--", "true")[0] == 0
+        out = Path(begun[1], f"out.{begun[2]}")
+        assert (begun[0], out.read_text()) == ("begun", "hello\n")
+    assert pair("exec", "titanic", "--", "true")[0] == 0
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_who_writes_for_ever_is_interrupted(pair, number):
+    """Also while nobody reads."""
+    with pair.start("exec", "titanic", "--", "yes") as running:
+        assert running.stdout.readline() == "y\n"
+        running.send_signal(number)
+        out, errors = running.communicate(timeout=100)
+    assert set(out.splitlines()) <= {"y", ""} and errors == "" and running.returncode == 128 + number
+
+
+def test_a_pipe_that_does_not_wait_loses_nothing(pair):
+    """O_NONBLOCK of a pipe is of all who have it, and others set it."""
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETFL, os.O_NONBLOCK)
+    with open(read, "rb") as out, subprocess.Popen(
+            [WEFT, "lab", "exec", "titanic", "--", "seq", "100000"], env=pair.environment(), stdout=write) as running:
+        os.close(write)
+        running_out = out.read()
+        assert running.wait(timeout=100) == 0
+    assert running_out == b"".join(b"%d\n" % i for i in range(1, 100001))
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_a_client_that_is_lost_is_a_hang_up(pair, tmp_path, number):
+    """As with a terminal that closes: the program gets SIGHUP, and one that does not end is killed."""
+    command = f"trap 'echo hup >{tmp_path}/said' HUP; echo up; while :; do sleep 1; done"
+    with pair.start("exec", "titanic", "--", "sh", "-c", command) as running:
+        assert running.stdout.readline() == "up\n"
+        running.send_signal(number)
+        running.communicate(timeout=100)
+    while "\t0 programs\t" not in pair("ls")[1]:
+        pass
+    assert (tmp_path / "said").read_text() == "hup\n"
+    assert pair("exec", "titanic", "--", "echo", "goes on")[1] == "goes on\n"
+
+
+def test_a_program_waits_for_one_from_another_shell(pair):
+    """The clock is not ahead of this machine's: else the server's 100 s would be over at once."""
+    server = ("import socket; s = socket.create_server(('', 7)); s.settimeout(100); print('up', flush=True); "
+              "print(s.accept()[0].recv(9).decode())")
+    client = "import socket; socket.create_connection(('titanic', 7)).send(b'hello')"
+    with pair.start("exec", "titanic", "--", sys.executable, "-c", server) as running:
+        assert running.stdout.readline() == "up\n"
+        assert pair("exec", "iceberg", "--", sys.executable, "-c", client) == (0, "", "")
+        assert running.communicate(timeout=200) == ("hello\n", "")
+
+
+def test_a_ping_pong_of_two_shells(pair):
+    needs("ibv_rc_pingpong")
+    listens = "until cat /proc/net/tcp* | grep -q ':4853 .* 0A '; do sleep 0.1; done"  # port 18515
+    with pair.start("exec", "titanic", "--", "ibv_rc_pingpong", "-g", "1", "-d", "{device}") as running:
+        assert pair("exec", "titanic", "--", "sh", "-c", listens)[0] == 0
+        code, out, _ = pair("exec", "iceberg", "--", "ibv_rc_pingpong", "-g", "1", "-d", "{device}", "{address}")
+        assert code == 0 and "1000 iters in" in out
+        assert "1000 iters in" in running.communicate(timeout=100)[0]
+    assert running.returncode == 0
+
+
+def test_the_clock_stands_still_while_nothing_runs(labs):
+    """To the nanosecond, and so does chance, whatever time passes here from command to command."""
+    def story(between):
+        labs.up(TRIANGLE)
+        out = []
+        for host in ("titanic", "iceberg", "carpathia"):
+            out.append(labs("exec", host, "--", "sh", "-c", "date +%s.%N; head -c 8 /dev/urandom | od -An -tx1"))
+            between()
+        assert labs("down")[0] == 0
+        return out
+
+    def a_second_lab():
+        labs.up(PAIR, "--name", "other")
+        assert labs("down", "other")[0] == 0
+    one = story(lambda: None)
+    assert [code for code, _, _ in one] == [0, 0, 0]
+    assert story(a_second_lab) == one
+
+
+def test_the_clock_goes_on_while_a_program_runs(pair):
+    code, out, _ = pair("exec", "titanic", "--", "sh", "-c", "date +%s; sleep 1; date +%s")
+    begun, ended = map(int, out.split())
+    assert code == 0 and ended == begun + 1
+
+
+def test_several_labs_and_their_names(labs):
+    labs.up(PAIR)
+    labs.up(PAIR, "--name", "second")
+    assert [line.split("\t")[0:4] for line in labs("ls")[1].splitlines()] == [
+        [name, str(PAIR), "2 hosts", "0 programs"] for name in ("pair", "second")]
+    assert labs("up", PAIR)[0::2] == (2, "weft lab up: a lab pair is up: weft lab down pair, or give this one "
+                                         "another --name")
+    assert labs("exec", "titanic", "--", "true")[0::2] == (
+        2, "weft lab: 2 labs are up: name one (weft lab ls)")
+    assert labs("exec", "--name", "second", "titanic", "--", "hostname")[1] == "titanic\n"
+    assert labs("down", "pair") == (0, "", "")
+    assert labs("exec", "titanic", "--", "hostname")[1] == "titanic\n"
+    assert labs("down") == (0, "", "")
+    assert labs("down")[0::2] == (2, "weft lab: no lab is up: weft lab up FILE")
+    assert labs("ls") == (0, "", "")
+
+
+@pytest.mark.parametrize("args,code,said", [
+    (("up",), 2, "usage: weft lab up FILE"), ((), 2, "usage: weft lab up FILE"),
+    (("up", "no-such.yaml"), 2, "no-such.yaml"), (("down", "a", "b"), 2, "not so many words"),
+    (("up", "--name", "a b", PAIR), 2, "a lab has a name of letters, digits, - and _"),
+    (("up", "--set", "topology.nodes.titanic.memlock=1MiB", PAIR), 3, "has no memlock: titanic")])
+def test_mistakes_start_no_guest(labs, args, code, said):
+    result = labs(*args, env={"WEFT_GUEST_KERNEL": "/bin/false"})
+    assert result[0] == code and said in result[2]
+
+
+@pytest.mark.parametrize("kernel,said", [("/no/such", "WEFT_GUEST_KERNEL is no program"),
+                                         ("/bin/false", "the guest ended without a result")])
+def test_a_lab_that_does_not_come_up_says_why(labs, kernel, said):
+    code, _, errors = labs("up", "--clock", "real", PAIR, env={"WEFT_GUEST_KERNEL": kernel})
+    assert code == 3 and said in errors
+    assert labs.left() == ["scratch"]
+
+
+def test_there_is_no_lab_in_a_guest(pair):
+    code, _, errors = pair("exec", "titanic", "--", WEFT, "lab", "ls")
+    assert (code, errors) == (3, "weft lab: this is a guest: labs are outside")
+    assert pair("exec", "titanic", "--", "true")[0] == 0
+
+
+def test_real_time_is_this_machines(labs):
+    """Where time is virtual only some variables go in, and it is the beginning of 2026."""
+    show = ("exec", "titanic", "--", "sh", "-c", "date +%s; echo ${MINE-none}; grep -c '^cpu MHz' /proc/cpuinfo")
+    for clock, mine in (("real", "here"), ("virtual", "none")):
+        labs.up(PAIR, "--clock", clock)
+        code, out, _ = labs(*show, env={"MINE": "here"})
+        assert code == 0 and out.split()[1:] == [mine, "1"]  # perftest has no figures without
+        assert (abs(int(out.split()[0]) - time.time()) < 86400) == (clock == "real")
+        assert f"\tclock {clock} " in labs("ls")[1]
+        assert labs("down")[0] == 0
+
+
+def test_the_end_of_a_guest_has_a_cause(labs):
+    labs.up(PAIR)
+    with labs.start("exec", "titanic", "--", "sh", "-c", "echo up; sleep 86400") as running:
+        assert running.stdout.readline() == "up\n"
+        for guest in guests_of(labs.scratch):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(guest, signal.SIGKILL)
+            os.close(guest)
+        out, errors = running.communicate(timeout=100)
+    assert (out, running.returncode) == ("", 3)
+    assert errors.startswith("weft lab exec: the lab went down: guest: the guest ended without a result")
+    assert labs("ls") == (0, "", "")
+
+
+def test_who_does_not_answer_is_named(labs):
+    labs.up(PAIR)
+    daemon, = labs.daemons()
+    os.kill(daemon, signal.SIGSTOP)
+    try:
+        code, out, errors = labs("ls")
+        assert (code, out) == (0, "") and f"its process {daemon} is stopped (kill -9 {daemon} ends it)" in errors
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+    assert labs("exec", "titanic", "--", "hostname") == (0, "titanic\n", "")
+
+
+def test_what_killed_ones_left_goes_but_not_while_one_comes_up(labs):
+    """A socket that nobody listens at, one without a name yet, a log; and nothing that is not ours."""
+    labs.folder.mkdir(mode=0o700)
+    for name in ("old", ".new"):
+        with socket.socket(socket.AF_UNIX) as end:
+            end.bind(str(labs.folder / name))
+    for name in ("old.log", "other.log", "mine.txt"):
+        (labs.folder / name).touch()
+    here = labs.left()
+    folder = os.open(labs.folder, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    assert labs("ls") == (0, "", "") and labs.left() == here
+    os.close(folder)
+    assert labs("ls") == (0, "", "") and labs.left() == ["scratch", "weft-lab", "weft-lab/mine.txt"]
+    (labs.folder / "mine.txt").unlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="SKIP another user's folder: only root can give one away")
+def test_a_runtime_folder_of_another_user_is_left_alone(labs):
+    """As `su` leaves it in the environment."""
+    run = labs.home / "run"
+    run.mkdir()
+    os.chown(run, 65534, 65534)
+    assert labs("ls", env={"XDG_RUNTIME_DIR": str(run)})[0] == 0
+    assert not list(run.iterdir())
+    run.rmdir()
+
+
+def claims_of(pid):
+    """The processors on which a daemon keeps its guest."""
+    own = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    return [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines()
+            if "@weft-guest-cpu-" in line and f"socket:[{line.split()[6]}]" in own]
+
+
+def test_an_idle_lab_leaves_its_processor_to_others(labs):
+    labs.up(PAIR)
+    daemon, = labs.daemons()
+    while claims_of(daemon):
+        pass
+    with labs.start("exec", "titanic", "--", "sh", "-c", "echo up; sleep 86400") as running:
+        assert running.stdout.readline() == "up\n"
+        taken = re.findall("@weft-guest-cpu-", Path("/proc/net/unix").read_text())
+        assert len(claims_of(daemon)) == 1 or len(taken) >= len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_idle_guest_ends_with_its_daemon(labs, number):
+    """It is stopped, and dies so."""
+    labs.up(PAIR)
+    guests, (daemon,) = guests_of(labs.scratch), labs.daemons()
+    os.kill(daemon, number)
+    await_ends(guests)
+    while labs.daemons():
+        pass
+    assert labs("ls") == (0, "", "")
+    assert labs.left() == ["scratch"]
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left(labs, number):
+    """Neither when it goes down, nor when its daemon does, with orphans in hosts, and with a client: no
+    process, mount, namespace, file or shared memory. What SIGKILL leaves goes with the next command."""
+    def state():
+        return (Path("/proc/mounts").read_text(), sorted(os.listdir("/dev/shm")),
+                sorted(os.listdir("/run/netns")) if Path("/run/netns").is_dir() else [])
+    before = state()
+    labs.up(PAIR)
+    assert labs("exec", "iceberg", "--", "sh", "-c", "setsid sleep 86400 & echo > /dev/shm/mine")[0] == 0
+    with labs.start("exec", "titanic", "--", "sh", "-c", "echo up; sleep 86400") as running:
+        assert running.stdout.readline() == "up\n"
+        guests = guests_of(labs.scratch)
+        daemon, = labs.daemons()
+        assert guests
+        if number is None:
+            assert labs("down") == (0, "", "")
+        else:
+            os.kill(daemon, number)
+        assert running.communicate(timeout=100) == ("", "weft lab exec: the lab went down meanwhile\n")
+        assert running.returncode == 3
+    await_ends(guests)
+    while labs.daemons():
+        pass
+    assert state() == before
+    if number is signal.SIGKILL:
+        assert labs("ls") == (0, "", "")
+    assert labs.left() == ["scratch"] and not guests_of(labs.scratch)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_who_does_not_wait_for_it_gets_none(labs, number):
+    """An `up` that is interrupted before the mesh is built."""
+    with labs.start("up", PAIR) as running:
+        while not guests_of(labs.scratch) and running.poll() is None:
+            pass
+        running.send_signal(number)
+        running.communicate(timeout=100)
+    while labs.daemons():
+        pass
+    labs("down")  # if it was up before the signal came
+    assert labs.left() == ["scratch"]

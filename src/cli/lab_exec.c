@@ -1,0 +1,398 @@
+/* weft lab exec and run: programs in a lab, as if they ran here. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "backends/registry.h"
+#include "base/check.h"
+#include "cli/lab.h"
+
+#define PATIENCE 3 /* signals */
+#define LOOK_MS 50
+
+extern char **environ;
+
+struct stream {
+    int fd;                /* of a file that grows */
+    struct weft_text line; /* what has no end yet, where lines are tagged */
+};
+
+struct running {
+    const char *host;
+    struct stream streams[2]; /* stdout, stderr */
+    bool is_over;
+};
+
+struct client {
+    int fd, signal_fd, inotify_fd;
+    char *begun;             /* Owned; the line with the hosts' names */
+    struct running *running; /* Owned [n]; n = 0: not yet */
+    size_t n, n_over;
+    unsigned long first_id;
+    struct weft_text heard; /* lines of the daemon */
+    int code;               /* of the first that failed, or 0 */
+    bool is_over;
+    bool is_let_go; /* it is over for us, whatever its programs do */
+    int n_asked;    /* signals to end that the guest did not take yet */
+};
+
+/* A program that keeps the guest's clock, by a loop without calls, hears of nothing: who asks a
+ * third time is let go. */
+static void pass_signals_on(struct client *client)
+{
+    struct signalfd_siginfo info;
+
+    while (read(client->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        char number = (char)info.ssi_signo;
+
+        (void)backend_lab_send(client->fd, &number, 1);
+        client->n_asked += number == SIGINT || number == SIGTERM || number == SIGQUIT;
+        if (client->n_asked == PATIENCE) {
+            fprintf(stderr,
+                    "weft lab exec: the program goes on: `weft lab down` ends it, "
+                    "and the lab\n");
+            client->code = 128 + number;
+            client->is_over = true;
+            client->is_let_go = true;
+        }
+    }
+}
+
+/* Signals come through while the reader does not read. */
+static void write_all(struct client *client, int fd, const char *bytes, size_t n)
+{
+    while (n > 0 && !client->is_let_go) {
+        struct pollfd fds[] = {{.fd = fd, .events = POLLOUT},
+                               {.fd = client->signal_fd, .events = POLLIN}};
+        ssize_t now = 0;
+
+        poll(fds, WEFT_LENGTH(fds), -1);
+        if (fds[0].revents != 0) { /* a pipe takes that much, and does not block */
+            now = write(fd, bytes, n < PIPE_BUF ? n : PIPE_BUF);
+        }
+        if (now < 0 && errno != EINTR && errno != EAGAIN) {
+            return; /* the reader is gone: the exit status still counts */
+        }
+        bytes += now > 0 ? now : 0;
+        n -= now > 0 ? (size_t)now : 0;
+        pass_signals_on(client);
+    }
+}
+
+/* Whole lines, and with `is_last` what has no end. */
+static void write_lines(struct client *client, struct stream *stream, const char *host,
+                        int to, bool is_last)
+{
+    struct weft_text *line = &stream->line;
+    struct weft_text out = {NULL, 0, 0};
+    size_t from = 0;
+
+    while (from < line->n) {
+        const char *end = memchr(line->bytes + from, '\n', line->n - from);
+        size_t n = end != NULL ? (size_t)(end - line->bytes) - from : line->n - from;
+
+        if (end == NULL && !is_last) {
+            break;
+        }
+        weft_text_add(&out, "%s: ", host);
+        weft_text_add_bytes(&out, line->bytes + from, n);
+        weft_text_add_bytes(&out, "\n", 1);
+        from += n + (end != NULL);
+    }
+    write_all(client, to, out.bytes, out.n);
+    if (from > 0) {
+        memmove(line->bytes, line->bytes + from, line->n - from);
+        line->n -= from;
+    }
+    weft_text_fini(&out);
+}
+
+/* A part, so that one who writes for ever does not keep us from all else. Returns whether there may
+ * be more. */
+static bool pass_some_on(struct client *client, struct running *running)
+{
+    char bytes[65536];
+    bool is_more = false;
+
+    for (int i = 0; i < 2; i++) {
+        struct stream *stream = &running->streams[i];
+        int to = i == 0 ? STDOUT_FILENO : STDERR_FILENO;
+        ssize_t n = stream->fd >= 0 ? read(stream->fd, bytes, sizeof(bytes)) : 0;
+
+        is_more = is_more || n > 0;
+        if (n > 0 && client->n == 1) {
+            write_all(client, to, bytes, (size_t)n);
+        } else if (n > 0) {
+            weft_text_add_bytes(&stream->line, bytes, (size_t)n);
+            write_lines(client, stream, running->host, to, false);
+        }
+    }
+    return is_more && !client->is_let_go;
+}
+
+/* Once it is over. */
+static void pass_rest_on(struct client *client, struct running *running)
+{
+    while (pass_some_on(client, running)) {
+        continue;
+    }
+    for (int i = 0; i < 2; i++) {
+        write_lines(client, &running->streams[i], running->host,
+                    i == 0 ? STDOUT_FILENO : STDERR_FILENO, true);
+    }
+}
+
+/* Does without a watch where this user has no more. */
+static void watch(struct client *client, const char *path)
+{
+    if (client->inotify_fd >= 0 &&
+        inotify_add_watch(client->inotify_fd, path, IN_MODIFY) < 0) {
+        close(client->inotify_fd);
+        client->inotify_fd = -1;
+    }
+}
+
+/* FOLDER, ID and hosts, a tab between them. */
+static void begin(struct client *client, const char *line)
+{
+    static const char *const names[] = {"out", "err"};
+    char *at = client->begun = weft_strdup(line);
+    const char *folder = strsep(&at, "\t");
+    const char *id = at != NULL ? strsep(&at, "\t") : "0";
+
+    client->first_id = strtoul(id, NULL, 10);
+    client->running = weft_calloc(strlen(line) + 1, sizeof(*client->running));
+    while (at != NULL) {
+        struct running *running = &client->running[client->n];
+
+        running->host = strsep(&at, "\t");
+        for (int i = 0; i < 2; i++) {
+            char path[LAB_PATH_MAX];
+
+            weft_format(path, sizeof(path), "%s/%s.%lu", folder, names[i],
+                        client->first_id + client->n);
+            running->streams[i].fd = open(path, O_RDONLY | O_CLOEXEC);
+            watch(client, path);
+        }
+        client->n++;
+    }
+}
+
+/* ID CODE. Where there are several, which one failed is said. */
+static void end(struct client *client, const char *line)
+{
+    char *rest;
+    size_t i = strtoul(line, &rest, 10) - client->first_id;
+    int code = (int)strtol(rest, NULL, 10);
+
+    if (i >= client->n || client->running[i].is_over) {
+        return;
+    }
+    client->running[i].is_over = true;
+    pass_rest_on(client, &client->running[i]);
+    if (code != 0 && client->n > 1) {
+        fprintf(stderr, "weft lab exec: %s: exit status %d\n", client->running[i].host,
+                code);
+    }
+    client->code = client->code != 0 ? client->code : code;
+    client->is_over = ++client->n_over == client->n || client->is_let_go;
+}
+
+/* `why` NULL: it was asked to. */
+static void lose(struct client *client, const char *why)
+{
+    for (size_t i = 0; i < client->n; i++) {
+        pass_rest_on(client, &client->running[i]);
+    }
+    fprintf(stderr, "weft lab exec: the lab went down%s%s\n",
+            why != NULL ? ": " : " meanwhile", why != NULL ? why : "");
+    client->code = CLI_ENVIRONMENT;
+    client->is_over = true;
+}
+
+static void obey(struct client *client, const char *line)
+{
+    if (strncmp(line, "begun\t", 6) == 0 && client->n == 0) {
+        begin(client, line + 6);
+    } else if (strncmp(line, "ended ", 6) == 0) {
+        end(client, line + 6);
+    } else if (strcmp(line, "took") == 0) {
+        client->n_asked = 0;
+    } else if (strncmp(line, "down ", 5) == 0) {
+        lose(client, line + 5);
+    } else {
+        fprintf(stderr, "weft lab exec: %s\n",
+                strncmp(line, "error ", 6) == 0 ? line + 6 : line);
+        client->code = CLI_USAGE;
+        client->is_over = true;
+    }
+}
+
+/* False: the daemon is no more. */
+static bool hear(struct client *client)
+{
+    char bytes[4096];
+    ssize_t n = read(client->fd, bytes, sizeof(bytes));
+    char *newline;
+
+    if (n <= 0) {
+        return n < 0 && (errno == EAGAIN || errno == EINTR);
+    }
+    weft_text_add_bytes(&client->heard, bytes, (size_t)n);
+    while (client->heard.n > 0 && !client->is_over &&
+           (newline = memchr(client->heard.bytes, '\n', client->heard.n)) != NULL) {
+        size_t n_line = (size_t)(newline - client->heard.bytes) + 1;
+
+        *newline = '\0';
+        obey(client, client->heard.bytes);
+        client->heard.n -= n_line;
+        memmove(client->heard.bytes, newline + 1, client->heard.n);
+    }
+    return true;
+}
+
+/* How long there is nothing to do: where files cannot be watched they are looked at. */
+static int patience(const struct client *client, bool is_more)
+{
+    return is_more ? 0 : client->n > 0 && client->inotify_fd < 0 ? LOOK_MS : -1;
+}
+
+/* Until its programs are over. */
+static int follow(struct client *client)
+{
+    bool is_more = false;
+
+    while (!client->is_over) {
+        struct pollfd fds[] = {{.fd = client->fd, .events = POLLIN},
+                               {.fd = client->signal_fd, .events = POLLIN},
+                               {.fd = client->inotify_fd, .events = POLLIN}};
+        char events[4096];
+
+        poll(fds, WEFT_LENGTH(fds), patience(client, is_more));
+        pass_signals_on(client);
+        (void)!read(client->inotify_fd, events, sizeof(events));
+        is_more = false;
+        for (size_t i = 0; i < client->n; i++) {
+            is_more = pass_some_on(client, &client->running[i]) || is_more;
+        }
+        if (!client->is_over && !hear(client)) {
+            lose(client, NULL);
+        }
+    }
+    return client->code;
+}
+
+static void keep_signals(struct client *client)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2};
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    for (size_t i = 0; i < WEFT_LENGTH(numbers); i++) {
+        sigaddset(&mask, numbers[i]);
+    }
+    sigprocmask(SIG_BLOCK, &mask, NULL);
+    client->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+    client->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+}
+
+/* How many, and each. */
+static void add_words(struct weft_text *text, char *const *words, size_t n)
+{
+    char number[32];
+
+    weft_format(number, sizeof(number), "%zu", n);
+    lab_add_word(text, number);
+    for (size_t i = 0; i < n; i++) {
+        lab_add_word(text, words[i]);
+    }
+}
+
+static void client_fini(struct client *client)
+{
+    for (size_t i = 0; i < client->n; i++) {
+        for (int j = 0; j < 2; j++) {
+            struct stream *stream = &client->running[i].streams[j];
+
+            weft_text_fini(&stream->line);
+            if (stream->fd >= 0) {
+                close(stream->fd);
+            }
+        }
+    }
+    free(client->running);
+    free(client->begun);
+    weft_text_fini(&client->heard);
+}
+
+static void add_request(const struct cli_options *options, const char *cwd,
+                        struct weft_text *words)
+{
+    size_t n = 0;
+
+    while (environ[n] != NULL) {
+        n++;
+    }
+    lab_add_word(words, "exec");
+    add_words(words, options->operands + 1, (size_t)options->n_before - 1);
+    lab_add_word(words, cwd);
+    add_words(words, environ, n);
+    for (int i = options->n_before; i < options->n_operands; i++) {
+        lab_add_word(words, options->operands[i]);
+    }
+}
+
+int lab_exec(const struct cli_options *options, bool on_all)
+{
+    struct client client = {.fd = -1};
+    struct weft_text words = {NULL, 0, 0};
+    struct weft_text input = {NULL, 0, 0};
+    char cwd[LAB_PATH_MAX * 8];
+    int code = CLI_USAGE;
+
+    if (options->n_before < 0 || options->n_operands == options->n_before ||
+        on_all != (options->n_before == 1)) {
+        return lab_usage(on_all ? "run takes \"--\" and a command"
+                                : "exec takes a host, \"--\" and a command");
+    }
+    if (getcwd(cwd, sizeof(cwd)) == NULL ||
+        (options->reads_stdin &&
+         (errno = weft_text_add_file(&input, "/dev/stdin", LAB_REQUEST_MAX)) != 0)) {
+        fprintf(stderr, "weft lab exec: %s\n", strerror(errno));
+        return CLI_USAGE;
+    }
+    client.fd = lab_find(options->name);
+    if (client.fd >= 0) {
+        add_request(options, cwd, &words);
+        keep_signals(&client);
+        if (words.n > LAB_REQUEST_MAX || input.n > LAB_REQUEST_MAX) {
+            fprintf(stderr, "weft lab exec: more than %u MiB of words or of input\n",
+                    LAB_REQUEST_MAX >> 20);
+        } else if (!lab_ask(client.fd, &words, &input)) {
+            fprintf(stderr, "weft lab exec: the lab went down meanwhile\n");
+            code = CLI_ENVIRONMENT;
+        } else {
+            (void)lab_await(client.fd);
+            (void)fcntl(client.fd, F_SETFL, O_NONBLOCK);
+            code = follow(&client);
+        }
+        close(client.fd);
+        close(client.signal_fd);
+        if (client.inotify_fd >= 0) {
+            close(client.inotify_fd);
+        }
+    }
+    client_fini(&client);
+    weft_text_fini(&words);
+    weft_text_fini(&input);
+    return code;
+}

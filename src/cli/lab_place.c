@@ -1,0 +1,259 @@
+/* weft lab: where labs are. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backends/registry.h"
+#include "base/text.h"
+#include "cli/lab.h"
+
+#define LOG_SUFFIX ".log"
+
+/* Not that of another user, which `su` and `sudo -E` leave in the environment: root may write there,
+ * and what it made would be in the way. */
+static bool is_ours(const char *folder)
+{
+    struct stat status;
+
+    return folder != NULL && folder[0] == '/' && stat(folder, &status) == 0 &&
+           status.st_uid == geteuid() && access(folder, W_OK) == 0;
+}
+
+bool lab_folder(char *out, size_t n_bytes)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    struct stat status;
+
+    if (is_ours(run)) {
+        weft_format(out, n_bytes, "%s/weft-lab", run);
+    } else {
+        weft_format(out, n_bytes, "/tmp/weft-lab-%u", (unsigned)geteuid());
+    }
+    if (mkdir(out, 0700) != 0 && errno != EEXIST) {
+        fprintf(stderr, "weft lab: %s: %s\n", out, strerror(errno));
+        return false;
+    }
+    if (lstat(out, &status) != 0 || !S_ISDIR(status.st_mode) ||
+        status.st_uid != geteuid() || (status.st_mode & 077) != 0) {
+        fprintf(stderr,
+                "weft lab: %s is not a folder of yours alone (mode 0700): remove it\n",
+                out);
+        return false;
+    }
+    return true;
+}
+
+static bool is_name(const char *name)
+{
+    size_t n = strlen(name);
+    bool is = n > 0 && n <= LAB_NAME_MAX && name[0] != '-';
+
+    for (size_t i = 0; i < n; i++) {
+        char c = name[i];
+
+        is = is && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                    (c >= '0' && c <= '9') || c == '-' || c == '_');
+    }
+    return is;
+}
+
+bool lab_name_is_good(const char *name)
+{
+    if (!is_name(name)) {
+        fprintf(stderr,
+                "weft lab: a lab has a name of letters, digits, - and _, at most %d: "
+                "%.80s; --name gives one\n",
+                LAB_NAME_MAX, name);
+    }
+    return is_name(name);
+}
+
+void lab_log_path(const char *folder, const char *name, char out[LAB_PATH_MAX])
+{
+    weft_format(out, LAB_PATH_MAX, "%s/%s" LOG_SUFFIX, folder, name);
+}
+
+/* Its socket is the last to go: with it the name is free. */
+static void remove_files(const char *folder, const char *name)
+{
+    char path[LAB_PATH_MAX];
+
+    lab_log_path(folder, name, path);
+    unlink(path);
+    weft_format(path, sizeof(path), "%s/%s", folder, name);
+    unlink(path);
+}
+
+int lab_connect(const char *folder, const char *name)
+{
+    int fd;
+    int problem = backend_lab_connect(folder, name, &fd);
+
+    errno = problem;
+    return fd;
+}
+
+/* ---- what killed ones left ---- */
+
+static bool is_socket(const char *folder, const char *name)
+{
+    char path[LAB_PATH_MAX];
+    struct stat status;
+
+    weft_format(path, sizeof(path), "%s/%s", folder, name);
+    return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+/* Removes a socket without a listener, one that had no name yet, or a log without a socket. Returns
+ * whether it was a lab. */
+static bool sweep_one(const char *folder, const char *entry)
+{
+    size_t n = strlen(entry), n_suffix = strlen(LOG_SUFFIX);
+    bool is_of_log = n > n_suffix && strcmp(entry + n - n_suffix, LOG_SUFFIX) == 0;
+    char name[LAB_NAME_MAX + 1];
+    int fd;
+
+    weft_format(name, sizeof(name), "%.*s", is_of_log ? (int)(n - n_suffix) : (int)n - 1,
+                is_of_log ? entry : entry + 1);
+    if (is_of_log && is_name(name)) {
+        if (!is_socket(folder, name)) {
+            remove_files(folder, name);
+        }
+    } else if (entry[0] == '.' && is_name(name)) {
+        remove_files(folder, entry);
+    } else if (is_name(entry) && is_socket(folder, entry)) {
+        fd = lab_connect(folder, entry);
+        if (fd < 0 && errno == ECONNREFUSED) {
+            remove_files(folder, entry);
+            return true;
+        }
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    return false;
+}
+
+void lab_sweep_locked(const char *folder)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(folder, &entries, NULL, alphasort);
+    bool was_lab = false;
+
+    for (int i = 0; i < n; i++) {
+        was_lab = sweep_one(folder, entries[i]->d_name) || was_lab;
+        free(entries[i]);
+    }
+    free(entries);
+    if (was_lab) {
+        backend_cleanup(NULL);
+    }
+}
+
+void lab_sweep(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        lab_sweep_locked(folder);
+        rmdir(folder); /* if nothing is in it */
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+void lab_remove(const char *folder, const char *name)
+{
+    remove_files(folder, name);
+    lab_sweep(folder);
+}
+
+int lab_lock(char *folder, size_t n_bytes)
+{
+    for (;;) {
+        struct stat ours, there;
+        int fd = lab_folder(folder, n_bytes)
+                     ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                     : -1;
+
+        if (fd < 0) {
+            return -1;
+        }
+        if (flock(fd, LOCK_EX) == 0 && fstat(fd, &ours) == 0 &&
+            stat(folder, &there) == 0 && ours.st_ino == there.st_ino) {
+            return fd;
+        }
+        close(fd); /* the last lab went down, and the folder with it */
+    }
+}
+
+/* ---- those that are up ---- */
+
+size_t lab_for_each(const char *folder,
+                    void (*each)(void *context, const char *name, int fd), void *context)
+{
+    struct dirent **entries = NULL;
+    int n_entries = scandir(folder, &entries, NULL, alphasort);
+    size_t n = 0;
+
+    for (int i = 0; i < n_entries; i++) {
+        const char *name = entries[i]->d_name;
+        int fd =
+            is_name(name) && is_socket(folder, name) ? lab_connect(folder, name) : -1;
+
+        if (fd >= 0) {
+            n++;
+            each(context, name, fd);
+            close(fd);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return n;
+}
+
+static void keep_name(void *context, const char *name, int fd)
+{
+    (void)fd;
+    weft_format(context, LAB_NAME_MAX + 1, "%s", name);
+}
+
+int lab_find(const char *name)
+{
+    char folder[LAB_PATH_MAX];
+    char only[LAB_NAME_MAX + 1] = "";
+    size_t n = 1;
+    int fd = -1;
+    int problem = 0;
+
+    if (!lab_folder(folder, sizeof(folder)) ||
+        (name != NULL && !lab_name_is_good(name))) {
+        return -1;
+    }
+    if (name == NULL) {
+        n = lab_for_each(folder, keep_name, only);
+        name = only;
+    }
+    if (n == 1) {
+        fd = lab_connect(folder, name);
+        problem = fd < 0 ? errno : 0;
+    }
+    lab_sweep(folder);
+    if (problem == EAGAIN) {
+        fprintf(stderr, "weft lab: %s does not answer, and too many wait for it\n", name);
+    } else if (n == 0 || problem != 0) {
+        fprintf(stderr, "weft lab: no lab %s%sis up: weft lab up FILE\n", name,
+                name[0] != '\0' ? " " : "");
+    } else if (n > 1) {
+        fprintf(stderr, "weft lab: %zu labs are up: name one (weft lab ls)\n", n);
+    }
+    return fd;
+}
