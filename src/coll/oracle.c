@@ -159,7 +159,8 @@ static void expect_block(const struct coll_job *job, uint64_t seed, uint32_t n_r
     uint64_t first = source->first + skip;
     int32_t values[BLOCK], more[BLOCK];
 
-    if ((op == WEFT_SUM || op == WEFT_AVG) && first % 8 == 0 &&
+    range.stride = reduces(job->kind) ? range.stride : 1;
+    if ((op == WEFT_SUM || op == WEFT_AVG) && first % 8 == 0 && range.stride == 1 &&
         n_sources <= ORACLE_SUM_RANKS_MAX) {
         oracle_sums(seed, first_rank, n_sources, range, first, n, indices);
         return;

@@ -261,8 +261,8 @@ START_TEST(results_are_exact_in_the_least_type)
     for (uint32_t rank = 0; rank < 9; rank++) {
         int32_t values[64];
 
-        oracle_values(1, rank, WEFT_INT8, WEFT_PROD, (struct oracle_range){0, 1}, 0, 64,
-                      values);
+        oracle_values(1, rank, WEFT_INT8, WEFT_PROD, (struct oracle_range){0, 1, 1}, 0,
+                      64, values);
         for (int i = 0; i < 64; i++) {
             ck_assert_int_ne(values[i], 0);
             ck_assert_int_le(abs(values[i]), rank < 6 ? 2 : 1);
@@ -271,10 +271,87 @@ START_TEST(results_are_exact_in_the_least_type)
 }
 END_TEST
 
+/* Beyond ORACLE_SUM_RANKS_MAX ranks the sum of any of the inputs at an index is one that every
+ * type represents, and every rank adds something somewhere. */
+START_TEST(sums_of_many_ranks_are_exact)
+{
+    static const uint32_t ns[] = {250, 251, 257, 500, 2049, 4096, 65536};
+    static const enum weft_dtype dtypes[] = {WEFT_UINT8, WEFT_BFLOAT16, WEFT_UINT64};
+    int32_t values[1024];
+
+    for (size_t k = 0; k < WEFT_LENGTH(ns) * WEFT_LENGTH(dtypes); k++) {
+        uint32_t n_ranks = ns[k / WEFT_LENGTH(dtypes)], n = n_ranks > 5000 ? 16 : 1024;
+        enum weft_dtype dtype = dtypes[k % WEFT_LENGTH(dtypes)];
+        struct oracle_range range = oracle_range_of(dtype, WEFT_SUM, n_ranks);
+        int32_t totals[1024] = {0}, most = 0;
+
+        for (uint32_t rank = 0; rank < n_ranks; rank++) {
+            bool adds = false;
+
+            oracle_values(1, rank, dtype, WEFT_SUM, range, 0, n, values);
+            for (uint32_t i = 0; i < n; i++) {
+                totals[i] += abs(values[i]);
+                adds = adds || values[i] != 0;
+            }
+            ck_assert_msg(adds || n < 1024, "%u of %u", rank, n_ranks);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            most = totals[i] > most ? totals[i] : most;
+        }
+        ck_assert_msg(most <= ORACLE_SUM_RANKS_MAX && most > 60, "%d of %u", most,
+                      n_ranks);
+    }
+    /* Where nothing is added, every rank's input is full. */
+    for (int kind = COLL_ALL_REDUCE; kind <= COLL_ALL_GATHER; kind++) {
+        struct coll_job job = job_of((enum coll_kind)kind, WEFT_INT8, WEFT_SUM, 1024);
+        int8_t input[1024];
+        uint32_t n_not_0 = 0;
+
+        oracle_fill(&job, 1, 3, 2500, input, sizeof(input));
+        for (size_t i = 0; i < sizeof(input); i++) {
+            n_not_0 += input[i] != 0;
+        }
+        ck_assert_msg(kind == COLL_ALL_GATHER ? n_not_0 > 600 : n_not_0 < 100, "%u",
+                      n_not_0);
+    }
+}
+END_TEST
+
+/* With and without a memo, in the least and the greatest of unsigned types. */
+#define CHECK_MANY(type, dtype)                                                          \
+    do {                                                                                 \
+        struct coll_job job = job_of(COLL_ALL_REDUCE, dtype, WEFT_SUM, 20);              \
+        struct oracle_memo memo = {0};                                                   \
+        type total[20] = {0}, input[20];                                                 \
+        for (uint32_t rank = 0; rank < n_ranks; rank++) {                                \
+            oracle_fill(&job, 3, rank, n_ranks, input, sizeof(input));                   \
+            for (int i = 0; i < 20; i++) {                                               \
+                total[i] = (type)(total[i] + input[i]);                                  \
+            }                                                                            \
+        }                                                                                \
+        for (int i = 0; i < 2; i++) {                                                    \
+            ck_assert_uint_eq(oracle_check_with(i == 0 ? NULL : &memo, &job, 3, 0,       \
+                                                n_ranks, total, sizeof(total), NULL),    \
+                              0);                                                        \
+        }                                                                                \
+        oracle_memo_fini(&memo);                                                         \
+    } while (0)
+
+START_TEST(outputs_of_many_ranks_are_right)
+{
+    static const uint32_t ns[] = {250, 251, 2100, 4096};
+    uint32_t n_ranks = ns[_i];
+
+    CHECK_MANY(uint8_t, WEFT_UINT8);
+    CHECK_MANY(int8_t, WEFT_INT8);
+    CHECK_MANY(uint64_t, WEFT_UINT64);
+}
+END_TEST
+
 /* Values are the same wherever a block begins, and from both functions that make them. */
 START_TEST(values_do_not_depend_on_blocks)
 {
-    struct oracle_range range = {-40, 81};
+    struct oracle_range range = {-40, 81, 1};
     int32_t whole[64], part[64], second[64];
     uint16_t sums[64];
 
@@ -362,6 +439,8 @@ int main(void)
     tcase_add_test(tcase, outputs_that_nobody_wrote_are_never_wrong);
     tcase_add_test(tcase, sums_in_every_type);
     tcase_add_test(tcase, results_are_exact_in_the_least_type);
+    tcase_add_test(tcase, sums_of_many_ranks_are_exact);
+    tcase_add_loop_test(tcase, outputs_of_many_ranks_are_right, 0, 4);
     tcase_add_test(tcase, values_do_not_depend_on_blocks);
     tcase_add_test(tcase, a_memo_tells_the_same);
     suite_add_tcase(suite, tcase);

@@ -40,15 +40,17 @@ static bool is_unsigned(enum weft_dtype dtype)
 struct oracle_range oracle_range_of(enum weft_dtype dtype, enum weft_redop op,
                                     uint32_t n_ranks)
 {
+    struct oracle_range range = {.stride = 1};
     int32_t top = 100;
 
     weft_check(n_ranks > 0);
     if (op == WEFT_SUM || op == WEFT_AVG) {
         top = n_ranks <= 120 ? (int32_t)(120 / n_ranks) : 1;
+        range.stride = (n_ranks - 1) / ORACLE_SUM_RANKS_MAX + 1;
     }
-    return is_unsigned(dtype)
-               ? (struct oracle_range){.low = 0, .span = (uint32_t)top + 1}
-               : (struct oracle_range){.low = -top, .span = (uint32_t)(2 * top + 1)};
+    range.low = is_unsigned(dtype) ? 0 : -top;
+    range.span = (uint32_t)(top - range.low) + 1;
+    return range;
 }
 
 /* Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection that mixes well. */
@@ -87,7 +89,7 @@ void oracle_sums(uint64_t seed, uint32_t first_rank, uint32_t n_ranks,
     uint64_t bias = LANES(ORACLE_RESULT_MAX + (int32_t)n_ranks * range.low);
     uint64_t keys[ORACLE_SUM_RANKS_MAX];
 
-    weft_check(n_ranks <= ORACLE_SUM_RANKS_MAX && first % 8 == 0);
+    weft_check(n_ranks <= ORACLE_SUM_RANKS_MAX && first % 8 == 0 && range.stride == 1);
     for (uint32_t i = 0; i < n_ranks; i++) {
         keys[i] = stream_key(seed, first_rank + i);
     }
@@ -130,6 +132,9 @@ void oracle_values(uint64_t seed, uint32_t rank, enum weft_dtype dtype,
                                 : range.low + (int32_t)(byte * range.span >> 8);
         }
         k += n_lanes;
+    }
+    for (size_t i = 0; range.stride > 1 && i < n; i++) {
+        values[i] = (first + i + rank) % range.stride == 0 ? values[i] : 0;
     }
 }
 
