@@ -30,6 +30,7 @@ void sim_route_del_connected(struct sim_stack *stack, const struct sim_netdev *n
     for (uint32_t i = 0; i < stack->n_routes; i++) {
         struct sim_route *route = &stack->routes[i];
         if (route->is_connected && route->netdev == netdev &&
+            route->to.prefix_len == address->prefix_len &&
             sim_ip_equal(&route->to.ip, &address->ip)) {
             memmove(route, route + 1, (stack->n_routes - i - 1) * sizeof *route);
             stack->n_routes--;

@@ -198,6 +198,32 @@ START_TEST(the_longest_prefix_then_the_first_added_wins)
 }
 END_TEST
 
+/* Addresses with one peer and prefixes of other lengths: each takes its own route with it. */
+START_TEST(an_address_takes_its_own_route_with_it)
+{
+    static const char *const peers[] = {"10.1.0.9/24", "10.1.0.9/32", "10.1.0.9/8",
+                                        "10.1.0.9/30"};
+    static const char *const own[] = {"10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"};
+    struct sim_stack *stack = net.hosts[0].stack;
+    struct sim_ip gone = net_ip(own[_i]);
+    uint32_t n_before = stack->n_routes, n = n_before;
+    for (size_t i = 0; i < WEFT_LENGTH(peers); i++) {
+        struct sim_ip ip = net_ip(own[i]);
+        struct sim_prefix peer = net_prefix(peers[i]);
+        ck_assert_int_eq(sim_stack_add_peer_address(stack, 2, &ip, &peer), 0);
+    }
+    ck_assert_int_eq(sim_stack_del_address(stack, 2, &gone), 0);
+    ck_assert_uint_eq(stack->n_routes, n_before + WEFT_LENGTH(peers) - 1);
+    for (int i = 0; i < (int)WEFT_LENGTH(peers); i++) {
+        if (i != _i) {
+            ck_assert_uint_eq(stack->routes[n].to.prefix_len,
+                              net_prefix(peers[i]).prefix_len);
+            n++;
+        }
+    }
+}
+END_TEST
+
 /* Connects from h0 to h2 through h1, to which both have a route. */
 static struct sim_stream *dial_through(const struct sim_stack_config *middle,
                                        struct sim_listener **out_listener)
@@ -378,6 +404,7 @@ int main(void)
     tcase_add_test(tcase, a_full_gid_table_does_not_hinder_addresses);
     tcase_add_test(tcase, a_vlan_is_a_netdev_on_the_ports_table);
     tcase_add_test(tcase, the_longest_prefix_then_the_first_added_wins);
+    tcase_add_loop_test(tcase, an_address_takes_its_own_route_with_it, 0, 4);
     tcase_add_test(tcase, a_host_between_forwards_if_it_may);
     tcase_add_test(tcase, rp_filter_drops_what_comes_the_wrong_way);
     tcase_add_test(tcase, captures_show_real_arp_and_tcp);
