@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/link.h"
 #include "sim/neighbour_impl.h"
 
 static void send_packet(struct sim_netdev *netdev, uint64_t destination_mac,
@@ -35,6 +36,15 @@ static bool is_on_link(const struct sim_netdev *netdev, const struct sim_ip *tar
     return false;
 }
 
+/* Returns the source address of a packet: a TCP segment, or RoCE that the host forwards. */
+static struct sim_ip source_of(const struct sim_packet *packet)
+{
+    const struct sim_tcp_segment *segment = packet->payload;
+    const struct sim_forwarded *forwarded = packet->payload;
+    return packet->kind == SIM_FRAME_ROCE ? sim_ip_of_gid(&forwarded->path.source_gid)
+                                          : segment->source.ip;
+}
+
 /* Returns true if a probe may use the source address of the first queued packet.
  * arp_announce 0 permits any address of the host, 1 one that shares a subnet of the
  * interface with the target, 2 none. Discovery permits only the interface's own
@@ -45,15 +55,13 @@ static bool queued_source(const struct sim_neighbour *entry, struct sim_ip *out)
     if (entry->queue_first == NULL) {
         return false;
     }
-    const struct sim_tcp_segment *segment = entry->queue_first->packet->payload;
-    const struct sim_ip *source = &segment->source.ip;
     int announce = netdev->stack->sysctl.arp_announce;
-    *out = *source;
+    *out = source_of(entry->queue_first->packet);
     if (!sim_ip_is_v4(&entry->ip)) {
-        return sim_netdev_owns(netdev, source);
+        return sim_netdev_owns(netdev, out);
     }
-    return sim_stack_owner(netdev->stack, source) != NULL &&
-           (announce == 0 || (announce == 1 && is_on_link(netdev, &entry->ip, source)));
+    return sim_stack_owner(netdev->stack, out) != NULL &&
+           (announce == 0 || (announce == 1 && is_on_link(netdev, &entry->ip, out)));
 }
 
 /* Selects the sender address of a probe: the source of a queued packet if permitted;
