@@ -15,8 +15,10 @@ enum field_kind {
     FIELD_TIME, /* at least nanoseconds, stored in picoseconds */
     FIELD_DIALECT,
     FIELD_QPN_REUSE,
-    FIELD_QPN, /* first QP number */
-    FIELD_GIDS /* number of foreign GIDs */
+    FIELD_QPN,     /* first QP number */
+    FIELD_READS,   /* READs and atomics of a QP at a time */
+    FIELD_TIMEOUT, /* greatest ACK timeout, as its exponent */
+    FIELD_GIDS     /* number of foreign GIDs */
 };
 
 /* ibv_global_route.sgid_index has 8 bits. */
@@ -24,6 +26,12 @@ enum field_kind {
 
 /* QP numbers have 24 bits (IBA 9.2.4); this leaves room for more than 2^20. */
 #define FIRST_QPN_MAX 0xefffffu
+
+/* ibv_qp_attr.max_rd_atomic has 8 bits, and some devices round it to a power of two. */
+#define READS_MAX 128u
+
+/* The ACK timeout has 5 bits (IBA 9.7.6.1.3). */
+#define TIMEOUT_MAX 31u
 
 struct field {
     const char *name;
@@ -51,8 +59,8 @@ static const struct field fields[] = {
     FIELD(U32, max_cqe),
     FIELD(U32, max_mr),
     FIELD(U32, max_pd),
-    FIELD(U32, max_qp_rd_atom),
-    FIELD(U32, max_qp_init_rd_atom),
+    FIELD(READS, max_qp_rd_atom),
+    FIELD(READS, max_qp_init_rd_atom),
     FIELD(U32, max_res_rd_atom),
     FIELD(U32, atomic_cap),
     FIELD(U32, max_srq_wr),
@@ -87,7 +95,7 @@ static const struct field fields[] = {
     FIELD(BOOL, post_check_strict),
     FIELD(BOOL, flush_on_poll),
     FIELD(U32, min_rnr_timer_forced),
-    FIELD(U32, timeout_max),
+    FIELD(TIMEOUT, timeout_max),
     FIELD(BOOL, timeout_beyond_ignored),
     FIELD(BOOL, cur_state_checked),
     FIELD(BOOL, mig_req),
@@ -218,6 +226,12 @@ static bool set_u32(void *at, uint64_t value)
     return true;
 }
 
+static bool set_at_most(void *at, const char *text, uint32_t most)
+{
+    uint64_t value = 0;
+    return parse_u64(text, &value) && value <= most && set_u32(at, value);
+}
+
 static bool set_bool(void *at, const char *text)
 {
     static const char *const names[] = {"false", "true"};
@@ -267,11 +281,13 @@ static bool set_field(const struct field *field, void *at, const char *value)
     case FIELD_SIZE32:
         return weft_parse_size_bytes(value, &number) && set_u32(at, number);
     case FIELD_QPN:
-        return parse_u64(value, &number) && number <= FIRST_QPN_MAX &&
-               set_u32(at, number);
+        return set_at_most(at, value, FIRST_QPN_MAX);
     case FIELD_GIDS:
-        return parse_u64(value, &number) && number <= FOREIGN_GIDS_MAX &&
-               set_u32(at, number);
+        return set_at_most(at, value, FOREIGN_GIDS_MAX);
+    case FIELD_READS:
+        return set_at_most(at, value, READS_MAX);
+    case FIELD_TIMEOUT:
+        return set_at_most(at, value, TIMEOUT_MAX);
     case FIELD_U64:
         if (!parse_u64(value, &number) && !weft_parse_size_bytes(value, &number)) {
             return false;

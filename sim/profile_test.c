@@ -67,22 +67,39 @@ START_TEST(fields_take_values_in_their_units)
     ck_assert_int_eq(changed("qpn_reuse", "immediate").qpn_reuse, SIM_QPN_IMMEDIATE);
     ck_assert_uint_eq(changed("foreign_gids", "12").foreign_gids, 12);
     ck_assert_uint_eq(changed("first_qpn", "0x12300").first_qpn, 0x12300);
+    ck_assert_uint_eq(changed("max_qp_rd_atom", "128").max_qp_rd_atom, 128);
+    ck_assert_uint_eq(changed("max_qp_init_rd_atom", "128").max_qp_init_rd_atom, 128);
+    ck_assert_uint_eq(changed("timeout_max", "31").timeout_max, 31);
 }
 END_TEST
 
 START_TEST(what_does_not_suit_changes_nothing)
 {
     static const char *const bad[][2] = {
-        {"no_such", "1"},        {"max_q", "1"},
-        {"max_qp", ""},          {"max_qp", "-1"},
-        {"max_qp", "12x"},       {"max_qp", "4294967296"},
-        {"max_qp", "0x"},        {"max_inline", "8GiB"},
-        {"has_sqd", "maybe"},    {"create_qp", "40"},
-        {"create_qp", "-1us"},   {"create_qp", "9223372036s"},
-        {"dialect", "latin"},    {"qpn_reuse", "never"},
-        {"max_mr_size", "much"}, {"max_mr_size", "99999999999999999999"},
-        {"name", "x"},           {"first_qpn", "0xf00000"},
+        {"no_such", "1"},
+        {"max_q", "1"},
+        {"max_qp", ""},
+        {"max_qp", "-1"},
+        {"max_qp", "12x"},
+        {"max_qp", "4294967296"},
+        {"max_qp", "0x"},
+        {"max_inline", "8GiB"},
+        {"has_sqd", "maybe"},
+        {"create_qp", "40"},
+        {"create_qp", "-1us"},
+        {"create_qp", "9223372036s"},
+        {"dialect", "latin"},
+        {"qpn_reuse", "never"},
+        {"max_mr_size", "much"},
+        {"max_mr_size", "99999999999999999999"},
+        {"name", "x"},
+        {"first_qpn", "0xf00000"},
         {"foreign_gids", "249"},
+        {"max_qp_rd_atom", "129"},
+        {"max_qp_init_rd_atom", "129"},
+        {"timeout_max", "32"},
+        {"max_qp_rd_atom", "4294967295"},
+        {"timeout_max", "4294967295"},
     };
     struct sim_profile profile = *sim_profile_find("mlx5");
     struct sim_profile before = profile;
