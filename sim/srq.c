@@ -161,7 +161,9 @@ int sim_nic_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr,
     int error = 0;
     for (; wr != NULL && error == 0; wr = wr->next) {
         error = post_one(srq, wr);
-        *bad = error != 0 ? wr : *bad;
+        if (error != 0) {
+            *bad = wr;
+        }
     }
     return error;
 }
