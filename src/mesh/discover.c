@@ -225,12 +225,14 @@ void mesh_discover(const struct mesh_member *members, uint32_t n_members,
 
 /* ---- adopting a known graph ---- */
 
-/* Returns the node's number in `known`, or NOBODY for a switch or an unknown host. */
+#define A_SWITCH (UINT32_MAX - 1)
+
+/* Returns the node's number in `known`, A_SWITCH, or NOBODY for an unknown host. */
 static uint32_t known_host(const struct mesh_graph *graph, const uint32_t *known_hosts,
                            uint32_t node)
 {
     if (node >= graph->n_hosts) {
-        return NOBODY;
+        return A_SWITCH;
     }
     return known_hosts == NULL ? node : known_hosts[node];
 }
@@ -238,7 +240,7 @@ static uint32_t known_host(const struct mesh_graph *graph, const uint32_t *known
 static bool is_end(const struct mesh_graph *known, uint32_t node, uint32_t port,
                    uint32_t host, uint32_t host_port)
 {
-    return host == NOBODY ? node >= known->n_hosts : node == host && port == host_port;
+    return host == A_SWITCH ? node >= known->n_hosts : node == host && port == host_port;
 }
 
 void mesh_adopt(struct mesh_graph *graph, const struct mesh_graph *known,
@@ -259,7 +261,8 @@ void mesh_adopt(struct mesh_graph *graph, const struct mesh_graph *known,
         struct mesh_edge *edge = &graph->edges[e];
         uint32_t from = known_host(graph, known_hosts, edge->from);
         uint32_t to = known_host(graph, known_hosts, edge->to);
-        for (size_t k = 0; k < known->n_edges && (from != NOBODY || to != NOBODY); k++) {
+        for (size_t k = 0; k < known->n_edges && (from < A_SWITCH || to < A_SWITCH);
+             k++) {
             const struct mesh_edge *like = &known->edges[k];
             if (is_end(known, like->from, like->from_port, from, edge->from_port) &&
                 is_end(known, like->to, like->to_port, to, edge->to_port)) {

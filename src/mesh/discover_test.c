@@ -181,6 +181,44 @@ START_TEST(a_description_adds_what_cannot_be_seen)
 }
 END_TEST
 
+/* A cable to a host that the description lacks is in none of its edges, not even in those that
+ * join the same port with a switch. */
+START_TEST(an_unknown_host_is_no_switch)
+{
+    static struct mesh mesh;
+    uint32_t known_hosts[3] = {0, 1, 2};
+
+    known_hosts[_i] = UINT32_MAX;
+    memset(&mesh, 0, sizeof(mesh));
+    port(&mesh, 0, 1, "10.0.0.1/30");
+    port(&mesh, 1, 2, "10.0.0.2/30");
+    port(&mesh, 1, 2, "10.0.1.1/30");
+    port(&mesh, 2, 3, "10.0.1.2/30");
+    discover(&mesh);
+    struct mesh_edge edges[6];
+    for (uint32_t h = 0; h < 3; h++) {
+        edges[2 * h] = (struct mesh_edge){.from = h,
+                                          .to = 3,
+                                          .to_port = h,
+                                          .rate_bps = 10 * G,
+                                          .from_root = MESH_NO_ROOT,
+                                          .to_root = MESH_NO_ROOT};
+        edges[2 * h + 1] = edges[2 * h];
+        edges[2 * h + 1].from = 3;
+        edges[2 * h + 1].from_port = h;
+        edges[2 * h + 1].to = h;
+        edges[2 * h + 1].to_port = 0;
+    }
+    struct mesh_graph known = {.n_hosts = 3, .n_nodes = 4, .edges = edges, .n_edges = 6};
+    mesh_adopt(&mesh.graph, &known, known_hosts);
+    expect(&mesh, "0.0-1.0 100\n1.1-2.0 100\n");
+    for (size_t e = 0; e < mesh.graph.n_edges; e++) {
+        ck_assert_uint_eq(mesh.graph.edges[e].rate_bps, 100 * G);
+    }
+    mesh_graph_fini(&mesh.graph);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("mesh/discover");
@@ -189,6 +227,7 @@ int main(void)
     tcase_add_test(tests, a_shared_subnet_is_a_switch);
     tcase_add_test(tests, what_is_not_known_is_not_joined);
     tcase_add_test(tests, a_description_adds_what_cannot_be_seen);
+    tcase_add_loop_test(tests, an_unknown_host_is_no_switch, 0, 3);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }
