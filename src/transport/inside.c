@@ -218,6 +218,7 @@ void inside_destroy(struct inside *inside)
     free(inside->links);
     free(inside->order);
     free(inside->streams);
+    free(inside->strangers);
     free(inside->round_bytes);
     auth_forget(&inside->identity, sizeof(inside->identity));
     free(inside);

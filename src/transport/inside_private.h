@@ -21,7 +21,6 @@ enum inside_stream_state {
     INSIDE_STREAM_NONE,
     INSIDE_STREAM_DIALING, /* ours: waiting for TCP to connect */
     INSIDE_STREAM_PROVING, /* ours: waiting for the peer to authenticate */
-    INSIDE_STREAM_GUEST,   /* theirs: waiting for the client to authenticate */
     INSIDE_STREAM_OPEN,    /* carries messages */
     INSIDE_STREAM_STOPPED  /* closed in order; no more messages arrive */
 };
@@ -34,9 +33,10 @@ struct inside_stream {
     uint32_t rank; /* rank of the peer; UINT32_MAX if not known yet */
     struct frame_link link;
     uint8_t rx[CODEC_FRAME_MAX], tx[INSIDE_TX_BYTES];
-    struct client client; /* only in GUEST */
     uint8_t hello[PROVE_HELLO_BYTES];
     weft_ns deadline_ns;
+    weft_ns
+        redial_until_ns; /* ours: a proxy that has no place is dialed again until then */
 };
 
 struct inside_pending {
@@ -118,7 +118,9 @@ struct inside {
 
     struct proxy *proxy; /* Owned */
     struct io_listener *listener;
-    struct io_task door; /* woken by the listener and by the GPU (CUDA IPC) */
+    struct io_task door; /* woken by the listener, its clients and the GPU (CUDA IPC) */
+    struct client *strangers; /* Owned [n_strangers]: clients not authenticated yet */
+    uint32_t n_strangers;
     struct io_endpoint at;
     struct client_identity identity;
     /* Owned [2 * n_locals] and its entries: streams that this rank opened, by place, then
@@ -142,11 +144,10 @@ struct inside {
 weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status,
                         const char *phase, const char *format, ...) WEFT_PRINTF(5, 6);
 
-weft_status inside_listen(struct inside *inside, struct weft_error *error);
 /* Starts a stream to the proxy of the rank at `place`. */
 weft_status inside_dial(struct inside *inside, uint32_t place);
-/* Accepts waiting connections while there are free slots. */
-void inside_welcome(struct inside *inside);
+/* Makes a stream of an authenticated client. Returns false if there is no room for it. */
+bool inside_stream_take_over(struct inside *inside, struct client *client);
 /* Sends queued bytes. A failure is handled by the next inside_stream_progress(). */
 void inside_stream_flush(struct inside_stream *stream);
 /* Advances one stream. Errors are in inside->error. */
@@ -159,6 +160,13 @@ void inside_serve_pending(struct inside *inside);
 /* Returns the ith stream; creates it if needed. */
 struct inside_stream *inside_stream_at(struct inside *inside, uint32_t i);
 void inside_streams_close(struct inside *inside, bool reset);
+
+/* ---- inside_door.c: the listener ---- */
+
+weft_status inside_listen(struct inside *inside, struct weft_error *error);
+/* Accepts waiting connections, and advances the authentication of clients. */
+void inside_welcome(struct inside *inside);
+void inside_door_close(struct inside *inside);
 
 /* inside_link.c: advances the set-up of a connector as far as possible. Returns WEFT_OK unless
  * it failed. */

@@ -29,87 +29,11 @@ struct inside_stream *inside_stream_at(struct inside *inside, uint32_t i)
     return stream;
 }
 
-/* ---- the listener ---- */
-
-/* Returns an address at which processes of this host can connect: one of the management network,
- * if there is one. */
-static bool own_address(struct io_env *env, struct io_ip *out)
-{
-    const struct io_hostinfo *info = env->ops->hostinfo(env);
-    bool found = false;
-
-    for (uint32_t i = 0; i < info->n_netdevs; i++) {
-        const struct io_netdev *netdev = &info->netdevs[i];
-
-        for (uint32_t k = 0; k < netdev->n_addresses; k++) {
-            const struct io_ip *ip = &netdev->addresses[k].ip;
-
-            if (!io_ip_is_link_local(ip) && (!found || netdev->is_management)) {
-                *out = *ip;
-                found = true;
-                if (netdev->is_management) {
-                    return true;
-                }
-            }
-        }
-    }
-    return found;
-}
-
-#define PAUSE_NS 100000000 /* delay before accept() is retried after EMFILE or the like */
-
-weft_status inside_listen(struct inside *inside, struct weft_error *error)
-{
-    struct io_env *env = inside->env;
-    struct io_endpoint at = {.port = 0};
-    int sys_errno;
-
-    if (!own_address(env, &at.ip)) {
-        return WEFT_OK; /* peers cannot connect, so they use the network */
-    }
-    sys_errno =
-        env->oob->listen(env, &at, 64, &inside->door, &inside->listener, &inside->at);
-    return sys_errno == 0 ? WEFT_OK
-                          : weft_fail_errno(error, sys_errno, "inside",
-                                            "the proxy of rank %u cannot listen",
-                                            inside->config.rank);
-}
-
-void inside_welcome(struct inside *inside)
-{
-    struct io_env *env = inside->env;
-    int result;
-
-    for (uint32_t i = inside->n_locals; i < n_streams(inside); i++) {
-        struct inside_stream *guest = inside_stream_at(inside, i);
-        struct io_stream *stream = NULL;
-
-        if (guest->state != INSIDE_STREAM_NONE) {
-            continue;
-        }
-        result = env->oob->accept(inside->listener, &guest->task, &stream);
-        if (result != 0) {
-            /* After an error such as EMFILE, retry later, because a connection that already
-             * waits is not announced again. */
-            io_task_deadline(&inside->door,
-                             result == EAGAIN ? WEFT_NEVER : io_now(env) + PAUSE_NS);
-            return;
-        }
-        guest->state = INSIDE_STREAM_GUEST;
-        guest->rank = UINT32_MAX;
-        guest->deadline_ns = io_now(env) + INSIDE_PROVE_NS;
-        client_start(&guest->client, env, stream, guest->deadline_ns);
-        io_task_deadline(&guest->task, guest->deadline_ns);
-        io_task_wake(&guest->task);
-    }
-}
-
 /* ---- dialing ---- */
 
 static void enter(struct inside_stream *stream, enum inside_stream_state next)
 {
-    static const char *const names[] = {"none",  "dialing", "proving",
-                                        "guest", "open",    "stopped"};
+    static const char *const names[] = {"none", "dialing", "proving", "open", "stopped"};
     struct inside *inside = stream->inside;
     char object[32];
 
@@ -131,6 +55,9 @@ weft_status inside_dial(struct inside *inside, uint32_t place)
     struct io_stream *tcp = NULL;
     int sys_errno;
 
+    if (stream->redial_until_ns == 0) {
+        stream->redial_until_ns = io_now(env) + INSIDE_PROVE_NS;
+    }
     stream->rank = inside->locals[place];
     stream->is_ours = true;
     sys_errno =
@@ -206,6 +133,11 @@ static weft_status join(struct inside_stream *stream)
                    : inside_fail(inside, stream->rank, WEFT_ERR_TIMEOUT, "inside",
                                  "its proxy did not answer in time");
     }
+    if (status != WEFT_OK && prove_may_ask_after(&why) &&
+        io_now(inside->env) < stream->redial_until_ns) {
+        frame_close(&stream->link, true); /* strangers had all places */
+        return inside_dial(inside, inside_place(inside, stream->rank));
+    }
     if (status != WEFT_OK) {
         return broken(stream, &why);
     }
@@ -217,34 +149,25 @@ static weft_status join(struct inside_stream *stream)
 
 /* ---- accepted connections ---- */
 
-/* Advances authentication of a client. Returns WEFT_OK once it is authenticated. */
-static weft_status receive_guest(struct inside_stream *stream)
+bool inside_stream_take_over(struct inside *inside, struct client *client)
 {
-    struct inside *inside = stream->inside;
-    struct weft_error why = {0};
-    weft_status status = WEFT_OK;
+    for (uint32_t i = inside->n_locals; i < n_streams(inside); i++) {
+        struct inside_stream *stream = inside_stream_at(inside, i);
 
-    while (status == WEFT_OK && stream->client.state != CLIENT_FACTS) {
-        status = client_step(&stream->client, &inside->identity, &why);
-    }
-    if (status == WEFT_AGAIN && io_now(inside->env) >= stream->deadline_ns) {
-        status = weft_fail(&why, WEFT_ERR_TIMEOUT, "authenticate", "not in time");
-    }
-    if (status < 0) {
-        client_refuse(&stream->client, &why);
-        io_task_deadline(&stream->task, WEFT_NEVER);
-        stream->state = INSIDE_STREAM_NONE;
-        return WEFT_AGAIN;
-    }
-    if (status == WEFT_OK) {
-        frame_move(&stream->client.link, stream->rx, sizeof(stream->rx), stream->tx,
+        if (stream->state != INSIDE_STREAM_NONE) {
+            continue;
+        }
+        frame_move(&client->link, stream->rx, sizeof(stream->rx), stream->tx,
                    sizeof(stream->tx));
-        stream->link = stream->client.link;
-        stream->client.link.stream = NULL;
-        client_fini(&stream->client, false);
+        stream->link = client->link;
+        client->link.stream = NULL;
+        inside->env->oob->set_task(stream->link.stream, &stream->task);
+        stream->rank = UINT32_MAX;
         enter(stream, INSIDE_STREAM_OPEN);
+        io_task_wake(&stream->task);
+        return true;
     }
-    return status;
+    return false;
 }
 
 /* ---- messages ---- */
@@ -421,9 +344,6 @@ weft_status inside_stream_progress(struct inside_stream *stream)
     if (stream->state == INSIDE_STREAM_PROVING) {
         status = join(stream);
     }
-    if (stream->state == INSIDE_STREAM_GUEST) {
-        status = receive_guest(stream);
-    }
     if (stream->state == INSIDE_STREAM_OPEN) {
         status = converse(stream);
     }
@@ -438,17 +358,12 @@ void inside_streams_close(struct inside *inside, bool reset)
         if (stream == NULL) {
             continue;
         }
-        if (stream->state == INSIDE_STREAM_GUEST) {
-            client_fini(&stream->client, true);
-        } else if (stream->state != INSIDE_STREAM_NONE &&
-                   stream->state != INSIDE_STREAM_STOPPED) {
+        if (stream->state != INSIDE_STREAM_NONE &&
+            stream->state != INSIDE_STREAM_STOPPED) {
             frame_close(&stream->link, reset);
         }
         stream->state = INSIDE_STREAM_STOPPED;
         io_task_fini(&stream->task);
     }
-    if (inside->listener != NULL) {
-        inside->env->oob->close_listener(inside->listener);
-        inside->listener = NULL;
-    }
+    inside_door_close(inside);
 }

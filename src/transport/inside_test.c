@@ -144,12 +144,71 @@ static void assert_can_ring(const struct inside *inside)
     }
 }
 
+/* ---- clients outside the job, at the proxy of member 0 ---- */
+
+enum stranger_kind { SILENT, GARBAGE, OTHER_JOB };
+
+#define STRANGERS_MAX 400
+
+static struct stranger {
+    struct io_stream *stream;
+    bool has_said;
+} strangers[STRANGERS_MAX];
+static unsigned n_strangers, n_to_come; /* n_to_come: one whenever a task runs */
+static enum stranger_kind stranger_kind;
+static struct io_task stranger_task;
+
+static void add_stranger(void)
+{
+    ck_assert_uint_lt(n_strangers, STRANGERS_MAX);
+    strangers[n_strangers].has_said = stranger_kind == SILENT;
+    ck_assert_int_eq(envs[1]->oob->connect(envs[1], NULL, &insides[0]->at, &stranger_task,
+                                           &strangers[n_strangers++].stream),
+                     0);
+}
+
+static void speak(struct stranger *stranger)
+{
+    static const uint8_t other_key[AUTH_KEY_BYTES] = {1};
+    struct codec_hello hello = {.id = 1, .attempt = 1};
+    uint8_t bytes[PROVE_HELLO_BYTES], tx[PROVE_HELLO_BYTES], rx[CLIENT_RX_BYTES];
+    struct frame_link link;
+    size_t n_sent;
+
+    frame_init(&link, envs[1], stranger->stream, AUTH_CONNECTOR, rx, sizeof(rx), tx,
+               sizeof(tx));
+    prove_hello(&link, other_key, &hello, bytes);
+    if (stranger_kind == GARBAGE) {
+        memset(bytes, 'x', sizeof(bytes));
+    }
+    stranger->has_said =
+        envs[1]->oob->send(stranger->stream, bytes, sizeof(bytes), &n_sent) != EAGAIN;
+}
+
+static void remove_strangers(void)
+{
+    for (unsigned i = 0; i < n_strangers; i++) {
+        envs[1]->oob->close(strangers[i].stream, true);
+    }
+    io_task_fini(&stranger_task);
+    n_strangers = n_to_come = 0;
+}
+
 static struct io_task *held; /* this task is not run */
 
 static void serve(struct io_task *task)
 {
     if (task == held) {
         return;
+    }
+    if (n_to_come > 0) {
+        n_to_come--;
+        add_stranger();
+    }
+    for (unsigned i = 0; i < n_strangers; i++) {
+        if (!strangers[i].has_said) {
+            speak(&strangers[i]);
+        }
     }
     for (uint32_t m = 0; m < n_members; m++) {
         struct weft_error error = {0};
@@ -501,6 +560,74 @@ START_TEST(only_the_proxy_that_was_asked_answers)
 }
 END_TEST
 
+/* More clients than the host has ranks, and than the door has places, before the peers dial and
+ * while they do. */
+static const struct siege {
+    enum stranger_kind kind;
+    unsigned n_before, n_during;
+} sieges[] = {{SILENT, 1, 0},     {SILENT, 2, 0},      {SILENT, 200, 0},
+              {SILENT, 200, 200}, {GARBAGE, 2, 0},     {GARBAGE, 0, 200},
+              {OTHER_JOB, 2, 0},  {OTHER_JOB, 200, 0}, {OTHER_JOB, 34, 200}};
+
+START_TEST(strangers_keep_no_rank_out)
+{
+    const struct siege *siege = &sieges[_i];
+
+    add_host(2, true);
+    open_all(1);
+    io_task_init(&stranger_task, envs[1]->loop, envs[1]->host, 3);
+    stranger_kind = siege->kind;
+    for (unsigned i = 0; i < siege->n_before; i++) {
+        add_stranger();
+        pass(MS / 10);
+    }
+    n_to_come = siege->n_during;
+    come_up();
+    send_one(0, 1);
+    send_one(1, 0);
+    remove_strangers();
+    close_all();
+}
+END_TEST
+
+static uint16_t port_of(const struct inside_stream *stream)
+{
+    struct io_endpoint local;
+
+    envs[1]->oob->endpoints(stream->link.stream, &local, NULL);
+    return local.port;
+}
+
+/* A peer that is slow to say anything looks like a stranger, and can lose its place. */
+START_TEST(who_lost_its_place_dials_again)
+{
+    struct inside_stream *stream;
+    uint16_t port;
+
+    add_host(2, true);
+    open_all(1);
+    io_task_init(&stranger_task, envs[1]->loop, envs[1]->host, 3);
+    stranger_kind = SILENT;
+    gather_all();
+    stream = insides[1]->streams[0];
+    port = port_of(stream);
+    held = &stream->task;
+    for (unsigned i = 0; i < STRANGERS_MAX; i++) {
+        pass(MS / 10);
+        add_stranger();
+    }
+    io_task_wake(held);
+    held = NULL;
+    io_task_wake(&tasks[0]);
+    io_task_wake(&tasks[1]);
+    pass(50 * MS);
+    ck_assert(inside_is_up(insides[0]) && inside_is_up(insides[1]));
+    ck_assert_uint_ne(port_of(stream), port);
+    remove_strangers();
+    close_all();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transport/inside");
@@ -518,6 +645,8 @@ int main(void)
     tcase_add_test(tests, only_the_proxy_that_was_asked_answers);
     tcase_add_test(tests, who_gives_up_says_why);
     tcase_add_test(tests, who_says_nothing_is_missed);
+    tcase_add_test(tests, who_lost_its_place_dials_again);
+    tcase_add_loop_test(tests, strangers_keep_no_rank_out, 0, WEFT_LENGTH(sieges));
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }
