@@ -23,7 +23,8 @@ static void forget(struct boot *boot, uint32_t m)
     member->sequence = 0;
     member->n_entries = 0;
     member->gone = MESH_HERE;
-    mesh->n_known -= member->is_known ? 1 : 0;
+    /* An absent member stays counted, because its new process will never become known. */
+    mesh->n_known -= member->is_known && !member->is_absent ? 1 : 0;
     member->is_known = false;
     mesh->graph_is_stale = true;
     for (uint32_t i = 0; i < boot->n_members; i++) {

@@ -9,9 +9,12 @@
 static const struct town_cable triangle[] = {
     {.a = 0, .b = 1}, {.a = 1, .b = 2}, {.a = 0, .b = 2}};
 static const struct town_cable line[] = {{.a = 0, .b = 1}, {.a = 1, .b = 2}};
+static const struct town_cable tail[] = {
+    {.a = 0, .b = 1}, {.a = 0, .b = 2}, {.a = 1, .b = 3}};
 static const struct town_config triangle_of_3 = {
     .n_hosts = 3, .n_cables = 3, .cables = triangle};
 static const struct town_config line_of_3 = {.n_hosts = 3, .n_cables = 2, .cables = line};
+static const struct town_config tail_of_4 = {.n_hosts = 4, .n_cables = 3, .cables = tail};
 
 static void miss_open(struct town *town, const struct town_config *config)
 {
@@ -167,6 +170,37 @@ START_TEST(who_comes_after_all_is_told)
 }
 END_TEST
 
+/* A member goes before it gives its blob, and is started again while the round waits for member 3,
+ * which is no neighbour of the lowest and never gathers. Only these two are absent, and the limit
+ * is that of a step. Loop 0: it closes; 1: it dies. */
+START_TEST(who_is_absent_stays_so_when_started_again)
+{
+    struct town town;
+
+    miss_open(&town, &tail_of_4);
+    town_open_all(&town);
+    town_gather(&town, 0, 1, 4);
+    town_gather(&town, 1, 1, 4);
+    town_run(&town, 2 * TOWN_S, NULL);
+    if (_i == 1) {
+        town.members[2].boot->error.status = WEFT_ERR_CLOSED; /* no BYE */
+    }
+    town_member_close(&town, 2);
+    town_run(&town, 5 * TOWN_S, NULL);
+    ck_assert(boot_is_absent(town.members[0].boot, 2));
+    town_member_open(&town, 2);
+    town_gather(&town, 2, 1, 4);
+    ck_assert(town_run(&town, 30 * TOWN_S, town_all_done));
+    check_at(&town, 0, 1, 1u << 2 | 1u << 3);
+    check_at(&town, 1, 1, 1u << 2 | 1u << 3);
+    for (uint32_t i = 2; i < 4; i++) {
+        ck_assert_int_eq(town.members[i].status, WEFT_ERR_CLOSED);
+        ck_assert_int_eq(town_rank_at_fault(&town, i), i);
+    }
+    town_close(&town);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("boot, the mesh may miss");
@@ -179,5 +213,6 @@ int main(void)
     tcase_add_test(tcase, who_is_cut_off_is_absent_to_the_other_side);
     tcase_add_test(tcase, who_is_known_to_be_dead_is_not_waited_for);
     tcase_add_test(tcase, who_comes_after_all_is_told);
+    tcase_add_loop_test(tcase, who_is_absent_stays_so_when_started_again, 0, 2);
     return suite_run(suite);
 }
