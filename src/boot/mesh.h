@@ -69,7 +69,8 @@ struct mesh_peer {
     bool is_suspect; /* its stream ended without BYE */
     bool was_ended;  /* the peer ended the stream; it did not fall silent */
     uint8_t port, peer_port; /* ports of the stream */
-    uint8_t dialled;         /* index of the candidate dialled last */
+    /* Nonce of the candidate dialled last, whose slot may have another candidate by now. */
+    uint64_t dialled_nonce;
     struct mesh_candidate candidates[MESH_CANDIDATES_MAX];
     uint32_t n_candidates, next;
     struct boot_stream stream;

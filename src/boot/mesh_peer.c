@@ -115,7 +115,7 @@ weft_ns mesh_peer_awaited_ns(const struct boot *boot, const struct mesh_peer *pe
  * process are refused. */
 static bool is_dead(const struct boot *boot, const struct mesh_peer *peer, int error)
 {
-    uint64_t nonce = peer->candidates[peer->dialled].nonce;
+    uint64_t nonce = peer->dialled_nonce;
 
     return error == ECONNREFUSED && peer->is_suspect &&
            (nonce == 0 || nonce == boot->mesh->members[peer->member].identity.nonce);
@@ -159,7 +159,7 @@ static weft_status dial(struct boot *boot, struct mesh_peer *peer)
     if (chosen == peer->n_candidates || io_now(boot->env) < peer->resume_ns) {
         return WEFT_AGAIN;
     }
-    peer->dialled = (uint8_t)chosen;
+    peer->dialled_nonce = peer->candidates[chosen].nonce;
     peer->next = chosen + 1;
     peer->attempt++;
     peer->is_probe = boot->config.rank > peer->member;

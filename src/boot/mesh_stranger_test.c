@@ -141,6 +141,52 @@ START_TEST(a_tape_of_a_member_is_dialled_in_vain)
 }
 END_TEST
 
+static bool is_dialling(const struct town *town)
+{
+    return town->members[0].boot->mesh->members[1].peer->state == MESH_TCP;
+}
+
+/* Announcements of other processes take all slots for addresses of a member, that of the one being
+ * dialled, too. Its refusal still proves that the member is dead, before a silence would. */
+START_TEST(who_is_refused_while_addresses_are_replaced_is_dead)
+{
+    static const struct town_cable cables[] = {{.a = 0, .b = 1}, {.a = 0, .b = 2}};
+    const struct town_config config = {.n_hosts = 3, .n_cables = 2, .cables = cables};
+    uint8_t bytes[RECORD_ANNOUNCEMENT_BYTES], key[AUTH_KEY_BYTES];
+    struct record_announcement other = {.port = 0};
+    struct town town;
+    struct liar liar;
+
+    town_open(&town, &config);
+    for (uint32_t i = 0; i < 2; i++) {
+        town.members[i].config.n_ranks = 2;
+        town_member_open(&town, i);
+    }
+    liar_open(&liar, &town, 2);
+    town_round(&town, 1, 8);
+    other.self = town.members[1].boot->mesh->self;
+    record_announcement_key(town.members[1].config.job_key, key);
+    town.members[1].boot->error.status = WEFT_ERR_CLOSED; /* no BYE */
+    town_member_close(&town, 1);
+    ck_assert(town_run(&town, TOWN_S, is_dialling));
+    town_inject(&town, WORLD_FAULT_DOWN, 0);
+    for (uint16_t i = 1; i <= MESH_CANDIDATES_MAX; i++) {
+        other.self.identity.nonce++;
+        other.control = i;
+        record_encode_announcement(&other, key, bytes);
+        ck_assert_int_eq(liar.env->oob->announce(liar.announcer, bytes, sizeof(bytes)),
+                         0);
+    }
+    town_run(&town, 100 * TOWN_MS, NULL);
+    ck_assert(is_dialling(&town));
+    town_inject(&town, WORLD_FAULT_UP, 0);
+    town_run(&town, 1500 * TOWN_MS, NULL); /* TCP tries again after 1 s */
+    ck_assert_int_eq(town.members[0].boot->mesh->members[1].gone, MESH_DIED);
+    liar_close(&liar);
+    town_close(&town);
+}
+END_TEST
+
 static void count_line(void *context, enum weft_log_level level, const char *text)
 {
     (void)level;
@@ -199,6 +245,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, lies_change_nothing);
     tcase_add_test(tcase, a_tape_of_a_member_is_dialled_in_vain);
+    tcase_add_test(tcase, who_is_refused_while_addresses_are_replaced_is_dead);
     tcase_add_test(tcase, strangers_at_the_door_do_not_disturb);
     return suite_run(suite);
 }
