@@ -7,6 +7,9 @@
 #include "base/text.h"
 #include "boot/mesh.h"
 
+_Static_assert(MESH_PEERS_MAX <= RECORD_ENTRIES_MAX,
+               "a record has every link that carries");
+
 /* ---- this process's own record ---- */
 
 static int compare(const struct record_entry *a, const struct record_entry *b)
@@ -17,7 +20,8 @@ static int compare(const struct record_entry *a, const struct record_entry *b)
     return a->port != b->port ? (int)a->port - b->port : (int)a->peer_port - b->peer_port;
 }
 
-/* Inserts an entry in order, or adds its flags to an equal entry. */
+/* Inserts an entry in order, or adds its flags to an equal entry. Ignores it if the record is
+ * full. */
 static void insert(struct record_links *links, const struct record_entry *entry)
 {
     uint32_t at = 0;
@@ -38,8 +42,8 @@ static void insert(struct record_links *links, const struct record_entry *entry)
     links->n_entries++;
 }
 
-static void insert_peer(const struct boot *boot, const struct mesh_peer *peer,
-                        struct record_links *links)
+static void insert_heard(const struct boot *boot, const struct mesh_peer *peer,
+                         struct record_links *links)
 {
     for (uint32_t i = 0; i < peer->n_candidates; i++) {
         const struct mesh_candidate *candidate = &peer->candidates[i];
@@ -53,12 +57,16 @@ static void insert_peer(const struct boot *boot, const struct mesh_peer *peer,
             insert(links, &entry);
         }
     }
-    if (peer->state == MESH_UP) {
-        struct record_entry entry = {.member = peer->member,
-                                     .port = peer->port,
-                                     .peer_port = peer->peer_port,
-                                     .flags = RECORD_CARRIES};
+}
 
+static void insert_carrying(const struct mesh_peer *peer, struct record_links *links)
+{
+    struct record_entry entry = {.member = peer->member,
+                                 .port = peer->port,
+                                 .peer_port = peer->peer_port,
+                                 .flags = RECORD_CARRIES};
+
+    if (peer->state == MESH_UP) {
         insert(links, &entry);
     }
 }
@@ -69,11 +77,18 @@ void mesh_links_update(struct boot *boot)
     struct record_links links = {.n_entries = 0};
     size_t n_bytes;
 
-    for (uint32_t m = 0; m < boot->n_members; m++) {
-        const struct mesh_member *member = &boot->mesh->members[m];
+    /* The links that carry a stream come first, because the record can have no room for all, and a
+     * member without such a link is cut off. */
+    for (uint32_t i = 0; i < 2 * boot->n_members; i++) {
+        const struct mesh_member *member = &boot->mesh->members[i % boot->n_members];
 
-        if (member->peer != NULL && member->gone == MESH_HERE) {
-            insert_peer(boot, member->peer, &links);
+        if (member->peer == NULL || member->gone != MESH_HERE) {
+            continue;
+        }
+        if (i < boot->n_members) {
+            insert_carrying(member->peer, &links);
+        } else {
+            insert_heard(boot, member->peer, &links);
         }
     }
     n_bytes = links.n_entries * sizeof(*links.entries);

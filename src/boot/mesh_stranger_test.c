@@ -187,6 +187,52 @@ START_TEST(who_is_refused_while_addresses_are_replaced_is_dead)
 }
 END_TEST
 
+/* Announcements of many members fill the record of links. It still has the links that carry a
+ * stream, so that the member at the end of one is not cut off. */
+START_TEST(a_full_record_has_the_links_that_carry)
+{
+    enum { RANKS = 40, PORTS = 16 };
+    static const struct town_cable cables[] = {{.a = 0, .b = 1}, {.a = 0, .b = 2}};
+    const struct town_config config = {.n_hosts = 3, .n_cables = 2, .cables = cables};
+    uint8_t bytes[RECORD_ANNOUNCEMENT_BYTES], key[AUTH_KEY_BYTES];
+    struct record_announcement other = {.port = 0};
+    const struct mesh_member *self;
+    struct town town;
+    struct liar liar;
+
+    town_open(&town, &config);
+    for (uint32_t i = 0; i < 2; i++) {
+        town.members[i].config.n_ranks = RANKS;
+        town.members[i].config.rank = i == 0 ? 0 : RANKS - 1;
+        town_member_open(&town, i);
+    }
+    liar_open(&liar, &town, 2);
+    town_run(&town, 3 * TOWN_S, NULL);
+    ck_assert(boot_reaches(town.members[0].boot, RANKS - 1));
+    other.self = town.members[1].boot->mesh->self;
+    record_announcement_key(town.members[1].config.job_key, key);
+    for (uint32_t m = 1; m < RANKS - 1; m++) {
+        for (uint8_t port = 0; port < PORTS; port++) {
+            other.self.member = m;
+            other.self.identity.nonce++;
+            other.port = port;
+            other.control = (uint16_t)(1 + port);
+            record_encode_announcement(&other, key, bytes);
+            ck_assert_int_eq(
+                liar.env->oob->announce(liar.announcer, bytes, sizeof(bytes)), 0);
+        }
+        town_run(&town, TOWN_MS, NULL);
+    }
+    town_run(&town, TOWN_S, NULL);
+    self = &town.members[0].boot->mesh->members[0];
+    ck_assert_uint_eq(self->n_entries, RECORD_ENTRIES_MAX);
+    ck_assert(boot_reaches(town.members[0].boot, RANKS - 1));
+    ck_assert(boot_reaches(town.members[1].boot, 0));
+    liar_close(&liar);
+    town_close(&town);
+}
+END_TEST
+
 static void count_line(void *context, enum weft_log_level level, const char *text)
 {
     (void)level;
@@ -246,6 +292,7 @@ int main(void)
     tcase_add_test(tcase, lies_change_nothing);
     tcase_add_test(tcase, a_tape_of_a_member_is_dialled_in_vain);
     tcase_add_test(tcase, who_is_refused_while_addresses_are_replaced_is_dead);
+    tcase_add_test(tcase, a_full_record_has_the_links_that_carry);
     tcase_add_test(tcase, strangers_at_the_door_do_not_disturb);
     return suite_run(suite);
 }
