@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/check.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 /* Chunk sizes: 64 KiB, growing to 2 MiB, which one TLB entry can map on x86-64 and AArch64. */
@@ -43,7 +43,9 @@ static void add_chunk(struct weft_arena *arena)
     struct weft_arena_chunk *chunk =
         aligned_alloc(is_large ? CHUNK_MAX_BYTES : WEFT_LINE_BYTES, n_bytes);
 
-    weft_check(chunk != NULL);
+    if (chunk == NULL) {
+        weft_out_of_memory(n_bytes);
+    }
     if (is_large) {
         (void)madvise(chunk, n_bytes, MADV_HUGEPAGE); /* only an optimisation */
     }

@@ -5,12 +5,23 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/check.h"
+#include "base/memory.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
 
-enum { N = 3000 };
+enum { N = 3000, STATUS_NO_MEMORY = 77 };
+
+/* Replaces the library's, which aborts. */
+_Noreturn void weft_out_of_memory(size_t n_bytes)
+{
+    (void)n_bytes;
+    _exit(STATUS_NO_MEMORY);
+}
 
 static size_t size_of(unsigned i)
 {
@@ -111,6 +122,41 @@ START_TEST(objects_lie_close_together)
 }
 END_TEST
 
+/* Runs out of memory in a first chunk, in a large one, and for an object that is apart. Sanitizers
+ * have their own answer to it. */
+START_TEST(no_memory_is_left_to_the_program)
+{
+    static const struct {
+        size_t n_bytes;
+        rlim_t limit_bytes;
+    } cases[] = {{64, 1}, {64, 64 << 20}, {4096, 64 << 20}, {70000, 64 << 20}};
+    struct rlimit limit = {.rlim_cur = cases[_i].limit_bytes,
+                           .rlim_max = cases[_i].limit_bytes};
+    struct weft_arena arena = {0};
+    int status = 0;
+    pid_t child;
+
+    if (WEFT_ARENA_IS_WATCHED) {
+        return;
+    }
+    child = fork();
+    if (child == 0) {
+        if (setrlimit(RLIMIT_AS, &limit) != 0) {
+            _exit(EXIT_FAILURE);
+        }
+        for (size_t n = 0; n < limit.rlim_cur + ((size_t)1 << 22);
+             n += cases[_i].n_bytes) {
+            (void)weft_arena_calloc(&arena, cases[_i].n_bytes);
+        }
+        _exit(EXIT_SUCCESS);
+    }
+    ck_assert_int_gt(child, 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), STATUS_NO_MEMORY);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("arena");
@@ -119,6 +165,7 @@ int main(void)
     tcase_add_test(tcase, objects_are_zeros_on_lines_of_their_own);
     tcase_add_test(tcase, what_goes_makes_room);
     tcase_add_test(tcase, objects_lie_close_together);
+    tcase_add_loop_test(tcase, no_memory_is_left_to_the_program, 0, 4);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
