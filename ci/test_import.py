@@ -113,10 +113,20 @@ MADE = {
         {"a.yaml": ethernets(e0=["10.1.0.1/24"], m=["172.16.0.5/24"]),
          "b.yaml": ethernets(e0=["10.1.0.2/24"], m={"addresses": ["172.16.0.6/24"],
                              "gateway4": "172.16.0.1"})}, [], {"links": [LINK]}),
+    "link-local addresses beside a default route": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24", "fe80::1/64", "169.254.7.1/16"],
+                             m={"addresses": ["172.16.0.5/24", "fe80::5/64", "169.254.7.5/16"],
+                                "routes": [{"to": "default", "via": "172.16.0.1"}]}),
+         "b.yaml": ethernets(e0=["10.1.0.2/24", "fe80::2/64", "169.254.7.2/16"])}, [],
+        {"management": {"subnet": "172.16.0.0/24"}, "links": [LINK], "nodes.a.ports": ["e0"]}),
     "addresses of a hosts file": (
         {"a.yaml": ethernets(e0=["10.1.0.1/24"], m=["172.16.0.5/24"]),
          "b.yaml": ethernets(e0=["10.1.0.2/24"], m=["172.16.0.6/24"]),
          }, ["--hosts", "hosts"],
+        {"management": {"subnet": "172.16.0.0/24"}, "links": [LINK]}),
+    "a link-local address of a hosts file": (
+        {"a.yaml": ethernets(e0=["10.1.0.1/24", "fe80::1/64"], m=["172.16.0.5/24", "fe80::9/64"]),
+         "b.yaml": ethernets(e0=["10.1.0.2/24", "fe80::2/64"], m=["172.16.0.6/24"])}, ["--hosts", "hosts"],
         {"management": {"subnet": "172.16.0.0/24"}, "links": [LINK]}),
     "a mesh in the default management network": (
         {"a.yaml": ethernets(e0=["10.0.0.1/24"]), "b.yaml": ethernets(e0=["10.0.0.2/24"])}, [],
@@ -192,7 +202,7 @@ MADE = {
 @pytest.mark.parametrize("case", sorted(MADE))
 def test_what_people_have_is_read(tmp_path, case):
     files, flags, expected = MADE[case]
-    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n172.16.0.5 a # us\n\n172.16.0.6\tb\n::1 x\n")
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n172.16.0.5 a # us\n\n172.16.0.6\tb\n::1 x\nfe80::9 a\n")
     made = netplan(tmp_path, files, *flags)
     for path, value in expected.items():
         found = made["topology"]

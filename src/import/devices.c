@@ -204,8 +204,12 @@ static void leave_out(struct import *import)
 
 #define MANAGEMENT_MAX 1024u
 
+/* Adds the network of an address. Ignores link-local ones, because every link has the same. */
 static void add_management(struct import *import, const struct io_prefix *address)
 {
+    if (io_ip_is_link_local(&address->ip)) {
+        return;
+    }
     for (uint32_t i = 0; i < import->n_management; i++) {
         if (import_same_network(&import->management[i], address)) {
             return;

@@ -497,8 +497,7 @@ static void write_management(const struct import *import, struct weft_text *out)
 
     for (uint32_t i = 0; i < import->n_management; i++) {
         network = import->management[i];
-        if (!io_ip_is_link_local(&network.ip) &&
-            subnet_host(&network, import->n_hosts + 1, &last) &&
+        if (subnet_host(&network, import->n_hosts + 1, &last) &&
             is_unused(import, &network)) {
             weft_text_add(out, "  management: {subnet: \"%s\"}\n",
                           subnet_format(&network, text));
