@@ -165,11 +165,19 @@ void boot_ended(struct boot *boot, uint32_t member)
     if (member >= boot->n_members || member == boot->config.rank) {
         return;
     }
-    if (boot->has_ended == NULL) {
-        boot->has_ended = weft_calloc(boot->n_members, sizeof(*boot->has_ended));
+    if (boot->due_ns == NULL) {
+        boot->due_ns = weft_calloc(boot->n_members, sizeof(*boot->due_ns));
+        for (uint32_t m = 0; m < boot->n_members; m++) {
+            boot->due_ns[m] = WEFT_NEVER;
+        }
     }
-    boot->has_ended[member] = true;
-    boot->ended_ns = io_now(boot->env) + BOOT_ENDED_NS;
+    if (boot->due_ns[member] != WEFT_NEVER) {
+        return;
+    }
+    boot->due_ns[member] = io_now(boot->env) + BOOT_ENDED_NS;
+    if (boot->due_ns[member] < boot->ended_ns) {
+        boot->ended_ns = boot->due_ns[member];
+    }
     io_task_wake(&boot->task);
 }
 
@@ -187,25 +195,39 @@ static bool has_come(const struct boot *boot, uint32_t member)
     return member != 0 || boot->client->state == BOOT_DIAL_JOINED;
 }
 
+/* Returns the lowest ended member that did not join by its deadline, or n_members. Such a member,
+ * and those that joined, have no deadline any more. */
+static uint32_t take_late(struct boot *boot)
+{
+    uint32_t late = boot->n_members;
+
+    boot->ended_ns = WEFT_NEVER;
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        weft_ns *due = &boot->due_ns[m];
+
+        if (*due <= io_now(boot->env) && has_come(boot, m)) {
+            *due = WEFT_NEVER;
+        } else if (*due <= io_now(boot->env) && late == boot->n_members) {
+            *due = WEFT_NEVER;
+            late = m;
+        }
+        boot->ended_ns = *due < boot->ended_ns ? *due : boot->ended_ns;
+    }
+    return late;
+}
+
 static weft_status give_up_ended(struct boot *boot)
 {
     static const char what[] = "ended before it came";
-    uint32_t member = 0;
+    uint32_t member;
     weft_status status;
 
     if (io_now(boot->env) < boot->ended_ns) {
         return WEFT_AGAIN;
     }
-    boot->ended_ns = WEFT_NEVER;
-    while (member < boot->n_members &&
-           (!boot->has_ended[member] || has_come(boot, member))) {
-        member++;
-    }
+    member = take_late(boot);
     if (member == boot->n_members) {
         return WEFT_AGAIN;
-    }
-    if (boot->config.may_miss && boot->client == NULL) {
-        boot->ended_ns = io_now(boot->env); /* another member may have ended */
     }
     if (boot->server != NULL && boot->config.may_miss) {
         boot_server_drop(boot, member);
@@ -323,7 +345,7 @@ void boot_close(struct boot *boot)
     }
     io_task_fini(&boot->task);
     auth_forget(boot->config.job_key, sizeof(boot->config.job_key));
-    free(boot->has_ended);
+    free(boot->due_ns);
     free(boot->mine);
     free(boot->result);
     free(boot);

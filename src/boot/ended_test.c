@@ -104,19 +104,52 @@ START_TEST(who_has_come_is_waited_for)
 }
 END_TEST
 
-/* Two exits are reported in succession; each member gets at least a second. */
-START_TEST(a_second_end_does_not_hide_the_first)
+/* Further exits, and reports of the same exit, do not postpone the first one's limit. Loop: the
+ * interval in tenths of a second. */
+START_TEST(later_ends_do_not_postpone_the_first)
 {
+    weft_ns told, interval = _i * BED_S / 10;
     struct job job;
 
     job_open(&job, 5, NULL);
     come(&job, 0);
+    told = bed_now(&job.bed);
     boot_ended(job.boots[0], 2);
-    bed_run(&job.bed, BED_S / 2, NULL);
+    bed_run(&job.bed, interval, NULL);
     boot_ended(job.boots[0], 1);
+    boot_ended(job.boots[0], 2);
     ck_assert(bed_run(&job.bed, 2 * BED_S, job_is_settled));
-    check_blame(&job, 0, 1);
+    ck_assert_int_eq(bed_now(&job.bed) - told, BOOT_ENDED_NS);
+    check_blame(&job, 0, interval == 0 ? 1 : 2);
     job_close(&job);
+}
+END_TEST
+
+/* Each member that ended has its own second, also if the others go on without it. */
+START_TEST(each_end_has_its_own_limit)
+{
+    static const struct town_cable star[] = {
+        {.a = 0, .b = 1}, {.a = 0, .b = 2}, {.a = 0, .b = 3}};
+    const struct town_config config = {.n_hosts = 4, .n_cables = 3, .cables = star};
+    struct town town;
+
+    town_open(&town, &config);
+    town.members[0].config.may_miss = true;
+    town_member_open(&town, 0);
+    town_gather(&town, 0, 1, 8);
+    for (uint32_t tenths = 0; tenths < 20; tenths++) {
+        if (tenths % 4 == 0 && tenths < 12) { /* 3 first, at 0, 400 and 800 ms */
+            boot_ended(town.members[0].boot, 3 - tenths / 4);
+        }
+        town_run(&town, 99 * TOWN_MS, NULL);
+        for (uint32_t m = 1; m < 4; m++) {
+            ck_assert_int_eq(boot_is_absent(town.members[0].boot, m),
+                             tenths >= 10 + 4 * (3 - m));
+        }
+        town_run(&town, TOWN_MS, NULL);
+    }
+    ck_assert_int_eq(town.members[0].status, WEFT_OK);
+    town_close(&town);
 }
 END_TEST
 
@@ -158,7 +191,8 @@ int main(void)
     tcase_add_loop_test(tcase, who_ended_before_it_came_is_given_up_within_two_seconds, 0,
                         RANKS);
     tcase_add_test(tcase, who_has_come_is_waited_for);
-    tcase_add_test(tcase, a_second_end_does_not_hide_the_first);
+    tcase_add_loop_test(tcase, later_ends_do_not_postpone_the_first, 0, 10);
+    tcase_add_test(tcase, each_end_has_its_own_limit);
     tcase_add_test(tcase, without_a_rendezvous_it_is_the_same);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

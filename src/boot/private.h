@@ -109,9 +109,11 @@ struct boot {
     bool to_first;
     uint8_t *mine; /* Owned [each] */
     uint32_t each;
-    uint8_t *result;  /* Owned [n_members * each] */
-    bool *has_ended;  /* Owned [n_members], set by boot_ended; NULL if none ended */
-    weft_ns ended_ns; /* deadline for ended members to join; WEFT_NEVER if none */
+    uint8_t *result; /* Owned [n_members * each] */
+    /* Owned [n_members]: deadlines for ended members to join; WEFT_NEVER for those that were not
+     * reported as ended, or are judged. NULL if none ended. */
+    weft_ns *due_ns;
+    weft_ns ended_ns; /* earliest of them; WEFT_NEVER if none */
     struct weft_error error;
     struct boot_server *server; /* Owned; on rank 0 of a rendezvous */
     struct boot_client *client; /* Owned; on the other ranks of a rendezvous */
