@@ -471,9 +471,7 @@ weft_status boot_server_progress(struct boot *boot)
         }
         if (status == WEFT_OK && is_there(boot, r) &&
             frame_flush(&server->ranks[r].stream->link, &why) < 0) {
-            status = frame_failed_here(&why)
-                         ? cut_off(boot, r, &why)
-                         : blame(boot, WEFT_ERR_CLOSED, r, "died: its stream ended");
+            status = blame_dead(boot, r, &why);
         }
     }
     if (status != WEFT_OK) {
