@@ -238,8 +238,8 @@ static bool write_commands(const struct plan *plan, char *const *argv)
            scratch_write(scratch, "out", "", 0) && scratch_write(scratch, "err", "", 0);
 }
 
-/* perftest shows no figures without the line "cpu MHz" of /proc/cpuinfo, which User Mode Linux does not
- * have: where time is this machine's, so is that. */
+/* Keeps this machine's line "cpu MHz" of /proc/cpuinfo for a guest whose time is this machine's:
+ * User Mode Linux has none, and perftest shows no figures without. */
 static bool write_mhz(const char *scratch)
 {
     size_t n;

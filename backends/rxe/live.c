@@ -228,14 +228,18 @@ static bool tend(void *context, pid_t pid, struct pollfd *fds, size_t n)
 
     weft_check(n_own < FDS_MAX);
     lab->pid = pid;
-    memcpy(all, fds, n * sizeof(*fds));
+    for (size_t i = 0; i < n; i++) {
+        all[i] = fds[i];
+    }
     all[n] = (struct pollfd){.fd = lab->signal_fd, .events = POLLIN};
     n_hooks = lab->hooks->wants(lab->hooks->context, all + n_own, FDS_MAX - n_own);
     time = patience(lab);
     if (ppoll(all, n_own + n_hooks, &time, NULL) < 0) {
         return errno == EINTR;
     }
-    memcpy(fds, all, n * sizeof(*fds));
+    for (size_t i = 0; i < n; i++) {
+        fds[i] = all[i];
+    }
     look_at_door(lab);
     goes_on = lab->hooks->look(lab->hooks->context, all + n_own, n_hooks);
     if (goes_on && lab->is_at_door && due(lab) <= clock_now()) {

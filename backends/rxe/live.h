@@ -6,7 +6,8 @@
  *   door.K   the guest opens it for writing, and stands still until the machine gives up its
  *            lease
  *   ask.K    words, each ended by a NUL: "exec" ID HOST DELAY CWD N argv[N] M variables[M],
- *            "signal" ID PROGRAM NUMBER, "hangup" PROGRAM, "fault" ID DIGITS, "clear" ID, "capture" ID PATH
+ *            "signal" ID PROGRAM NUMBER, "hangup" PROGRAM, "fault" ID DIGITS, "clear" ID,
+ *            "capture" ID PATH
  *   out.ID err.ID in.ID   of a program
  */
 #ifndef WEFT_BACKENDS_RXE_LIVE_H
@@ -33,8 +34,8 @@ void rxe_live_destroy(struct world_lab *lab);
  * names it from then on. */
 int rxe_live_start(struct world_lab *lab, const struct world_lab_program *program,
                    uint32_t *out_id);
-/* To the program's process group, at the next door. `ended` of the hooks hears of its number when it
- * was there, with 0, or ESRCH: the program was over. */
+/* Sends a signal to the program's process group, at the next door. `ended` of the hooks hears of
+ * its number when it was there, with 0, or ESRCH: the program was over. */
 uint32_t rxe_live_signal(struct world_lab *lab, uint32_t id, int number);
 /* The client that started it is gone: SIGHUP, and SIGKILL 2 s later, by the guest's clock. */
 void rxe_live_hang_up(struct world_lab *lab, uint32_t id);

@@ -313,8 +313,8 @@ static void do_clear(struct inside *inside, struct words *words)
     add_ended(inside, id, live_faults_clear(&inside->faults));
 }
 
-/* What follows from a fault (the state of a link, routes) is the work of the kernel's threads, which get
- * no turn where nothing runs and the clock stands still. */
+/* Lets a fault have its effect on links and routes. That is the work of the kernel's threads, which
+ * get no turn where nothing runs and the clock stands still. */
 static void let_kernel_work(const struct inside *inside)
 {
     const struct timespec time = {.tv_nsec = WORK_NS};

@@ -32,8 +32,8 @@ struct lab_request {
 
 /* The folder, made if it is not there; false after a message. */
 bool lab_folder(char *out, size_t n_bytes);
-/* The same, and locked, until the descriptor is closed: one lab is brought up at a time, that two do
- * not take one name. -1 after a message. */
+/* The same, and locked until the descriptor is closed: one lab is brought up at a time, so that
+ * two do not take one name. -1 after a message. */
 int lab_lock(char *folder, size_t n_bytes);
 /* False after a message: not a name. */
 bool lab_name_is_good(const char *name);

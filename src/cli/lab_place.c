@@ -16,8 +16,8 @@
 
 #define LOG_SUFFIX ".log"
 
-/* Not that of another user, which `su` and `sudo -E` leave in the environment: root may write there,
- * and what it made would be in the way. */
+/* Refuses the folder of another user, which `su` and `sudo -E` leave in the environment: root may
+ * write there, and what it made would be in the way. */
 static bool is_ours(const char *folder)
 {
     struct stat status;
