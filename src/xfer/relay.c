@@ -50,13 +50,48 @@ weft_status relay_open(struct rdma *rdma, const struct relay_config *config,
 
 /* ---- what happened here ---- */
 
+/* Returns true if a neighbour ended a lane for what this relay may have met before. */
+static bool is_consequence(const struct relay_lane *lane)
+{
+    const struct weft_error *why = &lane->cause;
+    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    bool is_stream = strcmp(why->phase, "tcp") == 0 || strcmp(why->phase, "stream") == 0;
+
+    if (phase != NULL) {
+        return lane->lost != lane->member ||
+               (strcmp(phase->text, "connect_qps") != 0 &&
+                strcmp(phase->text, "rtr") != 0 && strcmp(phase->text, "probe") != 0);
+    }
+    return strcmp(why->phase, "peer") == 0 || strcmp(why->phase, "epoch") == 0 ||
+           (is_stream && why->sys_errno != ETIMEDOUT);
+}
+
+/* Returns true if the noted trouble is that of a port which is up again, and a lane failed all the
+ * same, of what began after that. */
+static bool is_over(const struct relay *relay, const struct relay_lane *lane)
+{
+    const struct relay_trouble *trouble = &relay->trouble;
+    const struct conn *out = lane->out;
+
+    return !is_consequence(lane) &&
+           (out == NULL || out->started_ns > relay->suspects.flapped_ns) &&
+           suspects_is_back(relay->rdma, lane->member == trouble->member ? out : NULL,
+                            &trouble->why);
+}
+
 static void note_trouble(struct relay *relay, const struct relay_lane *lane)
 {
     struct relay_trouble *trouble = &relay->trouble;
     bool is_news =
         strcmp(lane->cause.phase, "peer") == 0 || strcmp(lane->cause.phase, "epoch") == 0;
 
-    if (lane->cause.status == WEFT_OK || is_news || trouble->why.status != WEFT_OK) {
+    if (lane->cause.status == WEFT_OK) {
+        return;
+    }
+    if (is_over(relay, lane)) {
+        weft_error_clear(&trouble->why);
+    }
+    if (is_news || trouble->why.status != WEFT_OK) {
         return;
     }
     *trouble = (struct relay_trouble){.why = lane->cause,

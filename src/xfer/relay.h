@@ -37,7 +37,8 @@ void relay_progress(struct relay *relay);
 /* The same for the lane of one connection: when its task was woken. */
 void relay_conn_progress(struct relay *relay, const struct conn *conn);
 /* What the first lane to fail met here itself, and with which member, unless the same way came
- * up again since; NULL: none. News that another gave up is not met here. */
+ * up again since; NULL: none. News that another gave up is not met here. Where that was a port
+ * which is up again, and a lane fails all the same, it is what this one met. */
 const struct weft_error *relay_trouble(const struct relay *relay, uint32_t *member);
 /* Handles PORT_ACTIVE, PORT_ERR or DEVICE_FATAL of a device of this host, after rdma_refresh or
  * rdma_lose_device: lanes end that have another port to go on with, and lanes that wait for a port

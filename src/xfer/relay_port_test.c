@@ -1,10 +1,12 @@
 /* Relays whose ports go down and come back: with a twin, with parallel cables, and with none. */
 #include <check.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/rng.h"
 #include "base/suite_testing.h"
 #include "rdma/timers.h"
+#include "xfer/flow_private.h"
 #include "xfer/grid_testing.h"
 
 static struct grid grid;
@@ -143,6 +145,41 @@ START_TEST(a_port_that_stays_down_is_named)
 }
 END_TEST
 
+/* ... unless it is up again, and something else keeps the lane from coming up, as the cable that
+ * carries nothing. That a sender gave up meanwhile is nothing else. */
+START_TEST(a_port_that_is_back_is_not_named)
+{
+    static const struct fabric_cable cables[] = {{0, 1}, {1, 2}};
+    bool is_silent = _i % 2 == 0;
+    struct world_fault silence = {
+        .kind = WORLD_FAULT_LOSS, .host = 1, .has_port = true, .share_ppb = 1000000000};
+    const struct weft_error *why;
+    struct weft_error end = {0};
+    uint32_t member = 0;
+
+    open_cables(3, cables, 2);
+    silence.port = grid_port(&grid, 1, 2, 0);
+    grid_down(&grid, 1, 2, 0, 800 * FABRIC_MS);
+    grid_step_for(&grid, FABRIC_MS);
+    open_flow(0, 2, 1, via_1, TIMER_FAILOVER_NS);
+    grid_step_for(&grid, (400 + _i * 10) * FABRIC_MS);
+    why = relay_trouble(grid.relays[1], &member);
+    ck_assert_ptr_nonnull(why);
+    ck_assert_str_eq(why->phase, "port");
+    if (is_silent) {
+        grid_fault(&grid, &silence);
+    } else {
+        weft_fail(&end, WEFT_ERR_CLOSED, "port", "gives up");
+        ck_assert_int_lt(flow_give_up(grid.flows[0].out, &end), 0);
+    }
+    grid_step_for(&grid, 25 * FABRIC_S);
+    why = relay_trouble(grid.relays[1], &member);
+    /* What the receiver met it reports itself. */
+    ck_assert((why != NULL && strcmp(why->phase, "port") == 0) != is_silent);
+    grid_close(&grid);
+}
+END_TEST
+
 /* Holds one end of one cable by pause frames, for good or for up to 10 s. */
 static void hold(struct weft_rng *rng, const struct fabric_cable *cables,
                  uint32_t n_cables)
@@ -229,6 +266,7 @@ int main(void)
     suite_add_sweep(tcase, the_only_port_onwards_goes_down_during_set_up, 0, 80);
     tcase_add_test(tcase, a_lane_waits_for_a_port);
     suite_add_sweep(tcase, a_port_that_stays_down_is_named, 0, 20);
+    suite_add_sweep(tcase, a_port_that_is_back_is_not_named, 0, 20);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("held");
     tcase_set_timeout(tcase, 100);

@@ -156,3 +156,60 @@ bool suspects_is_active(const struct rdma *rdma, uint32_t device, uint8_t port)
     }
     return false;
 }
+
+/* ---- ports that are back ---- */
+
+/* Returns true if a port of this host is up, and has the GID. `gid`: or NULL. */
+static bool is_local_up(struct rdma *rdma, const char *name, const char *gid)
+{
+    char text[IO_IP_TEXT_BYTES];
+    struct weft_error ignored = {0};
+
+    if (rdma_refresh(rdma, &ignored) != WEFT_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        const struct rdma_port *port = &rdma->ports[i];
+
+        if (!port->is_active || strcmp(port->name, name) != 0) {
+            continue;
+        }
+        for (uint32_t g = 0; g < port->n_gids && gid != NULL; g++) {
+            if (strcmp(rdma_gid_format(&port->gids[g].gid, text, sizeof(text)), gid) ==
+                0) {
+                return true;
+            }
+        }
+        return gid == NULL;
+    }
+    return false;
+}
+
+/* Returns true if the peer reported to `conn` that a port of its is up. */
+static bool is_remote_up(const struct conn *conn, const char *name)
+{
+    for (uint32_t i = 0; conn != NULL && i < conn->peer.n_ports; i++) {
+        if (conn->peer.ports[i].is_active &&
+            strcmp(conn->peer.ports[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool suspects_is_back(struct rdma *rdma, const struct conn *conn,
+                      const struct weft_error *why)
+{
+    const struct weft_value *local = weft_error_value(why, "local_inactive");
+    const struct weft_value *remote = weft_error_value(why, "remote_inactive");
+    const struct weft_value *gid = NULL;
+
+    if (strcmp(why->phase, "port") == 0) {
+        local = weft_error_value(why, "local_port");
+        gid = weft_error_value(why, "local_gid");
+    }
+    return (local != NULL || remote != NULL) &&
+           (local == NULL ||
+            is_local_up(rdma, local->text, gid != NULL ? gid->text : NULL)) &&
+           (remote == NULL || is_remote_up(conn, remote->text));
+}

@@ -53,5 +53,10 @@ void suspects_name_rail(struct weft_error *why, const struct conn *conn,
 /* Returns true if a port of this host is active, as last read. An event says what was, and its port
  * can be back when the event is handled. */
 bool suspects_is_active(const struct rdma *rdma, uint32_t device, uint8_t port);
+/* Returns true if a failure is that of a port which is up again, here or at the peer of `conn`
+ * (NULL: nothing is known of it): it had no carrier as an attempt began, or went down, or lost its
+ * GID, during one. Reads the ports of this host again. */
+bool suspects_is_back(struct rdma *rdma, const struct conn *conn,
+                      const struct weft_error *why);
 
 #endif
