@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 
 static void add_gid(struct diag_port *port, const char *address, int type)
@@ -266,6 +267,46 @@ static void silent_neighbour(struct scene *s)
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
 }
 
+/* Both ends of a cable lose their carrier 1 s after the start, for 10 ms; the neighbour is looked
+ * for in vain until the host gives up `after_ns` later, of which it waited 5 s. */
+static void came_back(struct scene *s, weft_ns after_ns)
+{
+    static const char *const types[] = {"port_error", "port_active"};
+
+    silent_neighbour(s);
+    weft_error_text(&s->failure->error, "remote_port", "p1");
+    weft_error_int(&s->failure->error, "failover_ns", 5000000000);
+    s->failure->at_ns = 1010000000 + after_ns;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct diag_host *host = i % 2 == 0 ? s->a : s->b;
+        struct diag_event *event = &host->events[host->n_events++];
+
+        *event = (struct diag_event){.at_ns = 1000000000 + i / 2 * 10000000};
+        weft_format(event->type, sizeof(event->type), "%s", types[i / 2]);
+        weft_format(event->port, sizeof(event->port), "%s", i % 2 == 0 ? "p0" : "p1");
+    }
+}
+
+static void back_long_ago(struct scene *s)
+{
+    came_back(s, 10000000001);
+}
+
+static void back_lately(struct scene *s)
+{
+    came_back(s, 10000000000);
+}
+
+static void back_and_gone(struct scene *s)
+{
+    struct diag_event again = {.type = "port_error", .port = "p0", .at_ns = 1020000000};
+
+    came_back(s, 10000000001);
+    s->a->events[s->a->n_events++] = again;
+    weft_format(again.port, sizeof(again.port), "p1");
+    s->b->events[s->b->n_events++] = again;
+}
+
 static void peer_gone(struct scene *s)
 {
     s->b->was_observed = false;
@@ -488,6 +529,9 @@ const struct scene_case scene_cases[] = {
     {slot_empty, "gid.missing", "titanic:p0 -> iceberg"},
     {only_v1, "gid.missing", "titanic:p0 -> iceberg"},
     {silent_neighbour, "neigh.no_answer", "titanic:p0 -> iceberg"},
+    {back_long_ago, "neigh.no_answer", "titanic:p0 -> iceberg"},
+    {back_lately, "link.down", "titanic:p0 -> iceberg"},
+    {back_and_gone, "link.down", "titanic:p0 -> iceberg"},
     {peer_gone, "peer.dead", "titanic -> iceberg"},
     {peer_gone_wc, "peer.dead", "titanic:p0 -> iceberg"},
     {peer_hangs, "peer.silent", "titanic -> iceberg"},

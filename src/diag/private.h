@@ -177,12 +177,13 @@ diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_fixed_index, diag_is_gid_link_local, diag_is_no_ipv4, diag_is_no_answer,
     diag_is_facing_down, diag_is_facing_without_v2, diag_is_stale_index, diag_is_gid_lost;
 /* rules_link.c: cables, GID tables in use, filters */
-diag_test diag_is_link_down, diag_is_flapping, diag_is_gid_gone, diag_is_addr_changed,
-    diag_is_type_mismatch, diag_is_mtu_mismatch, diag_is_own_mtu_lesser,
-    diag_is_black_hole, diag_is_vlan_mismatch, diag_is_arp_ignored, diag_is_firewall_roce,
-    diag_is_rp_filter, diag_is_corrupting, diag_is_one_way, diag_is_lossy, diag_is_paused,
-    diag_is_pause_storm, diag_is_gone, diag_is_arp_ignored_at_all, diag_is_any_corrupting,
-    diag_is_any_one_way, diag_is_any_lossy;
+diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_gone,
+    diag_is_addr_changed, diag_is_type_mismatch, diag_is_mtu_mismatch,
+    diag_is_own_mtu_lesser, diag_is_black_hole, diag_is_vlan_mismatch,
+    diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter, diag_is_corrupting,
+    diag_is_one_way, diag_is_lossy, diag_is_paused, diag_is_pause_storm, diag_is_gone,
+    diag_is_arp_ignored_at_all, diag_is_any_corrupting, diag_is_any_one_way,
+    diag_is_any_lossy;
 /* Copies `c` with the first pair of ports that face each other and that `is_so`. Returns false if
  * there is none. */
 bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out);

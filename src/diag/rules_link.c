@@ -12,6 +12,8 @@
 #define MANY 64
 /* From this value on arp_ignore answers nothing (ip-sysctl). */
 #define ARP_ANSWERS_NOTHING 8
+/* For longer than this nothing waits for one neighbour at RTR. */
+#define RESOLVE_NS INT64_C(5000000000)
 
 /* ---- carrier ---- */
 
@@ -60,16 +62,54 @@ enum diag_known diag_link_down_at(const struct diag_case *c, enum diag_end end)
     return answer;
 }
 
-enum diag_known diag_is_link_down(const struct diag_case *c)
+/* A cable has one carrier: its near end is enough to say that it was never lost. */
+static enum diag_known either_down(enum diag_known local, enum diag_known remote)
 {
-    enum diag_known local = diag_was_down(c->host, c->local_port);
-    enum diag_known remote = diag_was_down(c->peer, c->remote_port);
-
     if (local == DIAG_YES || remote == DIAG_YES) {
         return DIAG_YES;
     }
-    /* A cable has one carrier: its near end is enough to say that it was never lost. */
     return local == DIAG_NO || remote == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+enum diag_known diag_is_link_down(const struct diag_case *c)
+{
+    return either_down(diag_was_down(c->host, c->local_port),
+                       diag_was_down(c->peer, c->remote_port));
+}
+
+/* A port that was up again long before a neighbour was looked for in vain is not why. A host that
+ * waited reports the first failure of that time. */
+static enum diag_known was_down_at_rtr(const struct diag_case *c,
+                                       const struct diag_host *host,
+                                       const struct diag_port *port)
+{
+    enum diag_known down = diag_was_down(host, port);
+    int64_t waited_ns = diag_number(c, "failover_ns");
+    weft_ns up_ns = IO_UNKNOWN, ago_ns;
+
+    if (down != DIAG_YES || port->is_up == DIAG_NO) {
+        return down;
+    }
+    for (uint32_t i = 0; i < host->n_events; i++) {
+        const struct diag_event *event = &host->events[i];
+
+        if (strcmp(event->port, port->name) == 0 &&
+            strncmp(event->type, "port_", strlen("port_")) == 0) {
+            up_ns = strcmp(event->type, "port_active") == 0 ? event->at_ns : IO_UNKNOWN;
+        }
+    }
+    ago_ns = c->failure->at_ns - up_ns;
+    if (up_ns == IO_UNKNOWN || c->failure->at_ns == IO_UNKNOWN || ago_ns <= RESOLVE_NS) {
+        return DIAG_YES;
+    }
+    return waited_ns == IO_UNKNOWN ? DIAG_UNKNOWN
+                                   : diag_known_of(ago_ns <= RESOLVE_NS + waited_ns);
+}
+
+enum diag_known diag_is_down_at_rtr(const struct diag_case *c)
+{
+    return either_down(was_down_at_rtr(c, c->host, c->local_port),
+                       was_down_at_rtr(c, c->peer, c->remote_port));
 }
 
 /* A port of a device that is gone is down, too, and not by its cable. */
