@@ -106,7 +106,7 @@ static void drop_requests_of(struct sim_nic *nic, uint32_t user)
 
 void sim_nic_reset_user(struct sim_nic *nic, uint32_t index)
 {
-    const struct sim_nic_user *user = nic->users[index];
+    struct sim_nic_user *user = nic->users[index];
     drop_requests_of(nic, index);
     for (uint32_t i = 0; i < nic->n_qp_slots; i++) {
         if (nic->qps[i] != NULL && nic->qps[i]->pd->user == user) {
@@ -137,6 +137,10 @@ void sim_nic_reset_user(struct sim_nic *nic, uint32_t index)
             sim_pd_free(pd);
         }
     }
+    /* Events of ports come for each process that has the NIC open; it hears no more. */
+    user->n = 0;
+    user->waker = (struct sim_waker){0};
+    sim_cancel(nic->engine, &user->notify);
 }
 
 void sim_nic_destroy(struct sim_nic *nic)

@@ -464,6 +464,37 @@ START_TEST(events_queue_up_and_go_with_their_objects)
 }
 END_TEST
 
+static void count_wake(void *context)
+{
+    ++*(int *)context;
+}
+
+/* A process that ends has no events, of whatever they are about, and is not woken for those
+ * that come later. Other processes keep theirs. */
+START_TEST(a_process_that_ended_hears_nothing)
+{
+    struct ibv_async_event event;
+    struct sim_nic *nic = pair.ends[0].nic;
+    int n_first = 0, n_second = 0;
+    uint32_t second = sim_nic_open(nic, NULL);
+    sim_nic_async_waker(nic, 0, (struct sim_waker){count_wake, &n_first});
+    sim_nic_async_waker(nic, second, (struct sim_waker){count_wake, &n_second});
+    sim_nic_gid_changed(nic, pair.ends[0].port);
+    sim_nic_reset_user(nic, 0);
+    ck_assert_int_eq(sim_nic_async_event(nic, 0, &event), EAGAIN);
+    rc_run(&pair, RC_PS_PER_MS);
+    ck_assert_int_eq(n_first, 0);
+    ck_assert_int_eq(n_second, 1);
+    sim_nic_gid_changed(nic, pair.ends[0].port);
+    rc_run(&pair, RC_PS_PER_MS);
+    ck_assert_int_eq(n_first, 0);
+    ck_assert_int_eq(n_second, 2);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(sim_nic_async_event(nic, second, &event), 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("nic");
@@ -489,6 +520,7 @@ int main(void)
     tcase_add_test(all, the_active_mtu_follows_the_netdev);
     tcase_add_test(all, speeds_are_those_of_the_cable);
     tcase_add_test(all, events_queue_up_and_go_with_their_objects);
+    tcase_add_test(all, a_process_that_ended_hears_nothing);
     suite_add_tcase(suite, all);
     return suite_run(suite);
 }
