@@ -81,10 +81,13 @@ static weft_status allocate(struct coll_exec *exec, enum io_memory where, size_t
     void *memory = NULL;
     int sys_errno = gpu->ops->alloc(gpu, where, n_bytes, &memory);
 
+    if (sys_errno != 0) {
+        exec->lacks_memory = true;
+        return weft_fail_errno(error, sys_errno, "execute", "%s of %zu bytes", what,
+                               n_bytes);
+    }
     *out = memory;
-    return sys_errno == 0 ? WEFT_OK
-                          : weft_fail_errno(error, sys_errno, "execute",
-                                            "%s of %zu bytes", what, n_bytes);
+    return WEFT_OK;
 }
 
 /* Replaces staging that is too small. No step may be active. */
@@ -94,6 +97,7 @@ static weft_status find_staging(struct coll_exec *exec, struct exec_queue *queue
     size_t n_bytes = (size_t)queue->n_largest * exec->element_bytes;
     size_t slice = (n_bytes + EXEC_ALIGN - 1) / EXEC_ALIGN * EXEC_ALIGN;
     struct io_gpu *gpu = exec->env->gpu;
+    weft_status status;
 
     if ((queue->uses >> EXEC_HOLD_STAGING & 1) == 0 || slice <= queue->slice_bytes) {
         return WEFT_OK;
@@ -103,9 +107,11 @@ static weft_status find_staging(struct coll_exec *exec, struct exec_queue *queue
     }
     gpu->ops->free(gpu, queue->staging);
     queue->staging = NULL;
-    queue->slice_bytes = slice;
-    return allocate(exec, queue->is_staged ? IO_MEMORY_HOST : IO_MEMORY_DEVICE,
-                    EXEC_WINDOW * slice, "staging", &queue->staging, error);
+    queue->slice_bytes = 0;
+    status = allocate(exec, queue->is_staged ? IO_MEMORY_HOST : IO_MEMORY_DEVICE,
+                      EXEC_WINDOW * slice, "staging", &queue->staging, error);
+    queue->slice_bytes = status == WEFT_OK ? slice : 0;
+    return status;
 }
 
 static weft_status find_scratch(struct coll_exec *exec, struct weft_error *error)
@@ -119,9 +125,10 @@ static weft_status find_scratch(struct coll_exec *exec, struct weft_error *error
         }
         exec->env->gpu->ops->free(exec->env->gpu, exec->scratch);
         exec->scratch = NULL;
-        exec->scratch_bytes = n_bytes;
+        exec->scratch_bytes = 0;
         status =
             allocate(exec, IO_MEMORY_DEVICE, n_bytes, "scratch", &exec->scratch, error);
+        exec->scratch_bytes = status == WEFT_OK ? n_bytes : 0;
     }
     exec->places[COLL_SCRATCH] = exec->scratch;
     return status;
@@ -187,10 +194,10 @@ static weft_status hold(struct coll_exec *exec, struct exec_queue *queue,
 }
 
 /* EFAULT, EINVAL and EOPNOTSUPP are the errors of a NIC that cannot reach the memory. Staging
- * does not help with others. */
+ * does not help with others, nor if the GPU did not allocate memory. */
 bool exec_memory_may_stage(const struct coll_exec *exec, const struct weft_error *error)
 {
-    return !exec->is_staged && !exec->env->gpu->is_host_memory &&
+    return !exec->is_staged && !exec->lacks_memory && !exec->env->gpu->is_host_memory &&
            (error->status == WEFT_ERR_UNSUPPORTED || error->sys_errno == EFAULT ||
             error->sys_errno == EINVAL || error->sys_errno == EOPNOTSUPP);
 }

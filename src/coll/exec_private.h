@@ -102,7 +102,8 @@ struct coll_exec {
     size_t scratch_bytes;
     struct coll_buffers buffers;
     bool is_stopped;
-    bool is_staged; /* the NICs cannot reach the GPU's memory, or must not */
+    bool is_staged;    /* the NICs cannot reach the GPU's memory, or must not */
+    bool lacks_memory; /* the GPU did not allocate what a run needs */
 
     const struct coll_plan *plan; /* Not owned. */
     struct coll_job job;

@@ -2,6 +2,7 @@
  * through host memory, every byte is right, and nothing touches memory that the GPU still
  * uses. */
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -142,6 +143,56 @@ START_TEST(a_nic_that_refuses_the_memory_gets_the_hosts)
 }
 END_TEST
 
+static const struct io_gpu_ops *full_ops;
+static int fail_errno;
+static uint32_t n_failed;
+
+static int fail_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes,
+                      void **out)
+{
+    if (fail_errno == 0) {
+        return full_ops->alloc(gpu, where, n_bytes, out);
+    }
+    n_failed++;
+    return fail_errno;
+}
+
+/* A GPU that allocates nothing ends the run with its own error: it is not taken for a NIC that
+ * refuses the memory, and nothing is done with memory that does not exist. */
+START_TEST(a_gpu_without_memory_ends_the_run)
+{
+    static const int errors[] = {ENOMEM, EINVAL, EFAULT, EOPNOTSUPP};
+    static const enum coll_algorithm by[] = {COLL_RING, COLL_DIRECT, COLL_HALVING};
+    struct coll_job job = {.kind = COLL_ALL_REDUCE,
+                           .algorithm = by[_i % 3],
+                           .dtype = WEFT_INT32,
+                           .op = WEFT_SUM,
+                           .count = 200003};
+    struct weft_error error = {0};
+    struct io_gpu_ops ops;
+    struct io_gpu *gpu;
+
+    open_far(3, 1u << 20, 3, HOSTMEM_FAR_CLAIMED);
+    gpu = grid.fabric.hosts[0].env->gpu;
+    full_ops = gpu->ops;
+    ops = *full_ops;
+    ops.alloc = fail_alloc;
+    gpu->ops = &ops;
+    fail_errno = errors[_i / 3];
+    n_failed = 0;
+    ranks_start(&job, 1, 1);
+    ck_assert_int_lt(ranks_run(10 * FABRIC_S, &error), 0);
+    ck_assert_int_eq(error.sys_errno, fail_errno);
+    ck_assert_uint_eq(n_failed, 1);
+    if (job.algorithm != COLL_DIRECT) { /* of which the input is refused before */
+        ck_assert_uint_eq(hostmem_far_n_refused(grid.fabric.hosts[0].env), 0);
+    }
+    gpu->ops = full_ops;
+    ranks_fini_plans();
+    close_far();
+}
+END_TEST
+
 /* With a dma-buf, messages go directly to the GPU's memory, which the CPU still cannot access. */
 START_TEST(dma_bufs_are_straight)
 {
@@ -246,6 +297,7 @@ int main(void)
     suite_add_sweep(tcase, every_kind_and_algorithm_is_exact, 0, 2 * COLL_N_KINDS);
     tcase_add_test(tcase, every_type_and_op_is_exact);
     tcase_add_test(tcase, a_nic_that_refuses_the_memory_gets_the_hosts);
+    tcase_add_loop_test(tcase, a_gpu_without_memory_ends_the_run, 0, 12);
     tcase_add_test(tcase, dma_bufs_are_straight);
     suite_add_sweep(tcase, four_pieces_keep_the_slowest_busy, 0, 5);
     suite_add_tcase(suite, tcase);
