@@ -46,6 +46,7 @@ static uint64_t share_of(uint64_t bytes, uint64_t numerator, uint64_t denominato
     return (uint64_t)((wide)bytes * numerator / denominator);
 }
 
+/* Returns `ps`, or a quarter of the greatest number, so that a few of them can be added. */
 static weft_ps clip(wide ps)
 {
     return ps > (wide)INT64_MAX / 4 ? INT64_MAX / 4 : (weft_ps)ps;
@@ -86,8 +87,8 @@ static weft_ps inside_ps(const struct coll_shape *shape, uint64_t slice)
     uint64_t rate_bps = copies_of(shape, slice)->rate_bps;
 
     return rate_bps == 0 ? 0
-                         : clip((wide)slice * 8 * PS_PER_S / rate_bps) + shape->bell_ps +
-                               2 * POST_PS;
+                         : clip((wide)slice * 8 * PS_PER_S / rate_bps +
+                                (wide)shape->bell_ps + 2 * POST_PS);
 }
 
 static weft_ps hop_ps(const struct coll_mesh *mesh, const struct coll_shape *shape,
@@ -100,10 +101,15 @@ static weft_ps hop_ps(const struct coll_mesh *mesh, const struct coll_shape *sha
     if (inside > 0 && !shape->crosses) {
         return inside;
     }
-    return later(inside,
-                 slice_ps + shape->delay_ps + MESSAGE_PS +
-                     (weft_ps)shape->n_relays *
-                         (load_ps(mesh, &shape->load, piece, piece) + MESSAGE_PS));
+    return later(
+        inside, clip((wide)slice_ps + (wide)shape->delay_ps + MESSAGE_PS +
+                     (wide)shape->n_relays *
+                         (wide)(load_ps(mesh, &shape->load, piece, piece) + MESSAGE_PS)));
+}
+
+static weft_ps times(weft_ps n, weft_ps ps)
+{
+    return clip((wide)n * (wide)ps);
 }
 
 static weft_ps in_slices(uint64_t bytes, uint64_t slice)
@@ -146,31 +152,31 @@ static weft_ps time_of(const struct coll_mesh *mesh, const struct demand *demand
     hop = hop_ps(mesh, shape, slice);
     reduced = demand->reduced > 0 ? REDUCE_PS_PER_BYTE * (weft_ps)slice : 0;
     busy = load_ps(mesh, &shape->load, on_lane, slice);
-    busy += messages * gap_ps(shape, slice);
+    busy = clip((wide)busy + (wide)times(messages, gap_ps(shape, slice)));
     busy += shape->n_relays > 0 ? busy / RELAY_LOSS : 0;
     /* The clear-to-send for the first message of a window must return before the last one has
      * left. */
-    busy = later(busy, (of_pair - (of_pair > 0)) *
-                           (hop + shape->delay_ps + shape->bell_ps + 2 * MESSAGE_PS) /
+    busy = later(busy, times(of_pair - (of_pair > 0),
+                             hop + shape->delay_ps + shape->bell_ps + 2 * MESSAGE_PS) /
                            WINDOW);
     /* Copies within a GPU's memory alternate with its reductions, and so do their launches. */
     on_gpu =
         demand->reduced + share_of(demand->bytes, copies_of(shape, slice)->within, 65536);
-    launches = shape->load.is_inside ? in_slices(on_gpu, slice) * POST_PS : 0;
-    on_gpu_ps = REDUCE_PS_PER_BYTE * clip(on_gpu) + launches;
-    busy = in_stages(busy, on_gpu_ps,
-                     demand->is_mixed && shape->load.is_inside ? of_pair : 0);
+    launches = shape->load.is_inside ? times(in_slices(on_gpu, slice), POST_PS) : 0;
+    on_gpu_ps = times(REDUCE_PS_PER_BYTE, clip(on_gpu)) + launches;
+    busy = clip((wide)in_stages(busy, on_gpu_ps,
+                                demand->is_mixed && shape->load.is_inside ? of_pair : 0));
     hop += reduced;
     if (demand->is_ring) {
-        busy = later(busy, demand->n_hops * hop) + hop;
+        busy = later(busy, times(demand->n_hops, hop)) + hop;
     } else {
         /* The lane's time includes a slice's own: that of every hop if data is not cut into
          * slices. */
         uint32_t n_whole = slice == demand->flow_bytes ? demand->n_hops : 1;
         uint32_t n_counted = demand->is_one_lane ? n_whole : 0;
 
-        busy +=
-            demand->n_hops * hop - n_counted * load_ps(mesh, &shape->load, slice, slice);
+        busy += times(demand->n_hops, hop) -
+                times(n_counted, load_ps(mesh, &shape->load, slice, slice));
     }
     return busy + (weft_ps)demand->n_peers * POST_PS;
 }

@@ -2,6 +2,7 @@
  * physical bound. */
 #include <check.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/suite_testing.h"
@@ -172,6 +173,45 @@ START_TEST(hosts_without_ranks_count_as_relays)
 }
 END_TEST
 
+/* No delay that a scenario can have and no size makes a time that does not fit: with longer
+ * cables every algorithm takes as long or longer, and no route is taken to be missing. */
+START_TEST(long_cables_and_large_jobs_cost_no_less)
+{
+    static const uint32_t ns[] = {3, 12, 30};
+    static const weft_ps delays[] = {US, 2000000 * US, 10000000000 * US,
+                                     1000000000000 * US};
+    static const uint64_t sizes[] = {8, UINT64_C(64) << 30, UINT64_C(1) << 50};
+    static weft_ps before[COLL_N_KINDS][COLL_N_ALGORITHMS][3][2];
+
+    memset(before, 0, sizeof(before));
+    for (size_t d = 0; d < WEFT_LENGTH(delays); d++) {
+        struct coll_mesh mesh;
+
+        coll_mesh_ring(ns[_i], RATE, delays[d], &mesh);
+        for (uint32_t k = 0; k < COLL_N_KINDS * COLL_N_ALGORITHMS * 6; k++) {
+            uint32_t kind = k / 6 / COLL_N_ALGORITHMS, size = k / 2 % 3;
+            uint32_t algorithm = k / 6 % COLL_N_ALGORITHMS;
+            struct coll_job job = job_of((enum coll_kind)kind, sizes[size]);
+            weft_ps *last = &before[kind][algorithm][size][k % 2], ps;
+
+            if (algorithm == COLL_AUTO ||
+                !coll_has_algorithm(job.kind, (enum coll_algorithm)algorithm)) {
+                continue;
+            }
+            ps = coll_cost_ps(&job, &mesh, (enum coll_algorithm)algorithm,
+                              k % 2 == 0 ? 8u << 10 : 512u << 10);
+            ck_assert_msg(
+                ps >= *last && ps > 0 && (d == 0 || *last == INT64_MAX || ps < INT64_MAX),
+                "%s %s size %u delay %zu: %lld after %lld", coll_kind_name(job.kind),
+                coll_algorithm_name((enum coll_algorithm)algorithm), size, d,
+                (long long)ps, (long long)*last);
+            *last = ps;
+        }
+        coll_mesh_fini(&mesh);
+    }
+}
+END_TEST
+
 static void add(struct coll_cable *cables, uint32_t *n, uint32_t a, uint32_t b)
 {
     cables[(*n)++] = (struct coll_cable){a, b};
@@ -297,6 +337,7 @@ int main(void)
     tcase_add_test(tcase, costs_by_hand);
     tcase_add_test(tcase, what_needs_too_many_relays_is_not_chosen);
     tcase_add_test(tcase, hosts_without_ranks_count_as_relays);
+    tcase_add_loop_test(tcase, long_cables_and_large_jobs_cost_no_less, 0, 3);
     tcase_add_loop_test(tcase, meshes_are_predicted_near_their_bound, 0,
                         (int)WEFT_LENGTH(rows));
     suite_add_tcase(suite, tcase);

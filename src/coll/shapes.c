@@ -203,6 +203,12 @@ static void count_cables(struct laying *laying, uint32_t n_found)
     }
 }
 
+/* Returns the sum, or a quarter of the greatest number, which a lane's delay does not exceed. */
+static weft_ps add_delays(weft_ps a, weft_ps b)
+{
+    return a + b < INT64_MAX / 4 ? a + b : INT64_MAX / 4;
+}
+
 /* Explores the first ranks of hosts by distance from `source`. Returns how many can be
  * reached. */
 static uint32_t explore(struct laying *laying, uint32_t source)
@@ -224,7 +230,8 @@ static uint32_t explore(struct laying *laying, uint32_t source)
             if (overlay->lanes[k].n_hops > 0 && laying->distance[to] == UINT32_MAX) {
                 laying->distance[to] = laying->distance[at] + 1;
                 laying->cables[to] = laying->cables[at] + overlay->lanes[k].n_hops;
-                laying->delay[to] = laying->delay[at] + overlay->lanes[k].delay_ps;
+                laying->delay[to] =
+                    add_delays(laying->delay[at], overlay->lanes[k].delay_ps);
                 laying->order[n_found++] = to;
             }
         }

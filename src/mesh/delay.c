@@ -33,8 +33,9 @@ static uint32_t farthest(const struct mesh_index *index, struct place *places,
         for (size_t i = index->first[v]; i < index->first[v + 1]; i++) {
             const struct mesh_edge *edge = &index->graph->edges[index->out[i]];
             struct place *to = &places[edge->to];
-            if (place->delay + edge->delay_ps < to->delay) {
-                to->delay = place->delay + edge->delay_ps;
+            weft_ps delay = mesh_add_delays(place->delay, edge->delay_ps);
+            if (delay < to->delay) {
+                to->delay = delay;
                 weft_heap_set(&heap, &to->node, to->delay);
             }
         }

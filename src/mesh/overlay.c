@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "mesh/delay.h"
 #include "mesh/index.h"
 
 /* What a RoCE packet with a RETH adds to its payload at IP level: IP 20 or 40, UDP 8, BTH 12,
@@ -191,7 +192,7 @@ static bool lay_rails(struct maker *maker, uint32_t from, uint32_t to)
                         part_until(seen, total, MESH_WHOLE);
         weft_ps delay = use_hop(maker, lane, from, via, part);
         if (via != to) {
-            delay += use_hop(maker, lane, via, to, part);
+            delay = mesh_add_delays(delay, use_hop(maker, lane, via, to, part));
         }
         lane->delay_ps = delay < lane->delay_ps ? delay : lane->delay_ps;
         seen += rate;
@@ -207,7 +208,8 @@ static void lay_relayed(struct maker *maker, uint32_t from, uint32_t to)
     lane->n_hops = maker->hops[to];
     for (uint32_t node = to; node != from;) {
         uint32_t before = maker->graph->edges[maker->came_by[node]].from;
-        lane->delay_ps += use_hop(maker, lane, before, node, MESH_WHOLE);
+        lane->delay_ps = mesh_add_delays(lane->delay_ps,
+                                         use_hop(maker, lane, before, node, MESH_WHOLE));
         node = before;
     }
     rate_lane(maker, lane);

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "mesh/delay.h"
 #include "mesh/overlay.h"
 
 #define WHOLE 65536u /* all of a pair's data */
@@ -346,7 +347,7 @@ static void write_route(const struct router *router, const struct way *way,
     for (uint32_t i = 0; i < way->n_lanes; i++) {
         const struct mesh_lane *lane = &overlay->lanes[way->lanes[i]];
         out->rate_bps = lane->rate_bps < out->rate_bps ? lane->rate_bps : out->rate_bps;
-        out->delay_ps += lane->delay_ps;
+        out->delay_ps = mesh_add_delays(out->delay_ps, lane->delay_ps);
         if (i + 1 < way->n_lanes) {
             out->via[i] = lane->to;
         }
