@@ -10,10 +10,21 @@ static uint32_t round_up_pow2(uint32_t n)
 {
     uint32_t out = 1;
 
-    while (out < n) {
+    while (out < n && out < 1u << 31) {
         out *= 2;
     }
     return out;
+}
+
+/* Returns `n_channels` limited as NCCL's settings ask; the lower limit wins. At least 1, because
+ * the settings can be negative. */
+static uint32_t within_settings(const struct topo_settings *settings, uint32_t n_channels)
+{
+    int64_t n = n_channels;
+
+    n = n < settings->max_p2p_channels ? n : settings->max_p2p_channels;
+    n = n > settings->min_p2p_channels ? n : settings->min_p2p_channels;
+    return n > 1 ? (uint32_t)n : 1;
 }
 
 /* Returns the channels to a rank of another machine: two per NIC, fewer if many ranks share
@@ -49,16 +60,9 @@ static uint32_t to_local(const struct topo_view *view, const struct topo_node *g
 void topo_p2p_channels(const struct topo_view *view, uint32_t n_channels,
                        uint32_t *out_channels, uint32_t *out_per_peer)
 {
-    const struct topo_settings *settings = view->settings;
     const struct topo_system *system = view->system;
-    uint32_t n_all =
-        clamp(n_channels, settings->min_p2p_channels, settings->max_p2p_channels);
-    uint32_t least;
+    uint32_t n_all = within_settings(view->settings, n_channels), least = n_all;
 
-    n_all = (int64_t)n_all < settings->min_p2p_channels
-                ? (uint32_t)settings->min_p2p_channels
-                : n_all;
-    least = n_all;
     for (uint32_t g = 0; g < system->n[TOPO_GPU]; g++) {
         const struct topo_node *gpu = system->nodes[TOPO_GPU][g];
 

@@ -71,14 +71,16 @@ static const char *no_setting(void *context, const char *name)
     return NULL;
 }
 
-/* Finds the ring of a job of `n_hosts` hosts like this one. */
-static void find_ring(uint32_t n_hosts, struct topo_graph *out)
-{
-    static struct topo_settings settings;
-    static struct topo_peer peers[16];
-    struct topo_comm comm = {.n_ranks = inside.n_ranks * n_hosts, .peers = peers};
-    struct topo_view view = {.settings = &settings, .comm = &comm};
+static struct topo_settings settings;
+static struct topo_peer peers[16];
+static struct topo_comm comm;
+static struct topo_view view;
 
+/* Computes the paths of a job of `n_hosts` hosts like this one. */
+static void find_paths(uint32_t n_hosts)
+{
+    comm = (struct topo_comm){.n_ranks = inside.n_ranks * n_hosts, .peers = peers};
+    view = (struct topo_view){.settings = &settings, .comm = &comm};
     for (uint32_t i = 0; i < comm.n_ranks; i++) {
         peers[i] = (struct topo_peer){.host_hash = i / inside.n_ranks, .shm_dev = 1};
     }
@@ -90,6 +92,11 @@ static void find_ring(uint32_t n_hosts, struct topo_graph *out)
     ck_assert_int_eq(topo_compute_paths(&view, &error), WEFT_OK);
     ck_assert_int_eq(topo_trim(&view, &error), WEFT_OK);
     ck_assert_int_eq(topo_compute_paths(&view, &error), WEFT_OK);
+}
+
+static void find_ring(uint32_t n_hosts, struct topo_graph *out)
+{
+    find_paths(n_hosts);
     ck_assert_int_eq(topo_graph_ring(&view, out, &error), WEFT_OK);
 }
 
@@ -291,6 +298,44 @@ START_TEST(a_card_of_two_functions_is_merged_where_they_meet)
 }
 END_TEST
 
+/* Every pair of limits gives a power of two, negative ones and those beyond all powers too. */
+START_TEST(channels_are_limited_by_the_settings)
+{
+    static const struct {
+        int least, most;
+        uint32_t n_channels, n_all;
+    } rows[] = {
+        {1, 64, 4, 4},
+        {1, 64, 5, 8},
+        {1, 64, 80, 64},
+        {16, 64, 4, 16},
+        {8, 4, 16, 8}, /* the lower limit wins */
+        {1, 0, 4, 1},
+        {0, 0, 4, 1},
+        {-3, 64, 4, 4},
+        {1, -5, 4, 1},
+        {-3, -5, 4, 1},
+        {INT32_MIN, INT32_MIN, 4, 1},
+        {-1, INT32_MAX, UINT32_MAX, 1u << 31},
+        {INT32_MAX, 64, 4, 1u << 31},
+        {(1 << 30) + 1, 64, 4, 1u << 31},
+    };
+
+    take_spark();
+    find_paths(2);
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        uint32_t n_all, per_peer;
+
+        settings.min_p2p_channels = rows[i].least;
+        settings.max_p2p_channels = rows[i].most;
+        topo_p2p_channels(&view, rows[i].n_channels, &n_all, &per_peer);
+        ck_assert_msg(n_all == rows[i].n_all, "row %zu: %u", i, n_all);
+        ck_assert_uint_ge(per_peer, 1);
+        ck_assert_uint_le(per_peer, n_all < 4 ? n_all : 4);
+    }
+}
+END_TEST
+
 /* ---- documents ---- */
 
 #define NET(name, dev) "<net name=\"" name "\" dev=\"" dev "\" speed=\"50000\"/>"
@@ -382,6 +427,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, merged_cards_are_numbered_after_their_ports);
     tcase_add_test(tcase, a_card_of_two_functions_is_merged_where_they_meet);
     tcase_add_test(tcase, a_document_gets_this_hosts_ranks_and_ports);
+    tcase_add_test(tcase, channels_are_limited_by_the_settings);
     tcase_add_test(tcase, a_port_that_the_document_lacks_hangs_on_the_first_cpu);
     tcase_add_test(tcase, what_nccl_has_no_room_for_is_told);
     suite_add_tcase(suite, tcase);
