@@ -379,6 +379,50 @@ START_TEST(a_document_gets_this_hosts_ranks_and_ports)
 }
 END_TEST
 
+/* Merged ports meet at a switch of the document; the function that NCCL makes up for them gets
+ * the bus id of the nearest one above the first port. A missing one is reported. */
+START_TEST(merged_ports_of_a_document_meet_at_its_switch)
+{
+#define BRIDGE(inner)                                                                    \
+    "<system version=\"1\"><cpu numaid=\"0\" arch=\"arm64\">" GPU(                       \
+        "0000:03:00.0", "0",                                                             \
+        "") "<pci busid=\"0000:07:00.0\" class=\"0x060400\" link_speed=\"\" "            \
+            "link_width=\"16\">" inner "</pci></cpu></system>"
+#define FUNCTION(busid, name)                                                            \
+    "<pci " busid " class=\"0x020000\" link_speed=\"\" link_width=\"16\"><nic>" NET(     \
+        name, "0") "</nic></pci>"
+    static const struct {
+        const char *document, *bus;
+    } rows[] = {
+        {BRIDGE(FUNCTION("busid=\"0000:08:00.0\"", "p0")
+                    FUNCTION("busid=\"0000:08:00.1\"", "p1")),
+         "busid=\"0000:08:00.f\""},
+        {BRIDGE(FUNCTION("", "p0") FUNCTION("busid=\"0000:08:00.1\"", "p1")), NULL},
+        {BRIDGE(FUNCTION("busid=\"0000:08:00.0\"", "p0") FUNCTION("", "p1")),
+         "busid=\"0000:08:00.f\""},
+        {BRIDGE(FUNCTION("", "p0") FUNCTION("", "p1")), NULL},
+        {BRIDGE(NET("p0", "0") NET("p1", "1")), "busid=\"0000:07:00.f\""},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        weft_status status;
+
+        take_document(rows[i].document);
+        inside.merges_nics = true;
+        describe();
+        ck_assert_ptr_null(strstr(text.bytes, "null"));
+        ck_assert_msg(rows[i].bus == NULL || strstr(text.bytes, rows[i].bus) != NULL,
+                      "row %zu: %s", i, text.bytes);
+        status = topo_of_host(&inside, topo_rules_find("2.25"), &built, &error);
+        ck_assert_msg(rows[i].bus != NULL ? status == WEFT_OK
+                                          : strstr(error.message, "busid") != NULL,
+                      "row %zu: %s", i, error.message);
+        tear_down();
+        weft_error_clear(&error);
+    }
+}
+END_TEST
+
 START_TEST(a_port_that_the_document_lacks_hangs_on_the_first_cpu)
 {
     take_document("<system version=\"1\"><cpu numaid=\"0\" arch=\"arm64\">" GPU(
@@ -428,6 +472,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, a_card_of_two_functions_is_merged_where_they_meet);
     tcase_add_test(tcase, a_document_gets_this_hosts_ranks_and_ports);
     tcase_add_test(tcase, channels_are_limited_by_the_settings);
+    tcase_add_test(tcase, merged_ports_of_a_document_meet_at_its_switch);
     tcase_add_test(tcase, a_port_that_the_document_lacks_hangs_on_the_first_cpu);
     tcase_add_test(tcase, what_nccl_has_no_room_for_is_told);
     suite_add_tcase(suite, tcase);

@@ -349,18 +349,26 @@ static struct xml_node *common_parent(const struct describing *describing,
     return common;
 }
 
-/* Makes a virtual function below a switch, with the attributes of the first port's. */
+/* Makes a virtual function below a switch, with the attributes of the first port's. A document
+ * can lack its bus id, which is reported when the system is made. */
 static struct xml_node *made_up_pci(const struct describing *describing,
                                     struct xml_node *parent,
                                     const struct topo_net_ports *of)
 {
-    const struct xml_node *like = describing->nets[of->nets[0]]->parent->parent;
+    const struct xml_node *like = describing->nets[of->nets[0]]->parent;
     struct xml_node *pci = xml_new("pci");
+    const char *bus;
 
+    while (strcmp(like->name, "pci") != 0) {
+        like = like->parent; /* `parent`, if no other is nearer */
+    }
+    bus = xml_get(like, "busid");
     for (uint32_t i = 0; i < like->n_attributes; i++) {
         xml_set(pci, like->attributes[i].key, like->attributes[i].value);
     }
-    xml_set_format(pci, "busid", "%.11sf", xml_get(like, "busid"));
+    if (bus != NULL) {
+        xml_set_format(pci, "busid", "%.11sf", bus);
+    }
     xml_insert(parent, pci, UINT32_MAX);
     return pci;
 }
