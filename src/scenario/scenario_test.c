@@ -401,6 +401,13 @@ START_TEST(what_cannot_run_yet_is_named)
         {"jobs=[{barrier: {}}, {all_reduce: {bytes: 8, op: avg, dtype: float16}}]", NULL},
         {"jobs=[all_reduce: {bytes: 8, algorithm: trees}]", NULL},
         {"faults=[{on: a, kind: kill}, {on: a, kind: clock, by: 1s}]", "faults.1.clock"},
+        /* counted as in the file, where one can stand for several */
+        {"faults=[{on: \"a:p0\", kind: down, for: 1ms, every: 5ms, times: 3}, "
+         "{on: a, kind: clock, by: 1s}]",
+         "faults.1.clock"},
+        {"faults=[{on: \"a:p0\", kind: addr_change, address: 10.9.0.1/24}, "
+         "{on: a, kind: kill}, {on: a, kind: clock, by: 1s}]",
+         "faults.2.clock"},
     };
     for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
         const struct scenario_set sets[] = {{cases[i].set}};

@@ -27,7 +27,7 @@ bool scenario_not_implemented(const struct scenario *scenario, const char **out_
     for (uint32_t i = 0; i < scenario->n_faults; i++) {
         const char *kind = missing_faults[scenario->faults[i].spec.kind];
         if (kind != NULL) {
-            return say(scenario, out_key, "faults", i, kind);
+            return say(scenario, out_key, "faults", scenario->faults[i].number - 1, kind);
         }
     }
     return false;
