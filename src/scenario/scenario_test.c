@@ -346,6 +346,37 @@ START_TEST(an_alias_bomb_is_refused)
 }
 END_TEST
 
+/* An alias counts with the levels that it stands for, as if they were written out. */
+START_TEST(levels_of_aliases_are_counted)
+{
+    static const struct {
+        unsigned n_aliases, n_around; /* lists in lists, by aliases and as written */
+        bool is_fine;
+    } rows[] = {{22, 0, true},  {23, 0, false}, {100, 0, false}, {21, 1, true},
+                {21, 2, false}, {0, 22, true},  {0, 23, false},  {0, 24, false}};
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        struct weft_text text = {0};
+        weft_text_add(&text, "x0: &x0 [x]\n");
+        for (unsigned k = 1; k <= rows[i].n_aliases; k++) {
+            weft_text_add(&text, "x%u: &x%u [*x%u]\n", k, k, k - 1);
+        }
+        weft_text_add(&text, "y: ");
+        for (unsigned k = 0; k < rows[i].n_around; k++) {
+            weft_text_add(&text, "[");
+        }
+        weft_text_add(&text, "*x%u", rows[i].n_aliases);
+        for (unsigned k = 0; k < rows[i].n_around; k++) {
+            weft_text_add(&text, "]");
+        }
+        char *got = complaints("deep.yaml", text.bytes, text.n, NULL, 0);
+        bool is_fine = strstr(got, "nested deeper than 24 levels") == NULL;
+        ck_assert_msg(is_fine == rows[i].is_fine, "row %zu: %s", i, got);
+        free(got);
+        weft_text_fini(&text);
+    }
+}
+END_TEST
+
 START_TEST(anchors_are_counted)
 {
     struct weft_text text = {0};
@@ -526,6 +557,7 @@ int main(void)
                                   what_cannot_be_read_is_said_so,
                                   a_file_too_large_is_refused_unread,
                                   an_alias_bomb_is_refused,
+                                  levels_of_aliases_are_counted,
                                   anchors_are_counted,
                                   complaints_end_somewhere,
                                   what_cannot_run_yet_is_named,

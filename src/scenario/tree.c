@@ -104,6 +104,12 @@ static bool is_merge(const struct tree_node *key)
     return strcmp(key->text, "<<") == 0 && !key->is_quoted;
 }
 
+static bool complain_of_depth(struct reading *reading, struct scenario_mark mark)
+{
+    return complain(reading->loader, mark, "nested deeper than %u levels",
+                    TREE_DEPTH_MAX);
+}
+
 /* Adds a complete node, seen at `mark`, to its parent. */
 static bool place(struct reading *reading, struct tree_node *node,
                   struct scenario_mark mark)
@@ -118,7 +124,13 @@ static bool place(struct reading *reading, struct tree_node *node,
         return complain(reading->loader, mark, "too large: more than %u values",
                         TREE_NODES_MAX);
     }
+    if (reading->n_open + node->n_levels > TREE_DEPTH_MAX) {
+        return complain_of_depth(reading, mark);
+    }
     parent->n_nodes += node->n_nodes;
+    if (parent->n_levels < node->n_levels + 1) {
+        parent->n_levels = node->n_levels + 1;
+    }
     if (parent->kind == TREE_LIST) {
         grow(reading, open);
         parent->items[parent->n++] = node;
@@ -170,6 +182,7 @@ static struct tree_node *new_node(struct reading *reading, enum tree_kind kind,
     node->kind = kind;
     node->mark = mark_of(reading, at);
     node->n_nodes = 1;
+    node->n_levels = kind == TREE_SCALAR ? 0 : 1;
     return node;
 }
 
@@ -218,8 +231,7 @@ static bool take_start(struct reading *reading, enum tree_kind kind,
                is_list ? event->data.sequence_start.tag : event->data.mapping_start.tag,
                event->start_mark);
     if (reading->n_open == TREE_DEPTH_MAX) {
-        return complain(reading->loader, node->mark, "nested deeper than %u levels",
-                        TREE_DEPTH_MAX);
+        return complain_of_depth(reading, node->mark);
     }
     reading->open[reading->n_open++] = (struct open_node){.node = node};
     return note_anchor(reading, anchor, node);

@@ -1,5 +1,5 @@
 /* A YAML document as a tree with the place of every node. One document without tags and merge
- * keys, bounded in size and in depth as written; an alias is the node that it names. */
+ * keys, bounded in size and in depth; an alias is the node that it names. */
 #ifndef WEFT_SCENARIO_TREE_H
 #define WEFT_SCENARIO_TREE_H
 
@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "scenario/diagnose.h"
 
-#define TREE_DEPTH_MAX 24
+#define TREE_DEPTH_MAX 24      /* each alias counts with all its levels */
 #define TREE_NODES_MAX 500000u /* each alias counts with its whole contents */
 #define TREE_FILE_BYTES_MAX ((size_t)16 << 20)
 
@@ -32,6 +32,7 @@ struct tree_node {
     struct tree_node **items; /* list only; [n] */
     struct tree_pair *pairs;  /* map only; [n] */
     uint32_t n_nodes;         /* number of nodes, including itself */
+    unsigned n_levels; /* lists and maps in each other, including itself; as read */
 };
 
 /* Kind of a plain scalar by YAML 1.1's core rules. */

@@ -78,8 +78,8 @@ static void put_map(yaml_emitter_t *emitter, const struct tree_node *node, bool 
     put(emitter, &event);
 }
 
-/* Recursion depth is bounded: a file has at most TREE_DEPTH_MAX levels as written, and each of
- * its at most 256 anchors can add as many. */
+/* Recursion depth is bounded: a document has at most TREE_DEPTH_MAX levels, and the value of each
+ * --set has as many below its path. */
 static void put_node(yaml_emitter_t *emitter, const struct tree_node *node, bool is_root)
 {
     switch (node->kind) {
