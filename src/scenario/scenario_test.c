@@ -377,6 +377,28 @@ START_TEST(levels_of_aliases_are_counted)
 }
 END_TEST
 
+/* From YAML 1.1's float: a digit comes before the first '_'. */
+START_TEST(what_only_looks_like_a_number_is_text)
+{
+    static const struct {
+        const char *text;
+        bool is_text;
+    } rows[] = {{"_.5", true},  {"_.", true},     {"._", true},      {"._5", true},
+                {"__._", true}, {"-_.5", true},   {"1.5e_", true},   {".", true},
+                {"_", true},    {"1_.5", false},  {".5", false},     {".5_", false},
+                {"1.", false},  {"-1._5", false}, {"1.5e1_0", false}};
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        char set[64], *got;
+        weft_format(set, sizeof(set), "faults=[{on: %s, kind: kill}]", rows[i].text);
+        const struct scenario_set sets[] = {{set}};
+        got = complaints("x", PAIR, strlen(PAIR), sets, 1);
+        ck_assert_msg((strstr(got, "expected text") == NULL) == rows[i].is_text, "%s: %s",
+                      rows[i].text, got);
+        free(got);
+    }
+}
+END_TEST
+
 START_TEST(anchors_are_counted)
 {
     struct weft_text text = {0};
@@ -558,6 +580,7 @@ int main(void)
                                   a_file_too_large_is_refused_unread,
                                   an_alias_bomb_is_refused,
                                   levels_of_aliases_are_counted,
+                                  what_only_looks_like_a_number_is_text,
                                   anchors_are_counted,
                                   complaints_end_somewhere,
                                   what_cannot_run_yet_is_named,

@@ -21,13 +21,18 @@ static size_t span(const char *text, const char *accept)
 
 #define DIGITS "0123456789_"
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 static bool is_int(const char *text)
 {
     if (strncmp(text, "0x", 2) == 0) {
         size_t n = span(text + 2, DIGITS "abcdefABCDEF");
         return n > 0 && text[2 + n] == '\0';
     }
-    if (text[0] < '0' || text[0] > '9') {
+    if (!is_digit(text[0])) {
         return false;
     }
     size_t n = span(text, DIGITS);
@@ -43,23 +48,22 @@ static bool is_float(const char *text)
     if (is_one_of(text, words, WEFT_LENGTH(words))) {
         return true;
     }
-    size_t n_whole = span(text, DIGITS);
+    size_t n_whole = is_digit(text[0]) ? span(text, DIGITS) : 0;
     const char *p = text + n_whole;
     if (*p != '.') {
         return false;
     }
-    size_t n_part = span(p + 1, DIGITS);
-    if (n_whole + n_part == 0) {
+    if (n_whole == 0 && !is_digit(p[1])) {
         return false;
     }
+    size_t n_part = span(p + 1, DIGITS);
     p += 1 + n_part;
     if (*p == 'e' || *p == 'E') {
         p += 1 + (p[1] == '+' || p[1] == '-');
-        size_t n_digits = span(p, DIGITS);
-        if (n_digits == 0) {
+        if (!is_digit(*p)) {
             return false;
         }
-        p += n_digits;
+        p += span(p, DIGITS);
     }
     return *p == '\0';
 }
