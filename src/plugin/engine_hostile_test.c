@@ -9,7 +9,7 @@
 #include "base/suite_testing.h"
 #include "base/text.h"
 #include "conn/codec.h"
-#include "plugin/engine.h"
+#include "plugin/engine_private.h"
 #include "plugin/engine_testing.h"
 #include "plugin/finding.h"
 
@@ -347,6 +347,100 @@ START_TEST(noise_among_beacons_is_ignored)
 }
 END_TEST
 
+static struct io_announcer *announcer_on_cable(uint32_t host)
+{
+    struct io_env *env = harness.world->ops->host_env(harness.world, host, 0);
+    struct io_announcer *announcer;
+
+    ck_assert_int_eq(env->oob->open_announcer(env,
+                                              env->ops->hostinfo(env)->netdevs[0].ifindex,
+                                              ENGINE_ANNOUNCE_PORT, NULL, &announcer),
+                     0);
+    return announcer;
+}
+
+/* Records the last beacon of host 1 that has come over the cable to host 0. Returns its size, or 0
+ * if none has come. */
+static size_t record(struct io_announcer *announcer, uint8_t out[IO_ANNOUNCEMENT_MAX])
+{
+    struct io_env *env = harness.world->ops->host_env(harness.world, 0, 0);
+    uint64_t process = harness.engines[1]->mesh.self.process;
+    uint8_t bytes[IO_ANNOUNCEMENT_MAX];
+    struct io_endpoint from;
+    struct beacon beacon;
+    size_t n_bytes, n = 0;
+
+    while (env->oob->hear(announcer, bytes, sizeof(bytes), &n_bytes, &from) == 0) {
+        ck_assert_int_eq(
+            beacon_decode(bytes, n_bytes, harness.engines[0]->mesh.key, &beacon),
+            WEFT_OK);
+        if (beacon.process == process && beacon.teller == process) {
+            memcpy(out, bytes, n_bytes);
+            n = n_bytes;
+        }
+    }
+    return n;
+}
+
+static uint32_t n_neighbours(const struct engine_mesh *mesh)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < mesh->self.n_neighbours; i++) {
+        n += mesh->self.neighbours[i] != 0 ? 1 : 0;
+    }
+    return n;
+}
+
+/* When the last beacon of a silent process is replayed, in half seconds after that process went
+ * silent. */
+static const struct {
+    int first, last;
+} replays[] = {{6, 6}, {1, 11}, {11, 13}, {16, 20}, {1, 24}};
+
+/* A recorded beacon neither keeps a process that went silent, nor brings it back. The process
+ * itself can come back. */
+START_TEST(a_replayed_beacon_revives_nobody)
+{
+    const struct engine_mesh *mesh;
+    struct io_announcer *here, *there;
+    uint8_t bytes[IO_ANNOUNCEMENT_MAX];
+    size_t n_bytes;
+
+    harness_open(&harness, 2, 1);
+    mesh = &harness.engines[0]->mesh;
+    here = announcer_on_cable(0);
+    there = announcer_on_cable(1);
+    harness_run(&harness, 5 * SECOND);
+    ck_assert_uint_eq(mesh->n_processes, 1);
+    ck_assert_uint_eq(n_neighbours(mesh), 1);
+    ck_assert_uint_gt(record(here, bytes), 0);
+    while ((n_bytes = record(here, bytes)) == 0) {
+        harness_run(&harness, SECOND / 100);
+    }
+    harness_hold(&harness, 1);
+    for (int i = 1; i <= 24; i++) {
+        harness_run(&harness, SECOND / 2);
+        if (i >= replays[_i].first && i <= replays[_i].last) {
+            struct io_env *env = harness.world->ops->host_env(harness.world, 1, 0);
+
+            ck_assert_int_eq(env->oob->announce(there, bytes, n_bytes), 0);
+            harness_run(&harness, SECOND / 100);
+        }
+        ck_assert(i < 11 || n_neighbours(mesh) == 0); /* deaf after 4 s */
+        ck_assert(i < 15 || mesh->n_processes == 0);  /* forgotten after 6 s */
+    }
+    harness_release(&harness, 1);
+    harness_run(&harness, 2 * SECOND);
+    ck_assert_uint_eq(mesh->n_processes, 1);
+    ck_assert_uint_eq(n_neighbours(mesh), 1);
+    harness.engines[0]->env->oob->close_announcer(here);
+    harness.engines[0]->env->oob->close_announcer(there);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
@@ -361,6 +455,8 @@ int main(void)
     tcase_add_test(tcase, memory_goes_before_its_requests);
     tcase_add_test(tcase, strangers_do_not_keep_others_out);
     tcase_add_test(tcase, noise_among_beacons_is_ignored);
+    tcase_add_loop_test(tcase, a_replayed_beacon_revives_nobody, 0,
+                        sizeof(replays) / sizeof(replays[0]));
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -209,6 +209,20 @@ static void remove_neighbour(struct engine_mesh *mesh, uint64_t process)
     }
 }
 
+/* Returns true if the beacon is no newer than the last one of a process that was forgotten. Anyone
+ * on the cable can replay it, and it names a process that has probably ended. */
+static bool is_of_gone(const struct engine_mesh *mesh, const struct beacon *beacon)
+{
+    for (uint32_t i = 0; i < mesh->n_gone && i < MESH_PROCESSES_MAX; i++) {
+        const struct mesh_gone *gone = &mesh->gone[i];
+
+        if (gone->process == beacon->process && beacon->sequence <= gone->sequence) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void forget(struct engine *engine)
 {
     struct engine_mesh *mesh = &engine->mesh;
@@ -225,6 +239,9 @@ static void forget(struct engine *engine)
         if (now - process->heard_ns >= FORGET_NS) {
             weft_log(engine->env->log, WEFT_LOG_DEBUG, "process %016llx of %s is gone",
                      (unsigned long long)process->beacon.process, process->beacon.name);
+            remove_neighbour(mesh, process->beacon.process);
+            mesh->gone[mesh->n_gone++ % MESH_PROCESSES_MAX] =
+                (struct mesh_gone){process->beacon.process, process->beacon.sequence};
             changed(mesh);
             continue;
         }
@@ -248,7 +265,7 @@ static struct mesh_process *process_of(struct engine *engine, const struct beaco
             return &mesh->processes[i];
         }
     }
-    if (mesh->n_processes == MESH_PROCESSES_MAX) {
+    if (mesh->n_processes == MESH_PROCESSES_MAX || is_of_gone(mesh, beacon)) {
         return NULL;
     }
     weft_log(engine->env->log, WEFT_LOG_DEBUG, "process %016llx of %s is there",
@@ -279,11 +296,17 @@ static void take(struct engine *engine, const struct mesh_port *port,
     if (process == NULL) {
         return;
     }
-    if (beacon->teller == beacon->process && port->ifindex != 0 && !is_local) {
+    if (beacon->sequence < process->beacon.sequence) {
+        return; /* late, or replayed */
+    }
+    /* A relay can be faster than the process itself, so the beacon need not be new here. */
+    if (beacon->teller == beacon->process && port->ifindex != 0 && !is_local &&
+        beacon->sequence > process->direct_sequence) {
+        process->direct_sequence = beacon->sequence;
         process->direct_ns = io_now(engine->env);
         add_neighbour(mesh, beacon->process);
     }
-    if (beacon->sequence <= process->beacon.sequence) {
+    if (beacon->sequence == process->beacon.sequence) {
         return;
     }
     if (process->beacon.sequence != 0 && !is_same_mesh(&process->beacon, beacon)) {

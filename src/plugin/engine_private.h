@@ -126,9 +126,15 @@ struct mesh_port { /* A netdev with RDMA ports, or this host if ifindex is 0. */
 
 struct mesh_process { /* Another process. */
     struct beacon beacon;
-    weft_ns heard_ns;   /* last new beacon, on any path */
-    weft_ns direct_ns;  /* last beacon from itself over a cable; WEFT_NEVER if none */
-    bool is_to_be_told; /* must be forwarded on the cables by this host's relay */
+    weft_ns heard_ns;  /* last new beacon, on any path */
+    weft_ns direct_ns; /* last beacon from itself over a cable; WEFT_NEVER if none */
+    uint32_t direct_sequence; /* of that beacon; 0 if none */
+    bool is_to_be_told;       /* must be forwarded on the cables by this host's relay */
+};
+
+struct mesh_gone { /* A process that was forgotten. */
+    uint64_t process;
+    uint32_t sequence; /* of its last beacon, which may be replayed */
 };
 
 /* What this process knows of others, and its own beacon. */
@@ -141,6 +147,8 @@ struct engine_mesh {
     /* Owned [MESH_PROCESSES_MAX]; in order of discovery */
     struct mesh_process *processes;
     uint32_t n_processes;
+    struct mesh_gone gone[MESH_PROCESSES_MAX];
+    uint32_t n_gone; /* total number; selects the next entry */
     weft_ns opened_ns, announced_ns, announce_at_ns;
     uint32_t n_changes; /* changes of the processes or of their neighbours */
     bool told_versions, told_jobs;
