@@ -43,20 +43,13 @@ static void *wait_for_signals(void *context)
     return NULL;
 }
 
-static bool listen_for(int signal_number)
+static bool start_thread(void)
 {
-    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, mask;
     bool ok;
 
-    if (sigaction(signal_number, NULL, &before) != 0 ||
-        (before.sa_flags & SA_SIGINFO) != 0 ||
-        (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)) {
-        return false;
-    }
-    sem_init(&dump.asked, 0, 0);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
@@ -64,16 +57,37 @@ static bool listen_for(int signal_number)
     ok = pthread_create(&thread, &attributes, wait_for_signals, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     pthread_attr_destroy(&attributes);
-    return ok && sigaction(signal_number, &action, NULL) == 0;
+    return ok;
 }
 
-bool dump_start(const char *path, int signal_number, void (*wake)(void *context),
-                void *context)
+static const char *listen_for(int signal_number)
+{
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;
+
+    if (sigaction(signal_number, NULL, &before) == 0 &&
+        ((before.sa_flags & SA_SIGINFO) != 0 ||
+         (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN))) {
+        return "this program has a handler for it: name a signal that it does not use";
+    }
+    sem_init(&dump.asked, 0, 0);
+    if (sigaction(signal_number, &action, NULL) != 0) {
+        return "no program can handle it: name another one, such as USR1";
+    }
+    if (!start_thread()) {
+        sigaction(signal_number, &before, NULL);
+        return "the system refused a thread to wait for it: raise the limits on threads "
+               "and memory (ulimit -u, ulimit -v)";
+    }
+    return NULL;
+}
+
+const char *dump_start(const char *path, int signal_number, void (*wake)(void *context),
+                       void *context)
 {
     weft_format(dump.path, sizeof(dump.path), "%s.%d", path, (int)getpid());
     dump.wake = wake;
     dump.context = context;
-    return signal_number == 0 || listen_for(signal_number);
+    return signal_number == 0 ? NULL : listen_for(signal_number);
 }
 
 static void write_state(struct engine *const *engines, uint32_t n, const char *why)

@@ -86,14 +86,18 @@ static void tell_failure(const struct weft_error *error)
 static void start_dump(void)
 {
     const struct plugin_settings *settings = &process.settings;
+    const char *why = NULL;
 
-    if (settings->dump[0] != '\0' && !dump_start(settings->dump, settings->dump_signal,
-                                                 driver.ops->wake, driver_context(0))) {
+    if (settings->dump[0] != '\0') {
+        why = dump_start(settings->dump, settings->dump_signal, driver.ops->wake,
+                         driver_context(0));
+    }
+    if (why != NULL) {
         process_log(
             ABI_LOG_WARN,
-            "NCCL_MESH_DUMP_SIGNAL: signal %d has a handler already; only failures "
-            "write the state",
-            settings->dump_signal);
+            "NCCL_MESH_DUMP_SIGNAL: only failures write the state, because signal "
+            "%d cannot ask for it: %s",
+            settings->dump_signal, why);
     }
 }
 
