@@ -63,7 +63,8 @@ static void tell(const char *path, const struct plugin_check_result *result,
                   result->detail, clause->text, clause->source);
 }
 
-/* `is_undecided`: the plugin could not be judged, because there was no device. */
+/* `is_undecided`: the plugin could not be judged, because there was no device or because this machine
+ * lacked a process, a thread or memory for the check. */
 static json_t *to_json(const char *path, const struct plugin_check_result *result,
                        bool is_undecided)
 {
@@ -80,8 +81,8 @@ static json_t *to_json(const char *path, const struct plugin_check_result *resul
         : result->is_broken ? "fail"
                             : "pass",
         "versions", versions, "clause", result->clause, "part",
-        result->is_broken ? result->part : NULL, "detail",
-        result->is_broken ? result->detail : NULL, "version", (int)result->version,
+        result->part[0] != '\0' ? result->part : NULL, "detail",
+        result->part[0] != '\0' ? result->detail : NULL, "version", (int)result->version,
         "messages", (json_int_t)result->n_messages, "calls", (json_int_t)result->n_calls);
 }
 
@@ -220,6 +221,23 @@ static bool lacks_device(const struct cli_options *options, const char *path,
     return true;
 }
 
+/* Returns true, with a message, if the plugin was not judged because this machine lacks what the
+ * check needs. */
+static bool is_undecided(const struct cli_options *options, const char *path,
+                         const struct plugin_check_result *result)
+{
+    if (!result->is_undecided) {
+        return result->is_broken && lacks_device(options, path, result);
+    }
+    fprintf(
+        stderr,
+        "weft plugin-check: %s: not judged in part %s, because the check itself failed: "
+        "%s; give it what it lacks (threads and processes: ulimit -u; network "
+        "namespaces: CAP_SYS_ADMIN) and run it again\n",
+        path, result->part, result->detail);
+    return true;
+}
+
 int cli_plugin_check(struct cli_options *options)
 {
     struct weft_text text = {0};
@@ -252,7 +270,7 @@ int cli_plugin_check(struct cli_options *options)
         }
         check.versions = versions;
         if (!plugin_check(&check, &result) &&
-            lacks_device(options, check.path, &result)) {
+            is_undecided(options, check.path, &result)) {
             code = cli_worse(code, CLI_ENVIRONMENT);
             json_array_append_new(results, to_json(check.path, &result, true));
             continue;

@@ -58,8 +58,11 @@ void check_enter(const struct check *check, uint32_t rank)
     }
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
-        check_broken(check, "load.open", "rank %u: cannot enter %s: %s", rank, path,
-                     strerror(errno));
+        char what[300];
+        int error = errno;
+
+        weft_format(what, sizeof(what), "rank %u cannot enter %s", rank, path);
+        check_lacks(check, what, error);
     }
     close(fd);
 }
@@ -284,6 +287,18 @@ static void take_counts(const struct check_shared *shared,
     }
 }
 
+static void take_verdict(const struct check_shared *shared,
+                         struct plugin_check_result *out)
+{
+    const struct plugin_clause *clause = plugin_clause_find(shared->clause);
+
+    out->is_broken = clause != NULL;
+    out->is_undecided = clause == NULL;
+    out->clause = clause != NULL ? clause->id : NULL;
+    weft_format(out->part, sizeof(out->part), "%s", shared->part);
+    weft_format(out->detail, sizeof(out->detail), "%s", shared->detail);
+}
+
 static bool run_part(struct check *check, const char *part,
                      void (*body)(struct check *check), struct plugin_check_result *out)
 {
@@ -304,16 +319,15 @@ static bool run_part(struct check *check, const char *part,
     is_kept = check_watch(check, body);
     take_counts(shared, out);
     if (!is_kept) {
-        out->is_broken = true;
-        out->clause = plugin_clause_find(shared->clause)->id;
+        take_verdict(shared, out);
         out->version = check->version;
-        weft_format(out->part, sizeof(out->part), "%s", shared->part);
-        weft_format(out->detail, sizeof(out->detail), "%s", shared->detail);
         out->first_init = shared->first_init;
     }
     if (check->options->progress != NULL) {
         fprintf(check->options->progress, "v%u %-10s %s\n", check->version, part,
-                is_kept ? "kept" : out->clause);
+                is_kept             ? "kept"
+                : out->is_undecided ? "not judged"
+                                    : out->clause);
         fflush(check->options->progress);
     }
     return is_kept;
@@ -351,7 +365,7 @@ static void check_mixed(struct check *check, struct plugin_check_result *out)
         if ((versions & ~out->versions) != 0 && run_part(check, "load", body_load, out)) {
             out->versions = versions;
         }
-        if (out->is_broken) {
+        if (out->is_broken || out->is_undecided) {
             return;
         }
     }
@@ -367,7 +381,7 @@ static void check_each(struct check *check, uint32_t versions,
 
     for (unsigned v = PLUGIN_CHECK_VERSION_MIN; v <= PLUGIN_CHECK_VERSION_MAX; v++) {
         check->version = v;
-        if ((versions & 1u << v) == 0 || out->is_broken) {
+        if ((versions & 1u << v) == 0 || out->is_broken || out->is_undecided) {
             continue;
         }
         if (run_part(check, "load", body_load, out) &&
@@ -398,18 +412,16 @@ bool plugin_check(const struct plugin_check_options *options,
     weft_check(options->n_ranks >= 2 && options->n_ranks <= CHECK_RANKS);
     check.part = "load";
     if (!check_watch(&check, body_versions)) {
-        out->is_broken = out->is_missing = true;
-        out->clause = plugin_clause_find(shared->clause)->id;
-        weft_format(out->part, sizeof(out->part), "load");
-        weft_format(out->detail, sizeof(out->detail), "%s", shared->detail);
+        take_verdict(shared, out);
+        out->is_missing = out->is_broken;
     } else {
         versions = options->versions == 0 ? shared->versions : options->versions;
     }
-    if (options->n_mixed > 0 && !out->is_broken) {
+    if (options->n_mixed > 0 && !out->is_broken && !out->is_undecided) {
         check_mixed(&check, out);
     } else {
         check_each(&check, versions, out);
     }
     munmap(shared, sizeof(*shared));
-    return !out->is_broken;
+    return !out->is_broken && !out->is_undecided;
 }

@@ -49,11 +49,12 @@ void plugin_check_options_default(struct plugin_check_options *options);
 struct plugin_check_result {
     bool is_broken;
     bool is_missing;    /* it cannot be opened, or has no version to check */
+    bool is_undecided;  /* the check lacked something itself, named by `detail` */
     int first_init;     /* status of the first init if that failed; 0 otherwise */
     const char *clause; /* id of the first clause that it broke; NULL if none */
-    unsigned version;   /* version with which it broke the clause; 0 if none */
+    unsigned version;   /* version at which the check ended early; 0 if at none */
     char part[16];      /* "load", "threads", "processes", "random" */
-    char detail[400];   /* what was observed */
+    char detail[400];   /* what was observed, or was lacking */
     uint32_t versions;  /* bit v: version v passed */
     uint64_t n_messages, n_calls; /* delivered and compared; made */
 };

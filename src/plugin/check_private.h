@@ -56,8 +56,9 @@ struct check_shared {
     _Atomic int verdict; /* enum check_verdict */
     uint32_t versions;   /* bit v: the object has this table */
     int n_devices, max_recvs;
-    int first_init; /* status of the first init if that failed; 0 otherwise */
-    char clause[32], part[16], detail[400];
+    int first_init;  /* status of the first init if that failed; 0 otherwise */
+    char clause[32]; /* "" if the check could not go on for a reason of its own */
+    char part[16], detail[400];
     _Atomic int64_t moved_ns; /* time of the last progress */
     /* last time that irecv gave no request on a comm without open ones */
     _Atomic int64_t starved_ns;
@@ -101,6 +102,11 @@ void check_pause(const struct check *check, struct check_patience *patience);
  * the first report counts. */
 _Noreturn void check_broken(const struct check *check, const char *clause,
                             const char *format, ...) WEFT_PRINTF(3, 4);
+/* Reports that the check itself lacks something, so that it does not judge the plugin, and ends
+ * the process. `what` says what it could not do; `sys_errno` is why. */
+_Noreturn void check_lacks(const struct check *check, const char *what, int sys_errno);
+#define CHECK_NO_PROCESS "cannot start a process"
+#define CHECK_NO_THREAD "cannot start a thread"
 /* Returns the clause that a failure breaks at present. */
 const char *check_blame(const struct check *check, const char *usual);
 void check_begin(const struct check *check, uint32_t thread, enum check_call call);
@@ -120,8 +126,8 @@ struct check_ages { /* Initialize to {0}. */
 void check_look(const struct check *check, struct check_ages *ages);
 /* Returns true, after a report, if a call or a standstill has lasted for too many looks. */
 bool check_is_over(const struct check *check, const struct check_ages *ages);
-/* Runs `body` in a new process and watches it. Returns false if it broke a clause;
- * shared->verdict is then VERDICT_WRITTEN. */
+/* Runs `body` in a new process and watches it. Returns false if it broke a clause, or if the check
+ * itself lacked something; shared->verdict is then VERDICT_WRITTEN. */
 bool check_watch(struct check *check, void (*body)(struct check *check));
 void check_logger(int level, unsigned long subsystems, const char *file, int line,
                   const char *format, ...) WEFT_PRINTF(5, 6);

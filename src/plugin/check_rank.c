@@ -1,6 +1,7 @@
 /* The stages of a rank: two communicators, in stages that each add one thing that NCCL does, so
  * that a failure can be attributed to a clause. */
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,16 @@ static void move(struct check_comm *comm, uint32_t thread, uint64_t n_messages)
     }
 }
 
+static void start_thread(const struct check *check, pthread_t *out,
+                         void *(*body)(void *context), void *context)
+{
+    int error = pthread_create(out, NULL, body, context);
+
+    if (error != 0) {
+        check_lacks(check, CHECK_NO_THREAD, error);
+    }
+}
+
 static void *progress_thread(void *context)
 {
     struct rank *rank = context;
@@ -68,9 +79,7 @@ static void move_elsewhere(struct rank *rank, struct check_comm *comm)
     pthread_t thread;
 
     rank->comm = comm;
-    if (pthread_create(&thread, NULL, progress_thread, rank) != 0) {
-        abort();
-    }
+    start_thread(rank->check, &thread, progress_thread, rank);
     pthread_join(thread, NULL);
 }
 
@@ -255,9 +264,7 @@ void check_ranks_as_threads(struct check *check)
 
     for (uint32_t i = 0; i < check->n_ranks; i++) {
         ranks[i] = (struct rank){.check = check, .number = i};
-        if (pthread_create(&threads[i], NULL, rank_thread, &ranks[i]) != 0) {
-            abort();
-        }
+        start_thread(check, &threads[i], rank_thread, &ranks[i]);
     }
     for (uint32_t i = 0; i < check->n_ranks; i++) {
         pthread_join(threads[i], NULL);
@@ -267,7 +274,12 @@ void check_ranks_as_threads(struct check *check)
 void check_ranks_as_processes(struct check *check)
 {
     for (uint32_t i = 0; i < check->n_ranks; i++) {
-        if (fork() == 0) {
+        pid_t pid = fork();
+
+        if (pid < 0) {
+            check_lacks(check, CHECK_NO_PROCESS, errno);
+        }
+        if (pid == 0) {
             struct rank rank = {.check = check, .number = i};
             struct check_net net;
 

@@ -19,6 +19,7 @@
 #include "plugin/check_private.h"
 
 #define BROKEN_EXIT 41
+#define NO_CLAUSE ""
 #define LOOK_NS 5000000
 #define VERDICT_LOOKS 40
 
@@ -51,12 +52,13 @@ void check_pause(const struct check *check, struct check_patience *patience)
     nanosleep(&pause, NULL);
 }
 
+/* `clause` is NO_CLAUSE if the check cannot go on for a reason of its own. */
 static void tell(const struct check *check, const char *clause, const char *text)
 {
     struct check_shared *shared = check->shared;
     int none = VERDICT_NONE;
 
-    weft_check(plugin_clause_find(clause) != NULL);
+    weft_check(strcmp(clause, NO_CLAUSE) == 0 || plugin_clause_find(clause) != NULL);
     if (atomic_compare_exchange_strong(&shared->verdict, &none, VERDICT_BEGUN)) {
         weft_format(shared->clause, sizeof(shared->clause), "%s", clause);
         weft_format(shared->part, sizeof(shared->part), "%s", check->part);
@@ -90,6 +92,15 @@ void check_broken(const struct check *check, const char *clause, const char *for
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     tell(check, clause, text);
+    _exit(BROKEN_EXIT);
+}
+
+void check_lacks(const struct check *check, const char *what, int sys_errno)
+{
+    char text[sizeof(check->shared->detail)];
+
+    weft_format(text, sizeof(text), "%s: %s", what, strerror(sys_errno));
+    tell(check, NO_CLAUSE, text);
     _exit(BROKEN_EXIT);
 }
 
@@ -278,7 +289,10 @@ bool check_watch(struct check *check, void (*body)(struct check *check))
     fflush(NULL);
     pid = fork();
     if (pid < 0) {
-        tell(check, "load.open", "no process for it");
+        char text[100];
+
+        weft_format(text, sizeof(text), CHECK_NO_PROCESS ": %s", strerror(errno));
+        tell(check, NO_CLAUSE, text);
         return false;
     }
     if (pid == 0) {

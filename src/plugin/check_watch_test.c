@@ -1,8 +1,10 @@
-/* Tests the verdict on a check whose processes end while they write it. */
+/* Tests the verdict on a check whose processes end while they write it, or cannot start. */
 #define _GNU_SOURCE
 #include <check.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/suite_testing.h"
@@ -91,6 +93,79 @@ START_TEST(something_is_said_of_every_end)
 }
 END_TEST
 
+/* Leaves this process neither another process nor another thread. */
+static void lose_means(void)
+{
+    static const struct rlimit none = {0, 0};
+
+    if (setrlimit(RLIMIT_NPROC, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0)) {
+        _exit(2);
+    }
+}
+
+static void body_without_processes(struct check *check)
+{
+    lose_means();
+    check_ranks_as_processes(check);
+}
+
+static void body_without_threads(struct check *check)
+{
+    lose_means();
+    check_ranks_as_threads(check);
+}
+
+static void body_without_namespaces(struct check *check)
+{
+    check_enter(check, 1);
+}
+
+static const struct {
+    void (*body)(struct check *check);
+    const char *detail; /* how it begins */
+} lacking[] = {
+    {body_without_processes, "cannot start a process: "},
+    {body_without_threads, "cannot start a thread: "},
+    {body_without_namespaces, "rank 1 cannot enter /nowhere: "},
+};
+
+/* What the check itself lacks is no verdict on the plugin. */
+START_TEST(nothing_is_said_of_a_plugin_that_was_not_judged)
+{
+    options.patience_ms = FOR_EVER_MS;
+    options.namespaces[1] = "/nowhere";
+    ck_assert(!check_watch(&watched, lacking[_i].body));
+    ck_assert_int_eq(atomic_load(&shared->verdict), VERDICT_WRITTEN);
+    ck_assert_str_eq(shared->clause, "");
+    ck_assert_msg(
+        strncmp(shared->detail, lacking[_i].detail, strlen(lacking[_i].detail)) == 0,
+        "%s", shared->detail);
+    ck_assert_str_ne(shared->detail, lacking[_i].detail);
+}
+END_TEST
+
+/* Likewise if the check cannot even begin. */
+START_TEST(no_plugin_is_judged_without_a_process)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct plugin_check_result result;
+
+        lose_means();
+        options.path = "/nowhere.so";
+        _exit(!plugin_check(&options, &result) && result.is_undecided &&
+                      !result.is_broken && !result.is_missing && result.clause == NULL &&
+                      strncmp(result.detail, "cannot start a process", 22) == 0
+                  ? 0
+                  : 1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 /* Each look counts once, however late it comes. 20 ms are 4 looks for a call, 8 for a
  * standstill. */
 START_TEST(patience_is_counted_in_looks)
@@ -149,6 +224,9 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, something_is_said_of_every_end, 0,
                         sizeof(rows) / sizeof(rows[0]));
+    tcase_add_loop_test(tcase, nothing_is_said_of_a_plugin_that_was_not_judged, 0,
+                        sizeof(lacking) / sizeof(lacking[0]));
+    tcase_add_test(tcase, no_plugin_is_judged_without_a_process);
     tcase_add_test(tcase, patience_is_counted_in_looks);
     tcase_add_loop_test(tcase, a_standstill_is_told_by_what_came_before, 0, 2);
     suite_add_tcase(suite, tcase);
