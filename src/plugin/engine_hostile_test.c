@@ -248,14 +248,13 @@ END_TEST
 
 /* ---- unauthenticated clients ---- */
 
-struct stranger {
-    struct io_stream *stream;
-    struct io_task task;
-};
-
-static void knock(struct stranger *stranger, struct io_env *env, const uint8_t *handle,
-                  struct weft_rng *rng)
+/* Connects to the listener, and sends random bytes or the start of a HELLO with a random body. */
+static struct io_stream *knock(struct io_env *env, const uint8_t *handle,
+                               struct weft_rng *rng)
 {
+    static const struct codec_header hello = {.type = CODEC_HELLO,
+                                              .n_bytes = CODEC_HELLO_BYTES};
+    struct io_stream *stream;
     struct codec_handle decoded;
     struct weft_error error = {0};
     struct io_endpoint to;
@@ -269,21 +268,22 @@ static void knock(struct stranger *stranger, struct io_env *env, const uint8_t *
     to = (struct io_endpoint){.ip = decoded.endpoints[0].prefix.ip,
                               .port = decoded.endpoints[0].port};
     /* No task, because the stream is only polled. */
-    ck_assert_int_eq(env->oob->connect(env, NULL, &to, NULL, &stranger->stream), 0);
-    while (env->oob->connected(stranger->stream) == EAGAIN) {
+    ck_assert_int_eq(env->oob->connect(env, NULL, &to, NULL, &stream), 0);
+    while (env->oob->connected(stream) == EAGAIN) {
         ck_assert(harness_step(&harness, until));
     }
     weft_rng_bytes(rng, bytes, sizeof(bytes));
     if (weft_rng_below(rng, 2) == 0) {
-        memcpy(bytes, "WEFT\0\1\0\1\0\0", 10); /* like a HELLO of version 1 */
+        codec_encode_header(&hello, bytes);
     }
-    (void)env->oob->send(stranger->stream, bytes, 1 + weft_rng_below(rng, 200), &n_sent);
+    (void)env->oob->send(stream, bytes, 1 + weft_rng_below(rng, 200), &n_sent);
+    return stream;
 }
 
 START_TEST(strangers_do_not_keep_others_out)
 {
     struct io_env *env;
-    struct stranger strangers[40];
+    struct io_stream *strangers[40];
     struct engine_listen *listen;
     struct engine_comm *out, *in;
     struct weft_error error = {0};
@@ -295,11 +295,11 @@ START_TEST(strangers_do_not_keep_others_out)
     env = harness.world->ops->host_env(harness.world, 0, 0);
     ck_assert_int_eq(engine_listen(harness.engines[1], handle, &listen, &error), WEFT_OK);
     for (uint32_t i = 0; i < 40; i++) {
-        knock(&strangers[i], env, handle, &rng);
+        strangers[i] = knock(env, handle, &rng);
     }
     harness_connect(&harness, 0, 1, &out, &in);
     for (uint32_t i = 0; i < 40; i++) {
-        env->oob->close(strangers[i].stream, i % 2 == 0);
+        env->oob->close(strangers[i], i % 2 == 0);
     }
     engine_close_listen(listen);
     engine_close(out);
@@ -312,17 +312,16 @@ END_TEST
 /* Datagrams with random bytes at the port of beacons create no process and leak nothing. */
 START_TEST(noise_among_beacons_is_ignored)
 {
+    static const uint8_t start[] = {'W', 'B', 'C', 'N', BEACON_VERSION};
     struct io_env *env;
     struct io_announcer *announcer;
     struct engine_comm *out, *in;
-    struct io_task task;
     struct weft_rng rng;
     uint8_t bytes[IO_ANNOUNCEMENT_MAX];
 
     weft_rng_init(&rng, 4, "noise");
     harness_open(&harness, 2, 1);
     env = harness.world->ops->host_env(harness.world, 0, 0);
-    io_task_init(&task, env->loop, env->host, 0);
     ck_assert_int_eq(env->oob->open_announcer(env,
                                               env->ops->hostinfo(env)->netdevs[0].ifindex,
                                               ENGINE_ANNOUNCE_PORT, NULL, &announcer),
@@ -331,15 +330,14 @@ START_TEST(noise_among_beacons_is_ignored)
         size_t n_bytes = (size_t)weft_rng_below(&rng, sizeof(bytes) + 1);
 
         weft_rng_bytes(&rng, bytes, n_bytes);
-        if (n_bytes > 5 && i % 2 == 0) {
-            memcpy(bytes, "WBCN\1", 5);
+        if (n_bytes >= sizeof(start) && i % 2 == 0) {
+            memcpy(bytes, start, sizeof(start));
         }
         (void)env->oob->announce(announcer, bytes, n_bytes);
         harness_run(&harness, 100000);
     }
     harness_connect(&harness, 0, 1, &out, &in);
     env->oob->close_announcer(announcer);
-    io_task_fini(&task);
     engine_close(out);
     engine_close(in);
     harness_expect_idle(&harness);
