@@ -121,6 +121,7 @@ struct check_age {
 };
 struct check_ages { /* Initialize to {0}. */
     struct check_age moved, starved, calls[CHECK_THREADS];
+    int call_of[CHECK_THREADS]; /* current enum check_call at the last look */
 };
 /* Looks at all threads once, from the watching process. */
 void check_look(const struct check *check, struct check_ages *ages);

@@ -116,8 +116,10 @@ void check_begin(const struct check *check, uint32_t thread, enum check_call cal
     struct check_thread *of = &check->shared->threads[thread];
 
     weft_check(thread < CHECK_THREADS);
-    atomic_store_explicit(&of->call, (int)call, memory_order_release);
+    /* In this order, so that the watching process never sees the call with the number of the
+     * previous one. */
     atomic_fetch_add_explicit(&of->n_calls, 1, memory_order_relaxed);
+    atomic_store_explicit(&of->call, (int)call, memory_order_release);
 }
 
 void check_end(const struct check *check, uint32_t thread)
@@ -182,6 +184,7 @@ void check_look(const struct check *check, struct check_ages *ages)
         const struct check_thread *thread = &shared->threads[i];
         int call = atomic_load_explicit(&thread->call, memory_order_acquire);
 
+        ages->call_of[i] = call;
         count(&ages->calls[i], call == CALL_NONE ? 0 : atomic_load(&thread->n_calls));
         if (call == CALL_NONE) {
             ages->calls[i].looks = 0;
@@ -194,11 +197,12 @@ static int64_t patience_of(const struct check *check)
     return (int64_t)check->options->patience_ms * 1000000 / LOOK_NS;
 }
 
-/* Returns true, after a report, if a thread has been in one call for too long. */
+/* Returns true, after a report, if a thread has been in one call for too long. Reports the call that
+ * was looked at, because it can have returned since. */
 static bool is_stuck(const struct check *check, const struct check_ages *ages)
 {
     for (uint32_t i = 0; i < CHECK_THREADS; i++) {
-        int call = atomic_load(&check->shared->threads[i].call);
+        int call = ages->call_of[i];
         const char *clause;
         char text[100];
 

@@ -195,6 +195,29 @@ START_TEST(patience_is_counted_in_looks)
 }
 END_TEST
 
+/* Row: what the thread does between the last look and the verdict. */
+START_TEST(the_call_that_was_looked_at_is_named)
+{
+    struct check_ages ages = {0};
+
+    options.patience_ms = 20;
+    check_moved(&watched);
+    check_begin(&watched, 2, CALL_CONNECT);
+    for (int i = 0; i < 5; i++) {
+        check_look(&watched, &ages);
+    }
+    if (_i > 0) {
+        check_end(&watched, 2);
+    }
+    if (_i > 1) {
+        check_begin(&watched, 2, CALL_TEST);
+    }
+    ck_assert(check_is_over(&watched, &ages));
+    ck_assert_str_eq(shared->clause, "connect.blocks");
+    ck_assert_str_eq(shared->detail, "connect did not return within 20 ms");
+}
+END_TEST
+
 /* Row: irecv gave no request long ago (0) or recently (1). */
 START_TEST(a_standstill_is_told_by_what_came_before)
 {
@@ -228,6 +251,7 @@ int main(void)
                         sizeof(lacking) / sizeof(lacking[0]));
     tcase_add_test(tcase, no_plugin_is_judged_without_a_process);
     tcase_add_test(tcase, patience_is_counted_in_looks);
+    tcase_add_loop_test(tcase, the_call_that_was_looked_at_is_named, 0, 3);
     tcase_add_loop_test(tcase, a_standstill_is_told_by_what_came_before, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
