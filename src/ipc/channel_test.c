@@ -369,6 +369,36 @@ START_TEST(a_verdict_crosses_a_change_of_device)
 }
 END_TEST
 
+/* The device changes before the new one has a context. Messages are staged until it has one. Row:
+ * bit i: that happens at side i. */
+START_TEST(a_device_without_a_context_is_used_later)
+{
+    const int changes = _i + 1;
+
+    start(
+        &(struct ipc_world_config){.seed = 35, .processes = {{.uuid = A}, {.uuid = B}}});
+    ipc_link_touch(&world.sides[0].channel.peer.link);
+    assert_states(IPC_OK, IPC_OK);
+    for (int i = 0; i < 2; i++) {
+        if ((changes >> i & 1) != 0) {
+            hostmem_context(world.sides[i].gpu, false);
+            ipc_node_device_changed(&world.sides[i].node);
+            ipc_link_renew(&world.sides[i].channel.peer.link);
+        }
+    }
+    assert_states(IPC_BAD, IPC_BAD);
+    run(20, 20);
+    for (int i = 0; i < 2; i++) {
+        hostmem_context(world.sides[i].gpu, true);
+        /* A refusal of a process that could open nothing without a context expires. */
+        world.sides[i].now += 31 * (weft_ns)1000000000;
+    }
+    run(20, 20);
+    assert_states(IPC_OK, IPC_OK);
+    finish();
+}
+END_TEST
+
 /* Buffers are freed with the peer's consent, and new ones of the same or another size get their
  * addresses. */
 START_TEST(buffers_come_back_at_the_same_address)
@@ -487,6 +517,7 @@ int main(void)
     tcase_add_loop_test(tcase, the_peer_dies_between_hello_and_verdict, 0, 2);
     tcase_add_loop_test(tcase, the_peer_dies_in_the_middle, 0, 20);
     tcase_add_test(tcase, a_verdict_crosses_a_change_of_device);
+    tcase_add_loop_test(tcase, a_device_without_a_context_is_used_later, 0, 3);
     tcase_add_loop_test(tcase, buffers_come_back_at_the_same_address, 0, 3);
     tcase_add_test(tcase, what_is_being_copied_is_not_evicted);
     tcase_add_test(tcase, a_pool_of_one_event_is_back_pressure);

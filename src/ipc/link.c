@@ -336,7 +336,12 @@ void ipc_link_progress(struct ipc_link *link)
         return;
     }
     if (link->machine.is_wanted && !link->machine.is_ready && ipc_node_ready(node)) {
-        simply(link, IPC_READY);
+        if (link->machine.epoch == 0) {
+            simply(link, IPC_READY);
+        } else {
+            /* The epoch began without a context, so its HELLO offered nothing to open. */
+            ipc_link_renew(link);
+        }
     }
     if (io_now(node->env) >= link->deadline_ns) {
         simply(link, IPC_TIMER);

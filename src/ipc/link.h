@@ -62,7 +62,8 @@ void ipc_link_take(struct ipc_link *link, const struct ipc_message *message);
 void ipc_link_other_version(struct ipc_link *link);
 /* Ends the negotiation, because the stream or the peer's process has ended. */
 void ipc_link_gone(struct ipc_link *link);
-/* Starts a new epoch, because the device of this process changed (ipc_node_device_changed). */
+/* Starts a new epoch, because the device of this process changed (ipc_node_device_changed). Without
+ * a context both ends stage, until ipc_link_progress() starts another epoch with one. */
 void ipc_link_renew(struct ipc_link *link);
 /* Makes progress without blocking. */
 void ipc_link_progress(struct ipc_link *link);
