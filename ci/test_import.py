@@ -287,6 +287,14 @@ ASKED = {
     "an alias of itself": ({"a.yaml": "network: &n {ethernets: *n}\n", "b.yaml": B}, [], ["contains itself"]),
     "too many devices": ({"a.yaml": ethernets(**{f"e{i}": [] for i in range(1100)}), "b.yaml": B}, [],
                          ["more than 1024 devices of one host"]),
+    "too many addresses": ({"a.yaml": ethernets(e0=[f"10.1.0.{i}/24" for i in range(1, 66)]), "b.yaml": B}, [],
+                           ["addresses: more than 64 of one device"]),
+    "too many routes": (
+        {"a.yaml": ethernets(e0={"addresses": ["10.1.0.1/24"], "routes": [
+            {"to": f"10.5.{i}.0/24", "via": "10.1.0.2"} for i in range(65)]}), "b.yaml": B}, [],
+        ["routes: more than 64 of one device"]),
+    "a hosts file that is too long": (
+        {"a.yaml": A, "b.yaml": B}, ["--hosts", "long"], ["long: more than 4096 lines"]),
     "a list of ports": ({"a.yaml": "network: {ethernets: [e0]}\n", "b.yaml": B}, [], ["ethernets: expected"]),
 }
 
@@ -294,6 +302,7 @@ ASKED = {
 @pytest.mark.parametrize("case", sorted(ASKED))
 def test_what_cannot_be_known_is_asked(tmp_path, case):
     files, flags, expected = ASKED[case]
+    (tmp_path / "long").write_text("127.0.0.1 localhost\n" * 4096 + "172.16.0.5 a\n")
     said = netplan(tmp_path, files, *flags, code=2)
     for text in expected:
         assert text in said, said
@@ -311,6 +320,16 @@ def test_keys_that_say_nothing_of_cables_are_left_alone(tmp_path):
     device = ", ".join(f"{key}: x" for key in keys)
     files = {"a.yaml": f"network: {{ethernets: {{e0: {{addresses: [10.1.0.1/24], {device}}}}}}}\n", "b.yaml": B}
     assert netplan(tmp_path, files)["topology"]["links"] == [LINK]
+
+
+def test_as_much_as_is_read(tmp_path):
+    """As many routes of a device, and lines of a hosts file, as one may have."""
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n" * 4095 + "172.16.0.5 a\n")
+    routes = [f"10.5.{i}.0/24" for i in range(64)]
+    made = netplan(tmp_path, {"a.yaml": ethernets(m=["172.16.0.5/24"], e0={
+        "addresses": ["10.1.0.1/24"], "routes": [{"to": to, "via": "10.1.0.2"} for to in routes]}), "b.yaml": B},
+        "--hosts", "hosts")
+    assert made["topology"]["nodes"]["a"] == {"ports": ["e0"], "routes": [f"{to} via 10.1.0.2" for to in routes]}
 
 
 def test_each_question_has_an_answer(tmp_path):

@@ -280,12 +280,19 @@ static void read_hosts(struct import *import)
     const char *at = answers->hosts;
     const char *end = at + answers->n_hosts;
 
-    for (uint32_t line = 1; at < end && line <= HOSTS_LINES_MAX; line++) {
+    for (uint32_t line = 1; at < end; line++) {
         const char *next = memchr(at, '\n', (size_t)(end - at));
         char word[IO_IP_TEXT_BYTES];
         struct io_ip ip;
         size_t n = 0;
 
+        if (line > HOSTS_LINES_MAX) {
+            import_complain(import,
+                            "%s: more than %u lines; give a file of only the addresses "
+                            "in the management network",
+                            answers->hosts_path, HOSTS_LINES_MAX);
+            return;
+        }
         while (at < end && (*at == ' ' || *at == '\t')) {
             at++;
         }

@@ -137,8 +137,12 @@ static void add_route(struct reading *reading, struct import_device *device,
         device->has_default_route = true;
         return;
     }
-    if (via == NULL || via->kind != TREE_SCALAR ||
-        device->n_routes == IMPORT_ROUTES_MAX) {
+    if (via == NULL || via->kind != TREE_SCALAR) {
+        return;
+    }
+    if (device->n_routes == IMPORT_ROUTES_MAX) {
+        complain(&reading->loader, node->mark, "routes: more than %u of one device",
+                 IMPORT_ROUTES_MAX);
         return;
     }
     if (!io_prefix_parse(to->text, &route.to)) {
