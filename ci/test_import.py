@@ -194,6 +194,9 @@ MADE = {
         {f"{h}.yaml": ethernets(enp1s0f0np0=[f"10.1.0.{i}/24"], enP2p1s0f0np0=[f"10.1.1.{i}/24"])
          for i, h in enumerate("abc", 1)}, [],
         {"switches": {"sw0": {"ports": 3}, "sw1": {"ports": 3}}, "links.0.endpoints": ["a:p0.0", "sw0:0"]}),
+    "names as long as a scenario has": (
+        {"h" * 62 + "1=x.yaml": A, "h" * 62 + "2=y.yaml": B}, [],
+        {"links.0.endpoints": ["h" * 62 + "1:e0", "h" * 62 + "2:e0"]}),
     "names that a scenario does not have": (
         {"Node_1.lan=x.yaml": A, "b.yaml": B}, [], {"links.0.endpoints": ["node-1-lan:e0", "b:e0"]}),
 }
@@ -271,6 +274,16 @@ ASKED = {
         {"a.yaml": ethernets(**{"e 0": ["10.1.0.1/24"]}), "b.yaml": B}, [], ["a:e 0: a scenario has no"]),
     "whose file it is": ({"50-cloud-init.yaml": A, "b.yaml": B}, [], ["write HOST=50-cloud-init.yaml"]),
     "names that would be one": ({"a_1=x.yaml": A, "a-1=y.yaml": B}, [], ["would be one host 'a-1'"]),
+    "names that differ in the 64th character": (
+        {"h" * 63 + "1=x.yaml": A, "h" * 63 + "2=y.yaml": B}, [], ["the host's name is longer than 63"]),
+    "folders that differ in the 64th character": (
+        {"h" * 63 + "1/50-a.yaml": A, "h" * 63 + "2/50-a.yaml": B}, [],
+        ["the name of its host has more than 63", "h1/50-a.yaml", "h2/50-a.yaml"]),
+    "files that differ in the 64th character": (
+        {"h" * 63 + "1.yaml": A, "h" * 63 + "2.yaml": B}, [],
+        ["the name of its host has more than 63", "h1.yaml", "h2.yaml"]),
+    "a file whose 64th character is of UTF-8": (
+        {"h" * 62 + "\u20ac.yaml": A, "b.yaml": B}, [], ["the name of its host has more than 63"]),
     "a hosts file that is none": ({"a.yaml": A, "b.yaml": B}, ["--hosts", "a.yaml"], ["a.yaml:1: expected"]),
     # What is no netplan.
     "an empty file": ({"a.yaml": "", "b.yaml": B}, [], ["a.yaml:1:1: the file is empty"]),

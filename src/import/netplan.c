@@ -428,7 +428,9 @@ static void read_file(struct import *import, struct import_host *host,
 /* A file, with the keys that determine the order in which netplan reads it. */
 struct entry {
     const struct import_file *file;
-    char given[IMPORT_HOST_NAME_BYTES]; /* name of its host */
+    /* Name of its host. Has room for one more character of UTF-8 than a name may have, so that a
+     * longer name is noticed. */
+    char given[IMPORT_HOST_NAME_BYTES + 4];
     uint32_t host;
     size_t order;
     unsigned folder; /* 3 for /run, 2 for /etc, 1 for /lib, 0 for others */
@@ -518,6 +520,14 @@ static bool name_entry(struct import *import, struct entry *entry)
     if (entry->given[0] == '\0') {
         import_complain(import, "=%s: the host's name is empty; write HOST=%s",
                         entry->file->path, entry->file->path);
+        return false;
+    }
+    if (strlen(entry->given) >= IMPORT_HOST_NAME_BYTES) {
+        import_complain(import,
+                        "%s: the name of its host has more than %d characters, which a "
+                        "scenario does not allow; write HOST=%s",
+                        diagnose_quote(entry->file->path, quoted),
+                        IMPORT_HOST_NAME_BYTES - 1, entry->file->path);
         return false;
     }
     entry->host = find_host(import, entry->given);
