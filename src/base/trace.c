@@ -140,11 +140,31 @@ void weft_trace_end(struct weft_trace *trace)
     trace->sink(trace->context, trace->line, trace->n);
 }
 
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* Appends `tail`, of at least one byte more than the line has room for. Overwrites the digits of a
+ * number that is cut, as put_int does. */
+static void put_cut(struct weft_trace *trace, const char *tail)
+{
+    size_t begin = trace->n;
+
+    put_word(trace, tail);
+    if (is_digit(tail[trace->n - begin])) {
+        for (size_t at = trace->n; at > begin && is_digit(trace->line[at - 1]); at--) {
+            trace->line[at - 1] = '~';
+        }
+    }
+}
+
 void weft_trace_event(struct weft_trace *trace, weft_ns now, const char *host,
                       const char *object, const char *event, const char *format, ...)
 {
-    char tail[sizeof(trace->line)];
+    char tail[sizeof(trace->line)]; /* longer than the room of any line */
     va_list args;
+    int n_bytes;
 
     if (!weft_trace_on(trace, WEFT_TRACE_STORY)) {
         return;
@@ -152,10 +172,14 @@ void weft_trace_event(struct weft_trace *trace, weft_ns now, const char *host,
     weft_trace_begin(trace, now, host, object, event);
     if (format != NULL) {
         va_start(args, format);
-        vsnprintf(tail, sizeof(tail), format, args);
+        n_bytes = vsnprintf(tail, sizeof(tail), format, args);
         va_end(args);
         put_byte(trace, ' ');
-        put_word(trace, tail);
+        if (n_bytes > 0 && (size_t)n_bytes > LIMIT - trace->n) {
+            put_cut(trace, tail);
+        } else {
+            put_word(trace, tail);
+        }
     }
     weft_trace_end(trace);
 }

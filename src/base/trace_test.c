@@ -119,6 +119,38 @@ START_TEST(long_lines_are_cut_but_stay_lines)
 }
 END_TEST
 
+/* A number of a line that is cut is complete or has no digit left, wherever the cut is. Loop: the
+ * number. */
+START_TEST(events_have_no_part_of_a_number)
+{
+    static const char *const numbers[] = {"7", "123456789", "-9223372036854775808"};
+    char word[600];
+
+    memset(word, 'x', sizeof(word));
+    word[sizeof(word) - 1] = '\0';
+    for (size_t n = 440; n < 530; n++) {
+        struct weft_text story = {0};
+        struct weft_trace trace;
+        const char *number;
+        size_t n_cut;
+
+        weft_trace_init(&trace, WEFT_TRACE_STORY, collect, &story);
+        weft_trace_event(&trace, 2, "h", "o", "e", "%s key=%s left=%s",
+                         word + sizeof(word) - 1 - n, numbers[_i], numbers[_i]);
+        ck_assert_uint_le(story.n, 512);
+        ck_assert_int_eq(story.bytes[story.n - 1], '\n');
+        number = strrchr(story.bytes, '=');
+        if (number != NULL) {
+            n_cut = strcspn(++number, " \n");
+            ck_assert(strcspn(number, "0123456789") > n_cut ||
+                      (n_cut == strlen(numbers[_i]) &&
+                       strncmp(number, numbers[_i], n_cut) == 0));
+        }
+        weft_text_fini(&story);
+    }
+}
+END_TEST
+
 START_TEST(a_line_within_a_line_is_our_bug)
 {
     struct weft_text story = {0};
@@ -139,6 +171,7 @@ int main(void)
     tcase_add_test(tcase, nothing_is_written_when_off);
     tcase_add_test(tcase, integers_are_printed_as_printf_does);
     tcase_add_test(tcase, long_lines_are_cut_but_stay_lines);
+    tcase_add_loop_test(tcase, events_have_no_part_of_a_number, 0, 3);
     tcase_add_test_raise_signal(tcase, a_line_within_a_line_is_our_bug, 6);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
