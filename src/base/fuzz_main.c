@@ -7,9 +7,11 @@
  * Executes every FILE, then INPUTS made by changing, cutting and joining these and the words of
  * DICTIONARY (libFuzzer's format). An input that makes the process end is written to FAILED, as
  * is one that takes longer than LIMIT_S, which ends the process too. */
+#define _DEFAULT_SOURCE 1 /* sigaltstack */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +65,28 @@ static void signal_end(int number)
     input_keep();
     signal(number, SIG_DFL);
     raise(number);
+}
+
+/* Handles signals on a stack of its own, because a deep recursion has used up the other. Sanitizers
+ * report SIGSEGV, SIGBUS and SIGFPE themselves. */
+static void signals_catch(void)
+{
+    static const int numbers[] = {SIGABRT, SIGALRM, SIGILL, SIGTRAP,
+                                  SIGSEGV, SIGBUS,  SIGFPE};
+    static uint8_t memory[65536];
+    const stack_t stack = {.ss_sp = memory, .ss_size = sizeof(memory)};
+    bool is_watched = __sanitizer_set_death_callback != NULL;
+    struct sigaction action = {.sa_handler = signal_end};
+
+    if (is_watched) {
+        __sanitizer_set_death_callback(input_keep);
+    } else {
+        weft_check(sigaltstack(&stack, NULL) == 0);
+        action.sa_flags = SA_ONSTACK;
+    }
+    for (size_t i = 0; i < (is_watched ? 4 : WEFT_LENGTH(numbers)); i++) {
+        weft_check(sigaction(numbers[i], &action, NULL) == 0);
+    }
 }
 
 /* Executes a copy that ends exactly where the input does, so that a read beyond it is reported. */
@@ -250,7 +274,6 @@ static int usage(const char *name)
 
 int main(int argc, char **argv)
 {
-    static const int numbers[] = {SIGABRT, SIGALRM, SIGILL, SIGTRAP};
     static uint8_t text[INPUT_BYTES_MAX + 1];
     unsigned long long n = 0, seed = 1;
     int option;
@@ -274,12 +297,7 @@ int main(int argc, char **argv)
             return usage(argv[0]);
         }
     }
-    for (size_t i = 0; i < WEFT_LENGTH(numbers); i++) {
-        signal(numbers[i], signal_end);
-    }
-    if (__sanitizer_set_death_callback != NULL) {
-        __sanitizer_set_death_callback(input_keep);
-    }
+    signals_catch();
     for (int i = optind; i < argc; i++) {
         inputs_add(&corpus, text, file_read(argv[i], text, INPUT_BYTES_MAX));
         input_execute(corpus.all[corpus.n - 1].bytes, corpus.all[corpus.n - 1].n);
