@@ -377,7 +377,8 @@ def test_a_mesh_that_is_none_is_refused(mesh):
 
 
 def test_the_settings_in_the_documentation_are_those_of_the_plugin():
-    text = (ROOT / "docs/plugin.md").read_text().split("### Settings")[1].split("\n### ")[0]
+    text = (ROOT / "docs/plugin-reference.md").read_text().split("## Environment variables")[1]
+    text = text.split("\n## ")[0]
     shown = subprocess.run([WEFT, "plugin"], cwd=ROOT, capture_output=True, text=True,
                            check=False).stdout
     assert re.findall(r"^\| `(NCCL_MESH_\w+)`", text, re.M) == re.findall(

@@ -1,5 +1,5 @@
-"""What docs/plugin.md says of the field: which test shows that a known mistake is not here, and what NCCL
-makes of the ways in which a plugin may describe its devices."""
+"""What docs/plugin-design.md says of the field: which test shows that a known mistake is not here, and
+what NCCL makes of the ways in which a plugin may describe its devices."""
 
 import os
 import re
@@ -16,7 +16,7 @@ PORTS = [("0000:01:00.0", "rocep1s0f0"), ("0000:01:00.1", "rocep1s0f1"),
 
 def rows_of(mark):
     """Cells of the table behind `<!-- mark -->`."""
-    text = (ROOT / "docs/plugin.md").read_text().split(f"<!-- {mark} -->\n\n")[1]
+    text = (ROOT / "docs/plugin-design.md").read_text().split(f"<!-- {mark} -->\n\n")[1]
     lines = text.split("\n\n")[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 

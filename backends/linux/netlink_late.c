@@ -1,5 +1,5 @@
 /* Opens libnl on the first call. For a shared object that must need only libc when it is loaded
- * (NCCL's plugin), and is linked with this file instead of libnl (docs/plugin.md). */
+ * (NCCL's plugin), and is linked with this file instead of libnl (docs/plugin-design.md). */
 #include <dlfcn.h>
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>

@@ -1,7 +1,7 @@
 /* plugin-check: drives a net plugin as NCCL does and names the clause of the contract that it
  * breaks. For each version of the interface, every part of the check opens the shared object in
  * a new process: ranks as pairs of threads of one process, ranks as processes, then random
- * calls. docs/plugin.md, "plugin-check". */
+ * calls. docs/plugin-reference.md, "plugin-check". */
 #ifndef WEFT_PLUGIN_CHECK_H
 #define WEFT_PLUGIN_CHECK_H
 

@@ -9,7 +9,7 @@
  *   register, close      ──call──▶   flow_register, flow_close
  *
  * Locks: the engine's, for set-up only; one per comm, for its queue. isend, irecv and test do
- * not allocate. docs/plugin.md. */
+ * not allocate. docs/plugin-design.md. */
 #ifndef WEFT_PLUGIN_ENGINE_H
 #define WEFT_PLUGIN_ENGINE_H
 
@@ -43,7 +43,7 @@ struct engine_config {
     bool class_is_fixed;
     struct flow_config flow; /* common to all flows: buffers, failover and its times */
     weft_ns close_ns;        /* limit for an orderly close (default 5 s) */
-    /* Routes to hosts without a common cable: docs/plugin.md, "Relays". */
+    /* Routes to hosts without a common cable: docs/plugin-design.md, "Routes and beacons". */
     bool relays;            /* forward for others (default true) */
     bool is_dedicated;      /* only forward (weft relayd) */
     uint64_t relay_bytes;   /* maximum size of the relay's buffers; 0 means 256 MiB */

@@ -1,5 +1,5 @@
-/* Tests bugs of a plugin used in the field (docs/plugin.md, "What others got wrong") that no
- * other test would detect in this one. */
+/* Tests bugs of a plugin used in the field (docs/plugin-design.md, "What other plugins got
+ * wrong") that no other test would detect in this one. */
 #include "plugin/engine.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* Settings of the plugin: its own environment variables (NCCL_MESH_*), and those of NCCL's own
- * network that users have in their scripts. docs/plugin.md, "Settings". */
+ * network that users have in their scripts. docs/plugin-reference.md, "Environment variables". */
 #ifndef WEFT_PLUGIN_SETTINGS_H
 #define WEFT_PLUGIN_SETTINGS_H
 
