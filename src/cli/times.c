@@ -78,8 +78,8 @@ int cli_explain_times(const struct cli_options *options)
     }
     weft_text_add(&out,
                   "\nSoftware is the kernel's soft-RoCE, or backend soft, at either end. "
-                  "The plugin waits longer\n(docs/plugin-reference.md); policies of other "
-                  "programs have their own times (docs/rdma.md).\n");
+                  "The plugin waits longer\n(docs/plugin-reference.md); policies of "
+                  "other programs have their own times (docs/rdma.md).\n");
     code = cli_print(out.bytes, out.n) ? CLI_OK : CLI_USAGE;
     weft_text_fini(&out);
     return code;
