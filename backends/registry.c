@@ -17,6 +17,7 @@
 #include "backends/rxe/guest.h"
 #include "backends/rxe/live.h"
 #include "backends/rxe/live_socket.h"
+#include "backends/rxe/live_terminal.h"
 #include "backends/sim/backend.h"
 #include "backends/sim/bench.h"
 #include "backends/soft/backend.h"
@@ -242,6 +243,22 @@ int backend_lab_start(struct world_lab *lab, const struct world_lab_program *pro
 uint32_t backend_lab_signal(struct world_lab *lab, uint32_t id, int number)
 {
     return rxe_live_signal(lab, id, number);
+}
+
+uint32_t backend_lab_type(struct world_lab *lab, uint32_t id, const char *bytes, size_t n)
+{
+    return rxe_live_type(lab, id, bytes, n);
+}
+
+void backend_lab_resize(struct world_lab *lab, uint32_t id, uint16_t rows,
+                        uint16_t columns)
+{
+    rxe_live_resize(lab, id, rows, columns);
+}
+
+void backend_lab_terminal_size(int fd, uint16_t *out_rows, uint16_t *out_columns)
+{
+    live_terminal_size(fd, out_rows, out_columns);
 }
 
 void backend_lab_hang_up(struct world_lab *lab, uint32_t id)

@@ -93,6 +93,12 @@ weft_status backend_lab_inside(const struct world_spec *spec,
 int backend_lab_start(struct world_lab *lab, const struct world_lab_program *program,
                       uint32_t *out_id);
 uint32_t backend_lab_signal(struct world_lab *lab, uint32_t id, int number);
+uint32_t backend_lab_type(struct world_lab *lab, uint32_t id, const char *bytes,
+                          size_t n);
+void backend_lab_resize(struct world_lab *lab, uint32_t id, uint16_t rows,
+                        uint16_t columns);
+/* The size of a terminal of this machine; 24 and 80 where `fd` is none. */
+void backend_lab_terminal_size(int fd, uint16_t *out_rows, uint16_t *out_columns);
 void backend_lab_hang_up(struct world_lab *lab, uint32_t id);
 uint32_t backend_lab_fault(struct world_lab *lab, const struct world_fault *fault);
 uint32_t backend_lab_clear(struct world_lab *lab);

@@ -2,7 +2,9 @@
 
 import contextlib
 import fcntl
+import hashlib
 import os
+import pty
 import re
 import shutil
 import signal
@@ -11,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from pathlib import Path
 
@@ -316,7 +319,7 @@ def test_signals_that_a_program_takes_are_not_counted(pair):
 
 
 def words_of_exec(*command):
-    return ["exec", "1", "titanic", "/", "1", f"PATH={os.environ['PATH']}", *command]
+    return ["exec", "", "1", "titanic", "/", "1", f"PATH={os.environ['PATH']}", *command]
 
 
 def test_a_signal_that_comes_with_the_request_is_one_of_the_program(pair):
@@ -367,6 +370,97 @@ def test_a_pipe_that_does_not_wait_loses_nothing(pair):
         running_out = out.read()
         assert running.wait(timeout=100) == 0
     assert running_out == b"".join(b"%d\n" % i for i in range(1, 100001))
+
+
+class Terminal:
+    """One with a program of a lab at it."""
+
+    def __init__(self, labs, *command, rows=33, columns=101):
+        self.fd, slave = pty.openpty()
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(slave)
+        self.slave, self.said = slave, ""
+        self.running = subprocess.Popen([WEFT, "lab", "exec", "--tty", "titanic", "--", *command], cwd=ROOT,
+                                        env=labs.environment({"TERM": "dumb"}), stdin=slave, stdout=slave, stderr=slave)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.running.kill()
+        self.running.wait()
+        os.close(self.fd)
+        os.close(self.slave)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def read_until(self, what):
+        """What was said until then, without it."""
+        while what not in self.said:
+            self.said += os.read(self.fd, 4096).decode()
+        before, self.said = self.said.split(what, 1)
+        return before
+
+
+def test_a_terminal_is_one(pair):
+    """Its size, which changes; the name of it; keys that are signals; TERM; the exit status; and as it was after it."""
+    with Terminal(pair, "sh") as terminal:
+        terminal.type("stty -echo; PS1=; echo rea''dy\n")
+        terminal.read_until("ready\r\n")  # what echo wrote, and not the echo of what was typed
+        terminal.type("tty; stty size; echo $TERM; test -t 0 -a -t 1 -a -t 2 && echo all\n")
+        assert terminal.read_until("all\r\n").split()[-4:] == ["/dev/pts/0", "33", "101", "dumb"]
+        terminal.type("trap 'stty size; echo resized' WINCH; echo set\n")
+        terminal.read_until("set\r\n")
+        terminal.resize(44, 66)
+        terminal.running.send_signal(signal.SIGWINCH)  # it is not the terminal of its session
+        terminal.type("\n")
+        assert terminal.read_until("resized\r\n").split()[-2:] == ["44", "66"]
+        terminal.type("sh -c 'echo asleep; sleep 86400; echo not here'\n")
+        terminal.read_until("asleep\r\n")
+        terminal.type("\x03echo status $?\n")
+        assert "not here" not in terminal.read_until("status 130\r\n")
+        terminal.type("exit 7\n")
+        assert terminal.running.wait(timeout=100) == 7
+        assert termios.tcgetattr(terminal.slave) == terminal.before
+
+
+def test_much_is_typed_and_written_at_a_terminal(pair):
+    script = "stty -echo -icanon -onlcr; echo up; head -c 20000 | md5sum; seq 20000; echo over"
+    with Terminal(pair, "sh", "-c", script) as terminal:
+        terminal.read_until("up\n")
+        for _ in range(200):
+            terminal.type(100 * "x")
+        assert terminal.read_until("  -\n") == hashlib.md5(20000 * b"x").hexdigest()
+        assert terminal.read_until("over\n") == "".join(f"{i}\n" for i in range(1, 20001))
+        assert terminal.running.wait(timeout=100) == 0
+
+
+def test_a_terminal_that_is_gone_is_a_hang_up(pair, tmp_path):
+    script = f"trap 'echo hup >{tmp_path}/said; exit' HUP; echo up; while :; do sleep 1; done"
+    with Terminal(pair, "sh", "-c", script) as terminal:
+        terminal.read_until("up\r\n")
+        terminal.running.kill()
+        while "\t0 programs\t" not in pair("ls")[1]:
+            pass
+    assert (tmp_path / "said").read_text() == "hup\n"
+
+
+@pytest.mark.parametrize("args,said", [
+    (("exec", "--tty", "titanic", "--", "true"), "--tty: standard input is no terminal"),
+    (("exec", "--tty", "--stdin", "titanic", "--", "true"), "--tty and --stdin are for one stream")])
+def test_mistakes_of_terminals(pair, args, said):
+    code, out, errors = pair(*args)
+    assert (code, out) == (2, "") and said in errors
+
+
+def test_a_terminal_is_for_one_program(pair):
+    with Terminal(pair, "true", ":", "iceberg", "--", "true") as terminal:
+        terminal.read_until("a terminal is for one program")
+        assert terminal.running.wait(timeout=100) == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])

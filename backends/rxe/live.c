@@ -322,21 +322,34 @@ static void add_number(struct weft_text *text, unsigned long number)
     add_word(text, word);
 }
 
+static bool may_enter(const char *variable, bool may_all, bool has_terminal)
+{
+    return may_all || rxe_guest_may_enter(variable) ||
+           (has_terminal && strncmp(variable, "TERM=", 5) == 0);
+}
+
 /* How many, and then each; of variables where time is virtual only those that differ from shell to
  * shell for a reason. */
-static void add_words(struct weft_text *text, char *const *words, bool may_all)
+static void add_words(struct weft_text *text, char *const *words, bool may_all,
+                      bool has_terminal)
 {
     unsigned long n = 0;
 
     for (size_t i = 0; words[i] != NULL; i++) {
-        n += may_all || rxe_guest_may_enter(words[i]);
+        n += may_enter(words[i], may_all, has_terminal);
     }
     add_number(text, n);
     for (size_t i = 0; words[i] != NULL; i++) {
-        if (may_all || rxe_guest_may_enter(words[i])) {
+        if (may_enter(words[i], may_all, has_terminal)) {
             add_word(text, words[i]);
         }
     }
+}
+
+/* Not 0, which is no terminal. */
+static unsigned long size_word(uint16_t rows, uint16_t columns)
+{
+    return (unsigned long)(rows > 0 ? rows : 24) << 16 | (columns > 0 ? columns : 80);
 }
 
 int rxe_live_start(struct world_lab *lab, const struct world_lab_program *program,
@@ -362,8 +375,11 @@ int rxe_live_start(struct world_lab *lab, const struct world_lab_program *progra
     add_number(&lab->ask, program->host);
     add_number(&lab->ask, (unsigned long)program->delay_ns);
     add_word(&lab->ask, program->cwd);
-    add_words(&lab->ask, program->argv, true);
-    add_words(&lab->ask, program->variables, !lab->options->is_virtual);
+    add_number(&lab->ask,
+               program->has_terminal ? size_word(program->rows, program->columns) : 0);
+    add_words(&lab->ask, program->argv, true, true);
+    add_words(&lab->ask, program->variables, !lab->options->is_virtual,
+              program->has_terminal);
     *out_id = id;
     return 0;
 }
@@ -375,6 +391,25 @@ uint32_t rxe_live_signal(struct world_lab *lab, uint32_t id, int number)
     add_number(&lab->ask, id);
     add_number(&lab->ask, (unsigned long)number);
     return lab->n_started++;
+}
+
+uint32_t rxe_live_type(struct world_lab *lab, uint32_t id, const char *bytes, size_t n)
+{
+    add_word(&lab->ask, "input");
+    add_number(&lab->ask, lab->n_started);
+    add_number(&lab->ask, id);
+    for (size_t i = 0; i < n; i++) {
+        weft_text_add(&lab->ask, "%02x", (unsigned)(unsigned char)bytes[i]);
+    }
+    weft_text_add_bytes(&lab->ask, "", 1);
+    return lab->n_started++;
+}
+
+void rxe_live_resize(struct world_lab *lab, uint32_t id, uint16_t rows, uint16_t columns)
+{
+    add_word(&lab->ask, "size");
+    add_number(&lab->ask, id);
+    add_number(&lab->ask, size_word(rows, columns));
 }
 
 void rxe_live_hang_up(struct world_lab *lab, uint32_t id)

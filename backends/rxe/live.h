@@ -5,9 +5,10 @@
  *   said.K   "NOW RUNNING", and a line "ID CODE" for each program that ended, and fault that came
  *   door.K   the guest opens it for writing, and stands still until the machine gives up its
  *            lease
- *   ask.K    words, each ended by a NUL: "exec" ID HOST DELAY CWD N argv[N] M variables[M],
- *            "signal" ID PROGRAM NUMBER, "hangup" PROGRAM, "fault" ID DIGITS, "clear" ID,
- *            "capture" ID PATH
+ *   ask.K    words, each ended by a NUL: "exec" ID HOST DELAY CWD SIZE N argv[N] M variables[M],
+ *            "input" ID PROGRAM DIGITS, "size" PROGRAM SIZE, "signal" ID PROGRAM NUMBER,
+ *            "hangup" PROGRAM, "fault" ID DIGITS, "clear" ID, "capture" ID PATH; SIZE is that of a
+ *            terminal, ROWS x 65536 + COLUMNS, or 0 for none
  *   out.ID err.ID in.ID   of a program
  */
 #ifndef WEFT_BACKENDS_RXE_LIVE_H
@@ -37,6 +38,10 @@ int rxe_live_start(struct world_lab *lab, const struct world_lab_program *progra
 /* Sends a signal to the program's process group, at the next door. `ended` of the hooks hears of
  * its number when it was there, with 0, or ESRCH: the program was over. */
 uint32_t rxe_live_signal(struct world_lab *lab, uint32_t id, int number);
+/* Bytes that were typed at its terminal, at the next door; `ended` as of a signal. */
+uint32_t rxe_live_type(struct world_lab *lab, uint32_t id, const char *bytes, size_t n);
+/* The size of its terminal from the next door on. */
+void rxe_live_resize(struct world_lab *lab, uint32_t id, uint16_t rows, uint16_t columns);
 /* The client that started it is gone: SIGHUP, and SIGKILL 2 s later, by the guest's clock. */
 void rxe_live_hang_up(struct world_lab *lab, uint32_t id);
 /* A fault of the mesh at the next door, whatever its time says; or the end of all of them. `ended`

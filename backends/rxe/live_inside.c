@@ -2,11 +2,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@
 #include "backends/lab/signals.h"
 #include "backends/rxe/live.h"
 #include "backends/rxe/live_faults.h"
+#include "backends/rxe/live_terminal.h"
 #include "backends/rxe/scratch.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -36,6 +39,7 @@ struct program {
     pid_t pid;
     int fds[2];      /* its stdout and stderr */
     weft_ns kill_ns; /* SIGKILL is due; WEFT_NEVER: it is not */
+    struct live_terminal terminal;
 };
 
 struct inside {
@@ -50,6 +54,7 @@ struct inside {
     unsigned door;
     struct weft_text ended; /* lines "ID CODE" for the next door */
     sigset_t child_mask;
+    int child_fd; /* readable when a child ended; does not wait */
     struct lab_signals signals;
 };
 
@@ -67,6 +72,7 @@ struct start {
     uint32_t id, host;
     weft_ns at_ns;
     const char *cwd;
+    uint32_t size;            /* of its terminal; 0: none */
     char **argv, **variables; /* Owned, not the words; end with NULL */
 };
 
@@ -79,16 +85,26 @@ static int open_file(const char *what, uint32_t id, int flags)
 }
 
 /* An errno. */
+static int take_files(const struct start *start, const int fds[2])
+{
+    int in = open_file("in", start->id, O_RDONLY);
+
+    return in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(fds[0], STDOUT_FILENO) < 0 ||
+                   dup2(fds[1], STDERR_FILENO) < 0
+               ? errno
+               : 0;
+}
+
+/* An errno. */
 static int settle(const struct inside *inside, const struct start *start,
-                  const int fds[2])
+                  const struct program *program)
 {
     const char *marker = getenv(RXE_GUEST_MARKER);
-    int in = open_file("in", start->id, O_RDONLY);
-    int problem;
+    int problem = start->size != 0 ? live_terminal_take(&program->terminal)
+                                   : take_files(start, program->fds);
 
-    if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(fds[0], STDOUT_FILENO) < 0 ||
-        dup2(fds[1], STDERR_FILENO) < 0) {
-        return errno;
+    if (problem != 0) {
+        return problem;
     }
     environ = start->variables;
     problem = setenv(RXE_GUEST_MARKER, marker != NULL ? marker : "", 1) == 0 ? 0 : errno;
@@ -110,7 +126,7 @@ static void wait_until(weft_ns at_ns)
 }
 
 static _Noreturn void become(const struct inside *inside, const struct start *start,
-                             const int fds[2], pid_t parent)
+                             const struct program *program, pid_t parent)
 {
     const char *what = start->argv[0];
     int problem;
@@ -119,9 +135,13 @@ static _Noreturn void become(const struct inside *inside, const struct start *st
     if (getppid() != parent) {
         _exit(127);
     }
-    setpgid(0, 0);
+    if (start->size != 0) {
+        setsid();
+    } else {
+        setpgid(0, 0);
+    }
     sigprocmask(SIG_SETMASK, &inside->signals.old_mask, NULL);
-    problem = settle(inside, start, fds);
+    problem = settle(inside, start, program);
     if (problem == 0 && chdir(start->cwd) != 0) {
         problem = errno;
         what = start->cwd;
@@ -150,19 +170,26 @@ static void close_files(struct program *program)
             close(program->fds[i]); /* hostfs writes what is left */
         }
     }
+    live_terminal_close(&program->terminal);
 }
 
 static void start_program(struct inside *inside, const struct start *start)
 {
-    struct program program = {
-        .id = start->id, .host = start->host, .kill_ns = WEFT_NEVER};
+    struct program program = {.id = start->id,
+                              .host = start->host,
+                              .kill_ns = WEFT_NEVER,
+                              .terminal = {.fd = -1}};
     pid_t parent = getpid();
 
     program.fds[0] = open_file("out", start->id, O_WRONLY | O_APPEND);
     program.fds[1] = open_file("err", start->id, O_WRONLY | O_APPEND);
-    program.pid = program.fds[0] < 0 || program.fds[1] < 0 ? -1 : fork();
+    program.pid =
+        program.fds[0] < 0 || program.fds[1] < 0 ||
+                (start->size != 0 && !live_terminal_make(start->size, &program.terminal))
+            ? -1
+            : fork();
     if (program.pid == 0) {
-        become(inside, start, program.fds, parent);
+        become(inside, start, &program, parent);
     }
     if (program.pid < 0) {
         if (program.fds[1] >= 0) {
@@ -173,7 +200,9 @@ static void start_program(struct inside *inside, const struct start *start)
         add_ended(inside, start->id, 126);
         return;
     }
-    setpgid(program.pid, program.pid); /* the first of the two that comes here */
+    if (start->size == 0) {
+        setpgid(program.pid, program.pid); /* the first of the two that comes here */
+    }
     inside->programs =
         weft_realloc(inside->programs, (inside->n + 1) * sizeof(*inside->programs));
     inside->programs[inside->n++] = program;
@@ -187,6 +216,7 @@ static void note_end(struct inside *inside, pid_t pid, int wait_status)
 
         if (program->pid == pid) {
             kill(-pid, SIGKILL);
+            live_terminal_pass(&program->terminal, program->fds[0]);
             close_files(program);
             add_ended(inside, program->id,
                       WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status)
@@ -258,6 +288,7 @@ static void do_exec(struct inside *inside, struct words *words, weft_ns now)
     start.at_ns = strtoll(next_word(words), NULL, 10);
     start.at_ns = start.at_ns > 0 ? now + start.at_ns : 0;
     start.cwd = next_word(words);
+    start.size = next_number(words);
     start.argv = next_list(words);
     start.variables = next_list(words);
     weft_check(start.host < inside->spec->n_hosts && start.argv[0] != NULL);
@@ -371,6 +402,28 @@ static void do_signal(struct inside *inside, struct words *words)
     add_ended(inside, id, program != NULL ? 0 : ESRCH);
 }
 
+static void do_input(struct inside *inside, struct words *words)
+{
+    uint32_t id = next_number(words);
+    struct program *program = find(inside, next_number(words));
+    const char *digits = next_word(words);
+
+    if (program != NULL) {
+        live_terminal_type(&program->terminal, digits);
+    }
+    add_ended(inside, id, program != NULL ? 0 : ESRCH);
+}
+
+static void do_size(struct inside *inside, struct words *words)
+{
+    const struct program *program = find(inside, next_number(words));
+    uint32_t size = next_number(words);
+
+    if (program != NULL) {
+        live_terminal_resize(&program->terminal, size);
+    }
+}
+
 static void do_hang_up(struct inside *inside, struct words *words)
 {
     struct program *program = find(inside, next_number(words));
@@ -402,6 +455,10 @@ static void do_asked(struct inside *inside, char *bytes, size_t n)
             let_kernel_work(inside);
         } else if (strcmp(what, "signal") == 0) {
             do_signal(inside, &words);
+        } else if (strcmp(what, "input") == 0) {
+            do_input(inside, &words);
+        } else if (strcmp(what, "size") == 0) {
+            do_size(inside, &words);
         } else {
             weft_check(strcmp(what, "hangup") == 0);
             do_hang_up(inside, &words);
@@ -455,6 +512,35 @@ static bool knock(struct inside *inside)
 
 /* ---- time ---- */
 
+/* Waits for an end, or for what programs write at their terminals, which goes into their files. */
+static void wait_for(struct inside *inside, const struct timespec *time)
+{
+    struct pollfd *fds = NULL;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < inside->n; i++) {
+        n += inside->programs[i].terminal.fd >= 0;
+    }
+    if (n == 0) {
+        sigtimedwait(&inside->child_mask, NULL, time);
+        return;
+    }
+    fds = weft_calloc((size_t)inside->n + 1, sizeof(*fds));
+    for (uint32_t i = 0; i < inside->n; i++) {
+        fds[i] = live_terminal_wants(&inside->programs[i].terminal);
+    }
+    fds[inside->n] = (struct pollfd){.fd = inside->child_fd, .events = POLLIN};
+    if (ppoll(fds, inside->n + 1, time, NULL) > 0) {
+        struct signalfd_siginfo info;
+
+        (void)!read(inside->child_fd, &info, sizeof(info));
+        for (uint32_t i = 0; i < inside->n; i++) {
+            live_terminal_pass(&inside->programs[i].terminal, inside->programs[i].fds[0]);
+        }
+    }
+    free(fds);
+}
+
 /* Does what is due; returns when the next is. */
 static weft_ns do_due(struct inside *inside, weft_ns now)
 {
@@ -489,7 +575,7 @@ static void await(struct inside *inside, weft_ns step_ns)
         }
         time = (struct timespec){.tv_sec = (until - now) / SECOND,
                                  .tv_nsec = (until - now) % SECOND};
-        sigtimedwait(&inside->child_mask, NULL, &time);
+        wait_for(inside, &time);
         now = clock_now();
     }
 }
@@ -552,6 +638,8 @@ weft_status rxe_live_inside(const struct world_spec *spec,
     sigemptyset(&inside.child_mask);
     sigaddset(&inside.child_mask, SIGCHLD);
     sigprocmask(SIG_BLOCK, &inside.child_mask, NULL);
+    inside.child_fd = signalfd(-1, &inside.child_mask, SFD_NONBLOCK | SFD_CLOEXEC);
+    live_terminal_mount();
     inside.insides = weft_calloc((size_t)spec->n_hosts + 1, sizeof(*inside.insides));
     for (uint32_t i = 0; i < spec->n_hosts; i++) {
         inside.insides[i] = (struct lab_inside){-1, -1, -1};
@@ -573,6 +661,7 @@ weft_status rxe_live_inside(const struct world_spec *spec,
     free(inside.programs);
     live_faults_fini(&inside.faults);
     weft_text_fini(&inside.ended);
+    close(inside.child_fd);
     lab_signals_release(&inside.signals);
     return status;
 }

@@ -237,8 +237,8 @@ START_TEST(a_guest_where_nothing_runs_stands_still)
     ck_assert_int_eq(state_of(pid), 'T');
     tend_until_over(pid);
     ck_assert(!tender.is_idle(tender.context));
-    assert_asked(0,
-                 "exec 0 2 9000000000 /tmp 2 ls -l 1 PATH=/bin signal 1 7 10 hangup 8 ");
+    assert_asked(
+        0, "exec 0 2 9000000000 /tmp 0 2 ls -l 1 PATH=/bin signal 1 7 10 hangup 8 ");
     text = scratch_read(folder, "in.0", &n);
     ck_assert_str_eq(text, "hello");
     free(text);
@@ -261,7 +261,7 @@ START_TEST(in_real_time_it_does_not_and_variables_are_all_there)
     start(0);
     pid = next_guest(2, "7 0\n");
     tend_until_over(pid);
-    assert_asked(2, "exec 0 2 9000000000 /tmp 2 ls -l 2 PATH=/bin SHLVL=3 ");
+    assert_asked(2, "exec 0 2 9000000000 /tmp 0 2 ls -l 2 PATH=/bin SHLVL=3 ");
 }
 END_TEST
 
@@ -280,7 +280,7 @@ START_TEST(ends_are_heard_once)
     ck_assert_str_eq(ends, "1 137, 0 3, ");
     start(2);
     tend_until_over(pid);
-    assert_asked(3, "exec 2 2 9000000000 /tmp 2 ls -l 1 PATH=/bin ");
+    assert_asked(3, "exec 2 2 9000000000 /tmp 0 2 ls -l 1 PATH=/bin ");
 }
 END_TEST
 

@@ -71,6 +71,7 @@ struct cli_options {
     bool join, qualify;                                /* of doctor */
     bool times;                                        /* of explain */
     bool reads_stdin;                                  /* of lab */
+    bool wants_terminal;                               /* of lab */
     int64_t patience_s;                                /* 0: default */
     int time_limit_s;                                  /* 0: default */
     char **operands;                                   /* [n_operands], from argv */

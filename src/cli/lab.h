@@ -3,14 +3,15 @@
  * A lab is a socket, NAME in a folder of the user's own. A request is a struct lab_request, its
  * words, each ended by a NUL, and its input:
  *
- *   "exec" N hosts[N] CWD M variables[M] words...   "ls"   "down"   "clear"
+ *   "exec" SIZE N hosts[N] CWD M variables[M] words...   "ls"   "down"   "clear"
  *   "fault" TEXT   "capture" PATH ("": no more)
  *
  * An answer is lines: "error TEXT"; or "begun", FOLDER, ID and a host for each program, a tab
  * between them, whose numbers are ID and those that follow, and then "ended ID CODE" of each; of a
  * fault, a capture or clear, "ended ID ERRNO"; of ls, text; "down TEXT": the lab ended, and why.
- * After an exec each byte is the number of a signal for the programs, and "took" comes once the
- * guest has it. The files of programs are there until the client closes the connection. That of
+ * SIZE is ROWSxCOLUMNS of a terminal, or "". After an exec each byte is the number of a signal for
+ * the programs, or LAB_TYPES, a uint16_t and that number of bytes that were typed at the terminal, or
+ * LAB_RESIZES and its size, two uint16_t; "took" comes once the guest has what came so far. The files of programs are there until the client closes the connection. That of
  * down ends with the daemon. */
 #ifndef WEFT_CLI_LAB_H
 #define WEFT_CLI_LAB_H
@@ -24,6 +25,8 @@
 #define LAB_NAME_MAX 64
 #define LAB_PATH_MAX 512
 #define LAB_REQUEST_MAX (64u << 20)
+#define LAB_TYPES ((char)0xff)
+#define LAB_RESIZES ((char)0xfe)
 
 struct lab_request {
     uint32_t n_words; /* bytes */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "backends/registry.h"
@@ -18,6 +19,8 @@
 
 #define PATIENCE 3 /* signals */
 #define LOOK_MS 50
+#define KEYS_MAX 4096
+#define CONTROL_C 3
 
 extern char **environ;
 
@@ -43,7 +46,85 @@ struct client {
     bool is_over;
     bool is_let_go; /* it is over for us, whatever its programs do */
     int n_asked;    /* signals to end that the guest did not take yet */
+    bool has_terminal;
+    struct termios terminal; /* as it was */
 };
+
+/* ---- the terminal ---- */
+
+/* Each key goes to the program, whose terminal makes of it what this one would. */
+static bool take_terminal(struct client *client)
+{
+    struct termios raw;
+
+    if (tcgetattr(STDIN_FILENO, &client->terminal) != 0) {
+        fprintf(stderr, "weft lab exec: --tty: standard input is no terminal\n");
+        return false;
+    }
+    raw = client->terminal;
+    cfmakeraw(&raw);
+    client->has_terminal = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+    return client->has_terminal;
+}
+
+static void give_terminal_back(struct client *client)
+{
+    if (client->has_terminal) {
+        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &client->terminal);
+        client->has_terminal = false;
+    }
+}
+
+static void resize(struct client *client)
+{
+    uint16_t sizes[2];
+    char message[1 + sizeof(sizes)] = {LAB_RESIZES};
+
+    backend_lab_terminal_size(STDIN_FILENO, &sizes[0], &sizes[1]);
+    memcpy(message + 1, sizes, sizeof(sizes));
+    (void)backend_lab_send(client->fd, message, sizeof(message));
+}
+
+static void let_go(struct client *client, int number)
+{
+    give_terminal_back(client);
+    fprintf(stderr, "weft lab exec: the program goes on: `weft lab down` ends it, "
+                    "and the lab\n");
+    client->code = 128 + number;
+    client->is_over = true;
+    client->is_let_go = true;
+}
+
+static void count_asked(struct client *client, int number)
+{
+    if (number == SIGINT || number == SIGTERM || number == SIGQUIT) {
+        client->n_asked++;
+    }
+    if (client->n_asked == PATIENCE && !client->is_let_go) {
+        let_go(client, number);
+    }
+}
+
+/* A terminal that is gone is a hang-up. */
+static void pass_keys_on(struct client *client)
+{
+    char message[3 + KEYS_MAX] = {LAB_TYPES};
+    ssize_t n = read(STDIN_FILENO, message + 3, KEYS_MAX);
+    uint16_t n_typed = n > 0 ? (uint16_t)n : 0;
+
+    if (n_typed == 0) {
+        client->is_over = n == 0 || (errno != EINTR && errno != EAGAIN);
+        client->code = client->is_over ? 128 + SIGHUP : client->code;
+        return;
+    }
+    memcpy(message + 1, &n_typed, sizeof(n_typed));
+    (void)backend_lab_send(client->fd, message, 3u + n_typed);
+    for (ssize_t i = 0; i < n; i++) {
+        count_asked(client, message[3 + i] == CONTROL_C ? SIGINT : 0);
+    }
+}
+
+/* ---- signals and streams ---- */
 
 /* A program that keeps the guest's clock, by a loop without calls, hears of nothing: who asks a
  * third time is let go. */
@@ -54,16 +135,12 @@ static void pass_signals_on(struct client *client)
     while (read(client->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         char number = (char)info.ssi_signo;
 
-        (void)backend_lab_send(client->fd, &number, 1);
-        client->n_asked += number == SIGINT || number == SIGTERM || number == SIGQUIT;
-        if (client->n_asked == PATIENCE) {
-            fprintf(stderr,
-                    "weft lab exec: the program goes on: `weft lab down` ends it, "
-                    "and the lab\n");
-            client->code = 128 + number;
-            client->is_over = true;
-            client->is_let_go = true;
+        if (number == SIGWINCH) {
+            resize(client);
+            continue;
         }
+        (void)backend_lab_send(client->fd, &number, 1);
+        count_asked(client, number);
     }
 }
 
@@ -213,6 +290,7 @@ static void lose(struct client *client, const char *why)
     for (size_t i = 0; i < client->n; i++) {
         pass_rest_on(client, &client->running[i]);
     }
+    give_terminal_back(client);
     fprintf(stderr, "weft lab exec: the lab went down%s%s\n",
             why != NULL ? ": " : " meanwhile", why != NULL ? why : "");
     client->code = CLI_ENVIRONMENT;
@@ -272,12 +350,18 @@ static int follow(struct client *client)
     bool is_more = false;
 
     while (!client->is_over) {
-        struct pollfd fds[] = {{.fd = client->fd, .events = POLLIN},
-                               {.fd = client->signal_fd, .events = POLLIN},
-                               {.fd = client->inotify_fd, .events = POLLIN}};
+        struct pollfd fds[] = {
+            {.fd = client->fd, .events = POLLIN},
+            {.fd = client->signal_fd, .events = POLLIN},
+            {.fd = client->inotify_fd, .events = POLLIN},
+            {.fd = client->has_terminal && client->n > 0 ? STDIN_FILENO : -1,
+             .events = POLLIN}};
         char events[4096];
 
-        poll(fds, WEFT_LENGTH(fds), patience(client, is_more));
+        if (poll(fds, WEFT_LENGTH(fds), patience(client, is_more)) > 0 &&
+            fds[3].revents != 0) {
+            pass_keys_on(client);
+        }
         pass_signals_on(client);
         (void)!read(client->inotify_fd, events, sizeof(events));
         is_more = false;
@@ -293,12 +377,14 @@ static int follow(struct client *client)
 
 static void keep_signals(struct client *client)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
     sigset_t mask;
 
     sigemptyset(&mask);
     for (size_t i = 0; i < WEFT_LENGTH(numbers); i++) {
-        sigaddset(&mask, numbers[i]);
+        if (numbers[i] != SIGWINCH || client->has_terminal) {
+            sigaddset(&mask, numbers[i]);
+        }
     }
     sigprocmask(SIG_BLOCK, &mask, NULL);
     client->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -338,11 +424,19 @@ static void add_request(const struct cli_options *options, const char *cwd,
                         struct weft_text *words)
 {
     size_t n = 0;
+    char text[32] = "";
 
     while (environ[n] != NULL) {
         n++;
     }
     lab_add_word(words, "exec");
+    if (options->wants_terminal) {
+        uint16_t rows, columns;
+
+        backend_lab_terminal_size(STDIN_FILENO, &rows, &columns);
+        weft_format(text, sizeof(text), "%ux%u", rows, columns);
+    }
+    lab_add_word(words, text);
     add_words(words, options->operands + 1, (size_t)options->n_before - 1);
     lab_add_word(words, cwd);
     add_words(words, environ, n);
@@ -364,6 +458,9 @@ int lab_exec(const struct cli_options *options, bool on_all)
         return lab_usage(on_all ? "run takes \"--\" and a command"
                                 : "exec takes a host, \"--\" and a command");
     }
+    if (options->wants_terminal && options->reads_stdin) {
+        return lab_usage("--tty and --stdin are for one stream");
+    }
     if (getcwd(cwd, sizeof(cwd)) == NULL ||
         (options->reads_stdin &&
          (errno = weft_text_add_file(&input, "/dev/stdin", LAB_REQUEST_MAX)) != 0)) {
@@ -373,8 +470,13 @@ int lab_exec(const struct cli_options *options, bool on_all)
     client.fd = lab_find(options->name);
     if (client.fd >= 0) {
         add_request(options, cwd, &words);
+        if (options->wants_terminal && !take_terminal(&client)) {
+            words.n = 0;
+        }
         keep_signals(&client);
-        if (words.n > LAB_REQUEST_MAX || input.n > LAB_REQUEST_MAX) {
+        if (words.n == 0) {
+            code = CLI_USAGE;
+        } else if (words.n > LAB_REQUEST_MAX || input.n > LAB_REQUEST_MAX) {
             fprintf(stderr, "weft lab exec: more than %u MiB of words or of input\n",
                     LAB_REQUEST_MAX >> 20);
         } else if (!lab_ask(client.fd, &words, &input)) {
@@ -385,6 +487,7 @@ int lab_exec(const struct cli_options *options, bool on_all)
             (void)fcntl(client.fd, F_SETFL, O_NONBLOCK);
             code = follow(&client);
         }
+        give_terminal_back(&client);
         close(client.fd);
         close(client.signal_fd);
         if (client.inotify_fd >= 0) {

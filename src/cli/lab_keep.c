@@ -156,7 +156,11 @@ static void plan_and_start(struct keeper *keeper, struct visitor *visitor,
 
     if (program_plan_make(keeper->world, backend_program_device, hosts, count(hosts),
                           argv, count(argv), &plan, &why)) {
-        start(keeper, visitor, program, &plan);
+        if (program->has_terminal && plan.n != 1) {
+            refuse(visitor, "a terminal is for one program");
+        } else {
+            start(keeper, visitor, program, &plan);
+        }
     } else {
         refuse(visitor, why.bytes);
     }
@@ -168,6 +172,8 @@ static void do_exec(struct keeper *keeper, struct visitor *visitor, struct words
                     const char *input, size_t n_input)
 {
     struct world_lab_program program = {.input = input, .n_input = n_input};
+    unsigned rows = 0, columns = 0;
+    bool has_terminal = sscanf(next_word(&words), "%ux%u", &rows, &columns) == 2;
     char **hosts = next_counted(&words);
     char **variables;
     char **argv;
@@ -176,6 +182,9 @@ static void do_exec(struct keeper *keeper, struct visitor *visitor, struct words
     variables = next_counted(&words);
     argv = next_list(&words, ULONG_MAX);
     program.variables = variables;
+    program.has_terminal = has_terminal;
+    program.rows = (uint16_t)rows;
+    program.columns = (uint16_t)columns;
     if (hosts == NULL || variables == NULL || argv == NULL || argv[0] == NULL) {
         refuse(visitor, "not a request: another version of weft?");
     } else {
@@ -186,17 +195,59 @@ static void do_exec(struct keeper *keeper, struct visitor *visitor, struct words
     free(argv);
 }
 
-/* Each byte is one, for all of its programs. */
-static void signal_all(struct keeper *keeper, struct visitor *visitor, const char *bytes,
-                       size_t n)
+static void signal_all(struct keeper *keeper, struct visitor *visitor, int number)
 {
-    for (size_t i = 0; i < n && visitor->has_files; i++) {
-        for (uint32_t j = 0; j < visitor->n_programs; j++) {
-            visitor->signal_id =
-                backend_lab_signal(keeper->lab, visitor->id + j, bytes[i]);
-        }
-        visitor->has_signalled = true;
+    for (uint32_t i = 0; i < visitor->n_programs; i++) {
+        visitor->signal_id = backend_lab_signal(keeper->lab, visitor->id + i, number);
     }
+    visitor->has_signalled = true;
+}
+
+/* How many bytes the first message has; 0: not all are here. */
+static size_t message_length(const char *bytes, size_t n)
+{
+    uint16_t n_typed = 0;
+    size_t length = 1;
+
+    if (bytes[0] == LAB_TYPES && n >= 1 + sizeof(n_typed)) {
+        memcpy(&n_typed, bytes + 1, sizeof(n_typed));
+        length = 1 + sizeof(n_typed) + n_typed;
+    } else if (bytes[0] == LAB_TYPES || bytes[0] == LAB_RESIZES) {
+        length = 1 + 2 * sizeof(uint16_t);
+    }
+    return length <= n ? length : 0;
+}
+
+static void obey(struct keeper *keeper, struct visitor *visitor, const char *bytes,
+                 size_t n)
+{
+    uint16_t size[2];
+
+    if (bytes[0] == LAB_TYPES) {
+        visitor->signal_id = backend_lab_type(keeper->lab, visitor->id, bytes + 3, n - 3);
+        visitor->has_signalled = true;
+    } else if (bytes[0] == LAB_RESIZES) {
+        memcpy(size, bytes + 1, sizeof(size));
+        backend_lab_resize(keeper->lab, visitor->id, size[0], size[1]);
+    } else if (bytes[0] > 0) {
+        signal_all(keeper, visitor, bytes[0]);
+    }
+}
+
+/* Signals and the like. What is not whole stays. */
+static void look_at_messages(struct keeper *keeper, struct visitor *visitor)
+{
+    struct weft_text *got = &visitor->got;
+    size_t from = 0;
+    size_t n;
+
+    while (from < got->n && visitor->has_files &&
+           (n = message_length(got->bytes + from, got->n - from)) > 0) {
+        obey(keeper, visitor, got->bytes + from, n);
+        from += n;
+    }
+    memmove(got->bytes, got->bytes + from, got->n - from);
+    got->n -= from;
 }
 
 static size_t n_running(const struct keeper *keeper)
@@ -320,6 +371,16 @@ static void answer(struct keeper *keeper, struct visitor *visitor,
     }
 }
 
+/* The request may be large, and its programs may run for long. */
+static void keep_rest(struct weft_text *got, size_t from)
+{
+    struct weft_text rest = {NULL, 0, 0};
+
+    weft_text_add_bytes(&rest, got->bytes + from, got->n - from);
+    weft_text_fini(got);
+    *got = rest;
+}
+
 /* A request that is whole is answered, and what came behind it is signals; what is none ends the
  * connection. */
 static void look_at_request(struct keeper *keeper, struct visitor *visitor)
@@ -339,11 +400,8 @@ static void look_at_request(struct keeper *keeper, struct visitor *visitor)
         refuse(visitor, "not a request: another version of weft?");
     } else if (visitor->got.n >= n) {
         answer(keeper, visitor, &request);
-        signal_all(keeper, visitor, visitor->got.bytes + n, visitor->got.n - n);
-    }
-    if (visitor->state != ASKS) {
-        weft_text_fini(&visitor->got);
-        visitor->got = (struct weft_text){NULL, 0, 0};
+        keep_rest(&visitor->got, n);
+        look_at_messages(keeper, visitor);
     }
 }
 
@@ -372,7 +430,8 @@ static void hear(struct keeper *keeper, struct visitor *visitor)
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         hang_up(keeper, visitor);
     } else if (n > 0 && visitor->state == RUNS) {
-        signal_all(keeper, visitor, bytes, (size_t)n);
+        weft_text_add_bytes(&visitor->got, bytes, (size_t)n);
+        look_at_messages(keeper, visitor);
     } else if (n > 0 && visitor->state == ASKS) {
         weft_text_add_bytes(&visitor->got, bytes, (size_t)n);
     }

@@ -212,6 +212,8 @@ static const struct flag_spec specs[] = {
      TEXT(name)},
     {"stdin", NULL, 0, "lab", "exec, run: each command reads all that is on stdin",
      SWITCH(reads_stdin)},
+    {"tty", NULL, 0, "lab", "exec: the command has this terminal",
+     SWITCH(wants_terminal)},
     {"rendezvous", "HOST:PORT", 0, "run",
      "with --backend verbs: address of rank 0; default: its host's name, port 29500",
      TEXT(rendezvous)},

@@ -16,6 +16,8 @@ struct world_lab_program {
     char *const *variables; /* likewise; its environment, before that of its host */
     const char *input;      /* [n_input]; its whole standard input */
     size_t n_input;
+    bool has_terminal; /* for all three streams, which are one then; and no input */
+    uint16_t rows, columns;
 };
 
 /* What a lab asks of who keeps it, in the process that keeps it. */
