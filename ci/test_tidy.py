@@ -77,7 +77,7 @@ GOOD = [
     ("sim/good.c", "#include <infiniband/verbs.h>\nenum ibv_qp_state f(void);\n"),
     ("src/conn/calls.c", "/* time(NULL), rand() */\nint f(struct x *x)\n{\n"
                          '    return x->ops->poll(x) + x->time("rand()");\n}\n'),
-    ("src/coll/words.c", 'const char *x = "told so many"; /* Offers; NOBODY if none. */\n'),
+    ("src/coll/words.c", 'const char *x = "told so many"; /* Offers; NOBODY if `told`. */\n'),
     ("src/conn/good.h", HEADER.format("CONN_GOOD", "")),
     ("src/conn/loops.c", "void f(int a)\n{\n    do {\n        a--;\n    } while (a);\n"
                          "    if (a &&\n        g(a)) {\n        h();\n    }\n}\n"),

@@ -197,7 +197,7 @@ static int start(struct show *show, struct running *running)
     close_fd(&pipes[0]);
     close_fd(&pipes[1]);
     if (running->pid > 0) {
-        setpgid(running->pid, running->pid); /* whoever comes first */
+        setpgid(running->pid, running->pid); /* the child does it, too */
         running->state = RUNS;
         running->pid_fd = (int)syscall(SYS_pidfd_open, running->pid, 0);
         problem = running->pid_fd < 0 ? errno : 0;
@@ -213,7 +213,7 @@ static void write_all(int fd, const char *bytes, size_t n)
         ssize_t now = write(fd, bytes, n);
 
         if (now < 0 && errno != EINTR) {
-            return; /* nobody reads: the exit status still counts */
+            return; /* the reader is gone; the exit status still counts */
         }
         bytes += now > 0 ? now : 0;
         n -= now > 0 ? (size_t)now : 0;
@@ -515,7 +515,7 @@ static void apply_fault(struct show *show, const struct timed *timed)
     }
 }
 
-/* WEFT_NEVER: nobody knows yet. */
+/* Returns WEFT_NEVER if the moment is not known yet. */
 static weft_ns moment_of(const struct show *show, const struct world_moment *moment)
 {
     const struct job *first = &show->jobs[0];
@@ -774,7 +774,7 @@ static void end_job(struct show *show)
         struct running *running = &show->running[i];
 
         for (int j = 0; j < 2; j++) {
-            pass_on(show, running, j); /* to its end: nobody writes any more */
+            pass_on(show, running, j); /* to its end, because all writers are gone */
             close_fd(&running->fds[j]);
         }
     }

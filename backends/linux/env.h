@@ -1,6 +1,6 @@
 /* The I/O environment of one real host: this process (or one network namespace of it) with its
- * clock, environment variables, TCP and host facts. Whoever combines the parts of a host adds
- * RDMA devices and a GPU to the io_env. */
+ * clock, environment variables, TCP and host facts. The code that combines the parts of a host
+ * adds RDMA devices and a GPU to the io_env. */
 #ifndef WEFT_BACKENDS_LINUX_ENV_H
 #define WEFT_BACKENDS_LINUX_ENV_H
 

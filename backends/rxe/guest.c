@@ -445,7 +445,7 @@ static void pass_on(struct watched *w)
         while (fd >= 0 && (n = pread(fd, bytes, sizeof(bytes), w->seen[i])) > 0) {
             w->seen[i] += n;
             if (write(i == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, (size_t)n) != n) {
-                break; /* nobody reads: the exit code still tells */
+                break; /* the reader is gone; the exit code still counts */
             }
         }
         if (fd >= 0) {
@@ -470,8 +470,8 @@ static void look_at_cpu(struct watched *w, const struct timespec *now)
     }
 }
 
-/* WEFT_OK once the kernel ended, or has told its result and would not: user-mode Linux was seen to
- * wait for a helper after "Power down", for ever. */
+/* Returns WEFT_OK once the kernel has ended, or has reported its result and does not end: user-mode
+ * Linux sometimes waits forever for a helper after "Power down". */
 static weft_status watch(struct watched *w, int time_limit_s, struct weft_error *error)
 {
     struct timespec start, now;
@@ -616,7 +616,7 @@ static int default_memory_mib(void)
                                    : (int)half;
 }
 
-/* Of what was asked for; the scratch folder is the caller's. */
+/* Plans the guest that `options` describe. The caller owns the scratch folder. */
 static weft_status make_plan(const struct rxe_guest_options *options, const char *kernel,
                              struct plan *plan, struct weft_error *error)
 {
@@ -830,9 +830,9 @@ static off_t send_out(const int fds[2])
     return n;
 }
 
-/* Waits for the command, and as first process for everybody else's orphans, while what
- * was written so far goes out to the host. Where time is virtual a look costs more than the wait
- * for it, so looks become rare while nothing is written. */
+/* Waits for the command, and, as the first process, for orphans, while it copies output to
+ * the host. In virtual time a look costs more than the wait for it, so looks become rare while
+ * nothing is written. */
 static int wait_for(pid_t child, const int fds[2], bool is_virtual)
 {
     weft_ns patience_ns = LOOK_INSIDE_NS;

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* The variable that tells a guest's first process its folder. */
+/* The variable with the scratch folder of a guest, for its first process. */
 #define RXE_GUEST_SCRATCH "WEFT_GUEST_SCRATCH"
 /* Set in the environment of everything that runs inside a guest: "virtual" where time is so. */
 #define RXE_GUEST_MARKER "WEFT_IN_GUEST"
@@ -56,7 +56,7 @@ weft_status rxe_guest_kernel(char *out, size_t n_bytes,
 weft_status rxe_guest_can_be_virtual(struct weft_error *error) WEFT_MUST_CHECK;
 
 /* Runs `argv` in a guest, in this working directory and environment; its output goes to
- * ours. `*out_code`: its exit code (128 + N after signal N, as a shell tells it).
+ * ours. `*out_code`: its exit code (128 + N after signal N, as a shell reports it).
  * WEFT_ERR_TIMEOUT: killed after time_limit_s. */
 weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *argv,
                           int *out_code, struct weft_error *error) WEFT_MUST_CHECK;

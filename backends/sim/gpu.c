@@ -302,8 +302,8 @@ void sim_gpu_device_init(struct sim_process *process)
     process->env.gpu = &gpu->io;
 }
 
-/* Drops everything in progress. `told` is false when the world ends, because the owners of
- * operations may no longer exist then. */
+/* Drops everything in progress. Notifies the owners of operations if `told`; they may no longer
+ * exist when the world ends. */
 static void drop_calls(struct sim_gpu_device *gpu, bool told)
 {
     sim_gpu_reset(gpu->clock);

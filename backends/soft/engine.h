@@ -98,7 +98,7 @@ uint8_t *soft_batch_slot(struct soft_batch *batch);
 
 struct soft_target {
     int fd;
-    /* Of `name`. Unused bytes must be 0, because targets are compared with memcmp(). */
+    /* size of `name`, whose unused bytes must be 0, because targets are compared with memcmp(). */
     uint32_t n_name;
     uint8_t name[32];      /* struct sockaddr */
     uint8_t traffic_class; /* 0: the socket's default */

@@ -91,7 +91,7 @@ START_TEST(nothing_changes_when_nobody_listens)
 }
 END_TEST
 
-/* Of three work requests, the third of which is rejected, two are logged. */
+/* Two of three work requests are logged, because the third is rejected. */
 START_TEST(what_was_posted_is_told)
 {
     struct ibv_sge sges[2] = {{.length = 4096}, {.length = 100}};

@@ -63,8 +63,8 @@ static void tell(const char *path, const struct plugin_check_result *result,
                   result->detail, clause->text, clause->source);
 }
 
-/* `is_undecided`: the plugin could not be judged, because there was no device or because this machine
- * lacked a process, a thread or memory for the check. */
+/* `is_undecided`: the plugin could not be judged, because there was no device or because this
+ * machine lacked a process, a thread or memory for the check. */
 static json_t *to_json(const char *path, const struct plugin_check_result *result,
                        bool is_undecided)
 {

@@ -197,8 +197,8 @@ static int64_t patience_of(const struct check *check)
     return (int64_t)check->options->patience_ms * 1000000 / LOOK_NS;
 }
 
-/* Returns true, after a report, if a thread has been in one call for too long. Reports the call that
- * was looked at, because it can have returned since. */
+/* Returns true, after a report, if a thread has been in one call for too long. Reports the call
+ * that was looked at, because it can have returned since. */
 static bool is_stuck(const struct check *check, const struct check_ages *ages)
 {
     for (uint32_t i = 0; i < CHECK_THREADS; i++) {

@@ -1,6 +1,6 @@
-/* The listener of a process for streams from the other processes of its host. Anyone can connect, so
- * clients wait at the door until they have proved that they know the job's key, and
- * client_place() decides which one goes when there are too many. */
+/* The listener of a process for streams from the other processes of its host. Anyone can connect,
+ * so clients wait here until they have proved that they know the job's key. client_place() chooses
+ * the client that is refused when there are too many. */
 #include <errno.h>
 
 #include "base/check.h"
@@ -89,7 +89,7 @@ static void admit(struct inside *inside, struct io_stream *stream)
     env->oob->endpoints(stream, NULL, &source);
     client = client_place(inside->strangers, inside->n_strangers, env, &inside->identity,
                           &source.ip);
-    weft_check(client != NULL); /* who has proved itself leaves its place at once */
+    weft_check(client != NULL); /* an authenticated client leaves its place at once */
     if (client->state != CLIENT_NONE) {
         weft_fail(&why, WEFT_ERR_LIMIT, PROVE_NO_PLACE, "too many clients wait");
         client_refuse(client, &why);

@@ -364,8 +364,8 @@ START_TEST(a_gid_goes_after_another_failure)
 }
 END_TEST
 
-/* The GID is away, then the cable is silent, and then the GID is away again, each time for less than
- * what is promised (1 s): its first absence does not shorten the time for the second. */
+/* The GID is away, then the cable is silent, and then the GID is away again, each time for less
+ * than the promised 1 s. Its first absence must not shorten the time for the second. */
 START_TEST(a_gid_goes_again_after_another_failure)
 {
     uint32_t host = (uint32_t)_i % 2;
