@@ -19,7 +19,7 @@ PRINTS = {
     "diagnose": [], "explain": [], "paths": ["scenarios/topology/dgx-spark.xml"],
     "swarm": ["--space", "all", "--seeds", "1..1", "--print"], "doctor": [PAIR], "plugin": [],
     "plugin-check": ["--list"], "relayd": ["--help"], "node": ["--help"], "guest": ["--help"],
-    "cleanup": ["--help"], "exec": ["--help"],
+    "cleanup": ["--help"], "exec": ["--help"], "lab": ["--help"],
     "import": ["netplan", *(f"spark-{i}=docs/netplan/pair-spark-{i}.yaml" for i in (1, 2))], "completion": ["bash"],
 }
 
