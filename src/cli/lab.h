@@ -10,8 +10,9 @@
  * between them, whose numbers are ID and those that follow, and then "ended ID CODE" of each; of a
  * fault, a capture or clear, "ended ID ERRNO"; of ls, text; "down TEXT": the lab ended, and why.
  * SIZE is ROWSxCOLUMNS of a terminal, or "". After an exec each byte is the number of a signal for
- * the programs, or LAB_TYPES, a uint16_t and that number of bytes that were typed at the terminal, or
- * LAB_RESIZES and its size, two uint16_t; "took" comes once the guest has what came so far. The files of programs are there until the client closes the connection. That of
+ * the programs, or LAB_TYPES, a uint16_t and that number of bytes that were typed at the terminal,
+ * or LAB_RESIZES and its size, two uint16_t; "took" comes once the guest has what came so far. The
+ * files of programs are there until the client closes the connection. That of
  * down ends with the daemon. */
 #ifndef WEFT_CLI_LAB_H
 #define WEFT_CLI_LAB_H
