@@ -1,6 +1,6 @@
-/* What a listener does with its clients between their first byte and the connection that they
- * become: HELLO, CHALLENGE, AUTH, FACTS, within one deadline and 64 bytes of memory each until
- * they have proved that they know the key. */
+/* Authenticates the clients of a listener and makes connections of them: HELLO, CHALLENGE, AUTH,
+ * FACTS. All steps share one deadline. Until a client has proved that it knows the key, at most 64
+ * received bytes are held for it. */
 #include "conn/client.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ void client_start(struct client *client, struct io_env *env, struct io_stream *s
                client->tx, sizeof(client->tx));
 }
 
-/* Sources are counted by a hash of their address under the listener's key. */
+/* Clients are counted per source, by a hash of the address under the listener's key. */
 enum { SOURCE_BUCKETS = 1024 };
 
 static uint32_t bucket_of(const struct client_identity *identity,
@@ -75,12 +75,12 @@ static uint32_t bucket_of(const struct client_identity *identity,
            SOURCE_BUCKETS;
 }
 
-/* How much a client has shown. */
+/* Degree to which a client has shown that it knows the key. */
 enum shown {
     SHOWN_NOTHING,
-    SHOWN_HELLO,   /* anybody can make one */
-    SHOWN_VOUCHER, /* a HELLO made with the key */
-    SHOWN_PROOF
+    SHOWN_HELLO,   /* sent a HELLO, which needs no key */
+    SHOWN_VOUCHER, /* sent a HELLO that was made with the key, or a copy of one */
+    SHOWN_PROOF    /* authenticated */
 };
 
 static enum shown shown_by(const struct client *client)
@@ -94,19 +94,20 @@ static enum shown shown_by(const struct client *client)
     return SHOWN_PROOF;
 }
 
-/* The clients among which one has to go for a newcomer. */
+/* The clients among which one must be refused to free a slot. */
 struct crowd {
     const struct client_identity *identity;
-    enum shown up_to; /* clients that have shown more stay */
-    uint16_t of_source[SOURCE_BUCKETS];
-    uint16_t most;     /* clients of one source */
-    uint32_t bucket;   /* of the newcomer */
-    bool is_newcomers; /* the newcomer's source has to give up a place */
-    enum shown least;  /* by one of them */
-    uint32_t n_with_least;
+    enum shown up_to; /* clients that have shown more keep their slots */
+    uint16_t of_source[SOURCE_BUCKETS]; /* number of clients of each source */
+    uint16_t most;                      /* largest number of clients of one source */
+    uint32_t bucket;                    /* source of the new client */
+    bool is_newcomers;                  /* the new client's source must give up a slot */
+    enum shown least;      /* the least that a client of the crowd has shown */
+    uint32_t n_with_least; /* number of clients that have shown `least` */
 };
 
-/* Returns true if the client is of a source that has to give up a place. */
+/* Returns true if the client belongs to the crowd: it has shown at most `up_to`, and its source
+ * must give up a slot. */
 static bool is_of_crowd(const struct crowd *crowd, const struct client *client)
 {
     uint32_t bucket;
@@ -129,7 +130,8 @@ static void count_sources(struct crowd *crowd, const struct client *clients, uin
             crowd->most = count > crowd->most ? count : crowd->most;
         }
     }
-    /* The newcomer counts, so that a source with as many as the most makes room for its own. */
+    /* The new client counts, so a source with as many clients as the largest one gives up a slot of
+     * its own. */
     crowd->is_newcomers = crowd->of_source[crowd->bucket] > 0 &&
                           crowd->of_source[crowd->bucket] + 1 >= crowd->most;
 }
@@ -198,7 +200,6 @@ void client_fini(struct client *client, bool reset)
     client->state = CLIENT_NONE;
 }
 
-/* Says why, in fixed words, to whoever speaks the protocol; a stranger is told nothing. */
 void client_refuse(struct client *client, const struct weft_error *error)
 {
     const struct weft_value *field = weft_error_value(error, "field");
@@ -212,7 +213,7 @@ void client_refuse(struct client *client, const struct weft_error *error)
         if (frame_send(&client->link, CODEC_ABORT, body,
                        codec_encode_abort(&abort, body)) &&
             frame_flush(&client->link, NULL) < 0) {
-            stranger = true; /* it left already */
+            stranger = true; /* the stream is broken, so reset it */
         }
     }
     client_fini(client, stranger);
@@ -229,7 +230,8 @@ static weft_status unexpected(const struct frame *frame, const char *wanted,
     return status;
 }
 
-/* The client says why it goes, as one does that does not believe this listener. */
+/* Fails with the contents of the client's ABORT, as sent by a client that does not accept this
+ * listener's proof. */
 static weft_status gave_up(const struct frame *frame, struct weft_error *error)
 {
     struct codec_abort abort;
@@ -241,7 +243,7 @@ static weft_status gave_up(const struct frame *frame, struct weft_error *error)
                            weft_status_name(abort.status), abort.phase);
 }
 
-/* HELLO is in: answer with a nonce and the proof that this listener knows the key. */
+/* Handles HELLO: sends CHALLENGE, with a nonce and the proof that this listener knows the key. */
 static weft_status challenge(struct client *client,
                              const struct client_identity *identity,
                              const struct frame *frame, struct weft_error *error)
@@ -277,7 +279,7 @@ static weft_status challenge(struct client *client,
     return frame_flush(&client->link, error) < 0 ? error->status : WEFT_OK;
 }
 
-/* AUTH is in: from here on the client is a member of the job, and may use more memory. */
+/* Handles AUTH. A client whose proof is valid is a member of the job, so it gets larger buffers. */
 static weft_status authenticate(struct client *client, const struct frame *frame,
                                 struct weft_error *error)
 {

@@ -1,4 +1,4 @@
-/* Which client of a listener loses its place to a newcomer. */
+/* Tests which client of a full listener loses its place to a newcomer (client_place()). */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,8 @@ static bool is_authenticated(const struct client *client)
     return client->state == CLIENT_FACTS;
 }
 
-/* Returns how many of the source's clients can lose their place. */
+/* Returns how many clients of the source can lose their place. Clients with a voucher count only if
+ * `vouched` is true. */
 static uint32_t n_of(const struct client *clients, uint32_t source, bool vouched)
 {
     const struct io_ip ip = source_of(source);
@@ -63,7 +64,8 @@ static uint32_t n_of(const struct client *clients, uint32_t source, bool vouched
     return n;
 }
 
-/* What must be true of the client that goes for a newcomer of `source`, said one by one. */
+/* Checks each rule of client_place() for the client that loses its place to a newcomer from
+ * `source`. */
 static void check_victim(const struct client *clients, const struct client *victim,
                          uint32_t source)
 {
@@ -148,7 +150,7 @@ START_TEST(no_authenticated_client_goes)
 }
 END_TEST
 
-/* A client among equals lives through as many newcomers as there are places, on average. */
+/* Among equal clients, a client outlasts about as many newcomers as there are places on average. */
 START_TEST(among_equals_chance_decides)
 {
     uint32_t n_lived = 0;

@@ -1,4 +1,5 @@
-/* Published vectors, and that no proof or seal stands for another. */
+/* Tests HKDF against published vectors, and that a key, proof or seal changes with each of its
+ * inputs. */
 #include "conn/auth.h"
 
 #include <check.h>
@@ -55,7 +56,8 @@ START_TEST(keys_differ_by_cookie_secret_and_use)
 }
 END_TEST
 
-/* A proof is HMAC-SHA256 of label, HELLO and the rest, wherever one ends and the other begins. */
+/* A proof is one HMAC-SHA256 over label, HELLO and the rest. It does not depend on where HELLO ends
+ * and the rest begins. */
 START_TEST(a_proof_is_one_hmac)
 {
     static const char text[] = "what do ya want for nothing?";

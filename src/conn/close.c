@@ -1,6 +1,7 @@
-/* The orderly end: queue pairs to ERR, one marked work request behind the last on each queue,
- * completions polled until the marks have flushed (some NICs flush only while polled), then
- * everything is given back in reverse. A deadline bounds it; what is left is abandoned. */
+/* Closes a connection in order. Moves its queue pairs to ERR and posts a mark (a work request) at
+ * the end of each queue. Polls until all marks have flushed, because some NICs flush only while
+ * polled. Then destroys the queue pairs and frees everything else. Abandons what is left after a
+ * deadline. */
 #include <errno.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ void conn_close_with(struct conn *conn, const uint8_t final[CONN_PURPOSE_BYTES])
     close_with(conn, final, CONN_PURPOSE_BYTES);
 }
 
-/* Progresses all QPs; a broken one counts as at rest. */
+/* Progresses all QPs. Returns true if none has a verb under way; a failed QP counts as at rest. */
 static bool all_at_rest(struct conn *conn)
 {
     bool all = true;
@@ -58,7 +59,8 @@ static bool all_at_rest(struct conn *conn)
     return all;
 }
 
-/* Posts the marks that are missing; a full queue is tried again when something flushed. */
+/* Posts the missing marks. A full queue gets its mark in a later call, after some of its work
+ * requests have flushed. */
 static void post_marks(struct conn *conn)
 {
     struct conn_private *private = conn->private;
@@ -88,6 +90,7 @@ static void post_marks(struct conn *conn)
     }
 }
 
+/* Returns true if both queues of every QP in ERR have their marks. */
 static bool is_marked(const struct conn *conn)
 {
     for (uint32_t i = 0; i < conn->private->n_qps_made; i++) {
@@ -99,7 +102,8 @@ static bool is_marked(const struct conn *conn)
     return true;
 }
 
-/* Drops completions; counts marks. False if a CQ is broken: nothing more will come of it. */
+/* Polls all CQs and counts the marks that flushed. Records the completions that succeeded and drops
+ * the others. Returns false if a CQ cannot be polled, because its marks never arrive. */
 static bool drain(struct conn *conn)
 {
     for (uint32_t i = 0; i < conn->n_rails; i++) {
@@ -115,7 +119,7 @@ static bool drain(struct conn *conn)
                 if (wc[k].wr_id == WR_MARK) {
                     conn->private->n_marks--;
                 } else if (wc[k].status == IBV_WC_SUCCESS) {
-                    conn_journal_note(conn, i, &wc[k]); /* done before the end */
+                    conn_journal_note(conn, i, &wc[k]); /* completed before the close */
                 }
             }
         }
@@ -123,6 +127,8 @@ static bool drain(struct conn *conn)
     return true;
 }
 
+/* Returns true if all marks have flushed, or if a CQ failed. Otherwise arms the CQs; it polls again
+ * after that, because a completion that arrives during arming raises no event. */
 static bool is_drained(struct conn *conn)
 {
     for (int look = 0; look < 2; look++) {

@@ -80,7 +80,7 @@ weft_status codec_other_version(struct weft_error *error, const char *message,
     return status;
 }
 
-/* Everything was there and nothing was left over. */
+/* Fails if the body was shorter or longer than its fields. */
 static weft_status finish(const struct wire_reader *reader, const char *message,
                           size_t n_bytes, struct weft_error *error)
 {
@@ -142,7 +142,7 @@ weft_status codec_decode_header(const uint8_t *bytes, size_t n_bytes, uint32_t b
     struct wire_reader reader = wire_reader_init(bytes, n_bytes);
     uint32_t version, type;
 
-    /* A stranger that speaks HTTP is told apart by its first byte. */
+    /* The first byte suffices to reject a client that speaks another protocol, such as HTTP. */
     for (size_t i = 0; i < n_bytes && i < sizeof(magic); i++) {
         if (bytes[i] != magic[i]) {
             return codec_bad_field(error, "header", "magic", bytes[i], "not a weft peer");
@@ -237,7 +237,7 @@ weft_status codec_decode_auth(const uint8_t *body, size_t n_bytes, struct codec_
     return finish(&reader, "auth", n_bytes, error);
 }
 
-/* ---- ABORT and the empty ones ---- */
+/* ---- ABORT, and messages without a body ---- */
 
 size_t codec_encode_abort(const struct codec_abort *abort, uint8_t *out)
 {

@@ -1,7 +1,7 @@
-/* The messages of the handshake, byte by byte (docs/wire.md): pure and bounded. Decoders take
- * bytes from strangers and give a struct whose every field was checked, or WEFT_ERR_PROTOCOL
- * (WEFT_ERR_UNSUPPORTED for another version) with the values "field" and "value"; what decodes,
- * encodes to the same bytes. */
+/* Encodes and decodes the messages of the handshake (docs/wire.md). All functions are pure and
+ * bounded. Decoders accept bytes from unauthenticated peers and check every field. They fail with
+ * WEFT_ERR_PROTOCOL, or WEFT_ERR_UNSUPPORTED for another version, and the values "field" and
+ * "value". A message that decodes is encoded to the same bytes again. */
 #ifndef WEFT_CONN_CODEC_H
 #define WEFT_CONN_CODEC_H
 
@@ -15,15 +15,17 @@
 #define CODEC_MAGIC 0x57454654u /* "WEFT" */
 #define CODEC_VERSION 2u
 #define CODEC_HEADER_BYTES 12u
-#define CODEC_BODY_MAX 4096u /* a sealed body's MAC included */
+#define CODEC_BODY_MAX 4096u /* includes the seal of a sealed frame */
 #define CODEC_FRAME_MAX (CODEC_HEADER_BYTES + CODEC_BODY_MAX)
 #define CODEC_MAC_BYTES 32u
 #define CODEC_NONCE_BYTES 16u
 #define CODEC_COOKIE_BYTES 16u
-#define CODEC_PORTS_MAX 16u     /* as conn_peer.ports */
-#define CODEC_ENDPOINTS_MAX 10u /* what fits a handle: IPv4 takes 8 bytes, IPv6 20 */
+#define CODEC_PORTS_MAX 16u /* length of conn_peer.ports */
+/* Maximum number of endpoints in a handle, if all are IPv4: they occupy 8 bytes each, IPv6 20. */
+#define CODEC_ENDPOINTS_MAX 10u
 #define CODEC_PHASE_BYTES 24u
 
+/* Types of messages (docs/wire.md; docs/transports.md for those of transport/). */
 enum codec_type {
     CODEC_HELLO = 1,
     CODEC_CHALLENGE = 2,
@@ -35,7 +37,7 @@ enum codec_type {
     CODEC_CLOSE = 8,
     CODEC_ABORT = 9,
     CODEC_BUSY = 10,
-    /* boot/ */
+    /* messages of boot/ */
     CODEC_JOIN = 16,
     CODEC_BLOB = 17,
     CODEC_BYE = 18,
@@ -44,13 +46,13 @@ enum codec_type {
     CODEC_LINKS = 21,
     CODEC_PIECE = 22,
     CODEC_ALIVE = 23,
-    /* transport/ */
+    /* messages of transport/ */
     CODEC_CALL = 32,
     CODEC_ANSWER = 33,
     CODEC_IPC = 34
 };
 
-/* "hello"; NULL for a type that the protocol does not have. */
+/* Returns the name of a message ("hello"), or NULL if the protocol has no such type. */
 const char *codec_type_name(uint32_t type);
 
 struct codec_header {
@@ -60,8 +62,8 @@ struct codec_header {
 
 void codec_encode_header(const struct codec_header *header,
                          uint8_t out[CODEC_HEADER_BYTES]);
-/* `bytes` may be incomplete (n_bytes <= CODEC_HEADER_BYTES): WEFT_AGAIN if what is there can
- * still become a header. A body longer than `body_max` is refused. */
+/* Decodes a header, of which the first n_bytes (at most CODEC_HEADER_BYTES) have arrived. Returns
+ * WEFT_AGAIN if it is incomplete and valid so far. Fails if the body is longer than `body_max`. */
 weft_status codec_decode_header(const uint8_t *bytes, size_t n_bytes, uint32_t body_max,
                                 struct codec_header *out,
                                 struct weft_error *error) WEFT_MUST_CHECK;
@@ -69,20 +71,20 @@ weft_status codec_decode_header(const uint8_t *bytes, size_t n_bytes, uint32_t b
 /* ---- the handle ---- */
 
 struct codec_endpoint {
-    struct io_prefix prefix; /* the address, at its interface's prefix length */
-    uint16_t port;           /* of TCP */
-    bool is_management;
+    struct io_prefix prefix; /* address, and prefix length on its interface */
+    uint16_t port;           /* TCP port */
+    bool is_management;      /* on the management network, not on a cable */
 };
 
 struct codec_handle {
     uint8_t host_id[16];
     uint8_t cookie[CODEC_COOKIE_BYTES];
-    uint32_t epoch; /* of the listener */
+    uint32_t epoch; /* random number of the listener */
     uint32_t n_endpoints;
     struct codec_endpoint endpoints[CODEC_ENDPOINTS_MAX];
 };
 
-/* False if the endpoints do not fit. */
+/* Encodes a handle. Returns false if the endpoints do not fit. */
 bool codec_encode_handle(const struct codec_handle *handle,
                          uint8_t out[CONN_HANDLE_BYTES]);
 weft_status codec_decode_handle(const uint8_t bytes[CONN_HANDLE_BYTES],
@@ -92,11 +94,11 @@ weft_status codec_decode_handle(const uint8_t bytes[CONN_HANDLE_BYTES],
 /* ---- before the session has a key ---- */
 
 struct codec_hello {
-    uint8_t nonce[CODEC_NONCE_BYTES];
-    uint64_t id;         /* of the connection */
+    uint8_t nonce[CODEC_NONCE_BYTES]; /* half random, half voucher (conn/prove.h) */
+    uint64_t id;                      /* random number of the connection */
     uint32_t attempt;    /* from 1; a higher one replaces a lower one of the same id */
-    uint32_t epoch;      /* of the listener that is meant */
-    uint8_t host_id[16]; /* the connector's */
+    uint32_t epoch;      /* epoch in the listener's handle */
+    uint8_t host_id[16]; /* host of the connector */
 };
 #define CODEC_HELLO_BYTES 48u
 
@@ -119,43 +121,44 @@ struct codec_facts {
 };
 
 struct codec_rail {
-    uint8_t local_port,
-        remote_port; /* as the sender counts: its own facts, the other's */
+    /* Indices into the FACTS of the sender of this META, and into those of its receiver. */
+    uint8_t local_port, remote_port;
     union ibv_gid local_gid, remote_gid;
     uint8_t local_type, remote_type; /* enum ibv_gid_type */
     uint16_t path_mtu;               /* bytes */
     uint64_t window_addr;
     uint32_t window_rkey;
-    uint64_t probe_addr; /* n_qps slots of 4096 bytes */
+    uint64_t probe_addr; /* probe area: n_qps slots of 4096 bytes */
     uint32_t probe_rkey;
 };
 
 struct codec_qp {
-    uint32_t qpn, psn; /* 24 bits */
+    uint32_t qpn, psn; /* 24 bits each */
 };
 
 struct codec_meta {
-    uint32_t n_rails; /* 1..CONN_RAILS_MAX */
-    uint32_t n_qps;   /* a multiple of n_rails, at most CONN_QPS_MAX */
-    uint8_t max_rd_atomic;
+    uint32_t n_rails;      /* 1..CONN_RAILS_MAX */
+    uint32_t n_qps;        /* a multiple of n_rails, at most CONN_QPS_MAX */
+    uint8_t max_rd_atomic; /* READs in flight per queue pair, at least 1 */
     uint32_t max_msg_bytes;
     uint32_t window_bytes;
-    uint16_t recv_posted; /* per queue pair */
-    uint8_t answer[CONN_PURPOSE_BYTES];
+    uint16_t recv_posted;               /* receives posted per queue pair */
+    uint8_t answer[CONN_PURPOSE_BYTES]; /* answer of the acceptor's owner; zero if none */
     struct codec_rail rails[CONN_RAILS_MAX];
     struct codec_qp qps[CONN_QPS_MAX];
 };
 
-/* Why an end gives up. */
+/* The error with which an end gave up. */
 struct codec_abort {
-    char phase[CODEC_PHASE_BYTES]; /* of its error */
+    char phase[CODEC_PHASE_BYTES]; /* phase of the error, or a replacement (tell_abort) */
     weft_status status;            /* negative */
     uint32_t sys_errno;
     uint32_t wc_status;
 };
 
-/* Each returns the bytes of the body in `out`, which holds CODEC_BODY_MAX. The values are our
- * own and legal: checked, not reported. */
+/* Each encodes a body into `out` and returns its length. `out` must hold the CODEC_*_BYTES of the
+ * message if it has a fixed length, otherwise CODEC_BODY_MAX. The values come from this process and
+ * must be valid, so a body that does not fit is a failed check, not an error. */
 size_t codec_encode_hello(const struct codec_hello *hello, uint8_t *out);
 size_t codec_encode_challenge(const struct codec_challenge *challenge, uint8_t *out);
 size_t codec_encode_auth(const struct codec_auth *auth, uint8_t *out);
@@ -179,22 +182,23 @@ weft_status codec_decode_meta(const uint8_t *body, size_t n_bytes, struct codec_
 weft_status codec_decode_abort(const uint8_t *body, size_t n_bytes,
                                struct codec_abort *out,
                                struct weft_error *error) WEFT_MUST_CHECK;
-/* READY, PROBED and CLOSE have no body. */
+/* Checks that the body of a message without one is empty (READY, PROBED, BUSY). */
 weft_status codec_decode_empty(enum codec_type type, size_t n_bytes,
                                struct weft_error *error) WEFT_MUST_CHECK;
 
-/* ---- for the codecs of boot/ too ---- */
+/* ---- shared with the codecs of boot/ ---- */
 
-/* Fails with the values "field" and "value". */
+/* Fails with WEFT_ERR_PROTOCOL and the values "field" and "value". `message` becomes the phase. */
 weft_status codec_bad_field(struct weft_error *error, const char *message,
                             const char *field, int64_t value, const char *rule);
-/* Fails for a format that the peer writes in another version than this program: UNSUPPORTED, with
- * both versions in the message, and the values "field" and "value". */
+/* Fails with WEFT_ERR_UNSUPPORTED because the peer uses another version of a format. The message
+ * contains both versions; the values are "field" and "value". `message` becomes the phase. */
 weft_status codec_other_version(struct weft_error *error, const char *message,
                                 uint32_t version, uint32_t ours);
-/* A length byte and that many printable, non-blank ASCII characters. */
+/* Writes a name: a length byte, followed by that number of printable, non-blank ASCII
+ * characters. */
 void codec_put_name(struct wire_writer *writer, const char *name);
-/* False unless 1 to out_bytes - 1 such characters follow. */
+/* Reads a name. Returns false unless it has 1 to out_bytes - 1 such characters. */
 bool codec_get_name(struct wire_reader *reader, char *out, size_t out_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* The long messages: the handle, FACTS and META. */
+/* Encodes and decodes the handle and the long messages, FACTS and META. */
 #include "conn/codec.h"
 
 #include <string.h>
@@ -10,10 +10,12 @@
 #define ENDPOINT_V6 0x01u
 #define ENDPOINT_MANAGEMENT 0x02u
 
-/* What a port is; 0: down. And what may come with it. */
+/* State of a port in FACTS: 0 (inactive), PORT_ACTIVE or PORT_CHOSEN (active, and NCCL's own choice
+ * of a device). PORT_MAY_STALL can be added to each. */
 enum { PORT_ACTIVE = 1, PORT_CHOSEN = 2, PORT_MAY_STALL = 4 };
 
-/* Zero, loopback and multicast addresses are nobody's. */
+/* Returns true if the address can belong to one host: it is neither zero, loopback nor multicast
+ * (nor in 0.0.0.0/8 or 240.0.0.0/4). */
 static bool is_unicast(const uint8_t bytes[16])
 {
     struct io_ip ip;
@@ -212,7 +214,7 @@ static weft_status get_port_gids(struct wire_reader *reader, struct rdma_port_fa
         out->gids[g].prefix_len = wire_get_u8(reader);
         out->gids[g].index = wire_get_u16(reader);
         if (reader->bad) {
-            return WEFT_OK; /* the end of the message says it */
+            return WEFT_OK; /* codec_decode_facts reports the length */
         }
         if (!is_unicast(out->gids[g].gid.raw)) {
             return codec_bad_field(error, "facts", "gid", g,
@@ -434,7 +436,7 @@ weft_status codec_decode_meta(const uint8_t *body, size_t n_bytes, struct codec_
     for (uint32_t i = 0; status == WEFT_OK && !reader.bad && i < out->n_qps; i++) {
         out->qps[i].qpn = wire_get_u24(&reader);
         out->qps[i].psn = wire_get_u24(&reader);
-        /* 0 and 1 are the management QPs of every port, never a peer's. */
+        /* 0 and 1 are the management QPs of every port, so no peer uses them. */
         if (!reader.bad && out->qps[i].qpn < 2) {
             status = codec_bad_field(error, "meta", "qpn", out->qps[i].qpn, "at least 2");
         }

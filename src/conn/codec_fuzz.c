@@ -1,5 +1,5 @@
-/* Every decoder on any bytes: what decodes must encode to the same bytes. The first byte says
- * which message. */
+/* Fuzzes the decoders of conn/codec.h. A message that decodes must encode to the same bytes. The
+ * first byte of the input selects the decoder. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint8_t out[CODEC_BODY_MAX];
     struct weft_error error = {0};
-    /* An exact copy: one byte too far is a finding. */
+    /* A heap copy of the message, so that a sanitizer detects reads beyond it. The allocation is
+     * one byte larger than the message. */
     uint8_t *body = malloc(size > 0 ? size : 1);
     size_t n = size > 0 ? size - 1 : 0;
 

@@ -1,5 +1,6 @@
-/* Every message: what decodes encodes to the same bytes, every field is checked, and nothing
- * short, long or changed is taken for something else. Offsets are docs/wire.md's, by hand. */
+/* Tests the codec of every message. A message that decodes must encode to the same bytes, and a
+ * truncated or extended message and every invalid field must be rejected. The offsets are those of
+ * docs/wire.md. */
 #include "conn/codec.h"
 
 #include <check.h>
@@ -91,11 +92,11 @@ static struct codec_handle some_handle(void)
     return handle;
 }
 
-/* ---- all messages behind one face ---- */
+/* ---- one function for all messages ---- */
 
 enum subject { HELLO, CHALLENGE, AUTH, FACTS, META, ABORT, HANDLE, N_SUBJECTS };
 
-/* Decodes; on success writes what it encodes to. */
+/* Decodes `in` as a `subject`. On success encodes the result again, to `out`. */
 static weft_status recode(enum subject subject, const uint8_t *in, size_t n_in,
                           uint8_t *out, size_t *out_n, struct weft_error *error)
 {
@@ -203,7 +204,7 @@ START_TEST(a_message_cut_at_any_byte_or_with_one_more_is_refused)
     size_t n = example((enum subject)_i, in), n_out;
 
     if (_i == HANDLE) {
-        return; /* always whole */
+        return; /* a handle has a fixed size */
     }
     for (size_t cut = 0; cut <= n + 1; cut++) {
         struct weft_error error = {0};
@@ -369,7 +370,7 @@ START_TEST(handles_refuse_the_rest_of_the_addresses)
     ck_assert_int_eq(codec_decode_handle(bytes, &decoded, &error), WEFT_ERR_PROTOCOL);
     ck_assert_str_eq(weft_error_value(&error, "field")->text, "address");
 
-    /* IPv4 in the long form: the same handle would have two encodings. */
+    /* IPv4 in the long form, which would give the same handle a second encoding. */
     weft_error_clear(&error);
     handle = some_handle();
     ck_assert(codec_encode_handle(&handle, bytes));
@@ -378,7 +379,7 @@ START_TEST(handles_refuse_the_rest_of_the_addresses)
     ck_assert_int_eq(codec_decode_handle(bytes, &decoded, &error), WEFT_ERR_PROTOCOL);
     ck_assert_str_eq(weft_error_value(&error, "field")->text, "address");
 
-    /* Ten IPv4 endpoints fit, five IPv6 ones do not. */
+    /* Ten IPv4 endpoints fit into a handle. Five IPv6 endpoints do not. */
     handle.n_endpoints = 10;
     for (uint32_t i = 0; i < 10; i++) {
         handle.endpoints[i] = handle.endpoints[0];
@@ -390,7 +391,7 @@ START_TEST(handles_refuse_the_rest_of_the_addresses)
     }
     ck_assert(!codec_encode_handle(&handle, bytes));
 
-    /* More announced than there is. */
+    /* The count is five, but there is room for only four IPv6 endpoints. */
     weft_error_clear(&error);
     handle.n_endpoints = 4;
     ck_assert(codec_encode_handle(&handle, bytes));

@@ -9,7 +9,7 @@
 #include "conn/private.h"
 #include "rdma/path_mtu.h"
 
-/* TCP repeats what was lost after this time at the earliest (Linux: TCP_RTO_MIN). */
+/* Minimum time after which TCP retransmits a lost segment (Linux TCP_RTO_MIN). */
 #define REPEAT_NS (200 * TIMER_MS)
 
 static const char *const state_names[] = {
@@ -47,7 +47,7 @@ void conn_config_default(struct conn_config *config)
 
 #define FROM(state) (1u << (state))
 
-/* The states that may precede each: the connector's order, the acceptor's, and the ends. */
+/* Returns the states that may precede `next` at a connector or an acceptor. */
 static uint32_t predecessors(enum conn_state next)
 {
     switch (next) {
@@ -126,7 +126,7 @@ struct conn *conn_new(struct rdma *rdma, const struct conn_config *config, int t
     return conn;
 }
 
-/* ---- steps that are the same on both ends ---- */
+/* ---- steps of both ends ---- */
 
 static weft_status step_auth(struct conn *conn)
 {
@@ -264,7 +264,7 @@ static weft_status step(struct conn *conn)
 
 /* ---- failing ---- */
 
-/* Queues the reason for the peer, as far as it still listens. */
+/* Queues an ABORT with the reason, unless the stream is closed or the peer gave up first. */
 static void tell_abort(struct conn *conn)
 {
     struct frame_link *link = &conn->private->link;
@@ -281,11 +281,11 @@ static void tell_abort(struct conn *conn)
     weft_format(abort.phase, sizeof(abort.phase), "%s", conn->error.phase);
     if (strcmp(conn->error.phase, "rtr") == 0 && conn->n_rails > 1 &&
         conn->stuck_rail < conn->n_rails) {
-        /* The peer's end of that rail may be through: it could not know which it was. */
+        /* The peer cannot know the rail if its own end of that rail is connected. */
         weft_format(abort.phase, sizeof(abort.phase), "rtr.%u", conn->stuck_rail);
     }
     if (conn_has_stale_mtu(conn, &conn->error)) {
-        /* The peer cannot know that the next attempt agrees on less. */
+        /* The peer cannot know that the next attempt agrees on a lower path MTU. */
         weft_format(abort.phase, sizeof(abort.phase), "port");
     } else if (conn_lacks_address(&conn->error)) {
         weft_format(abort.phase, sizeof(abort.phase), "route");
@@ -293,8 +293,9 @@ static void tell_abort(struct conn *conn)
     (void)frame_send(link, CODEC_ABORT, body, codec_encode_abort(&abort, body));
 }
 
-/* Sends what is queued, and closes the stream, or keeps it until the peer answers. A process that
- * lives does so by the end of its stream; one that stands still has a kernel that acknowledges. */
+/* Sends the queued messages and closes the stream. A witness keeps it open until the peer's process
+ * closes it or sends something. Until then the peer counts as stalled if only its kernel
+ * acknowledges. */
 static void say_last_words(struct conn *conn)
 {
     struct conn_private *private = conn->private;
@@ -338,13 +339,14 @@ weft_status conn_fail(struct conn *conn)
     io_task_deadline(&conn->task, WEFT_NEVER);
     say_last_words(conn);
     if (private->was_up) {
-        /* The owner still polls the CQs: work flushes, and close gives all back. */
+        /* The owner still polls the CQs, so the work requests flush here and conn_close frees
+         * everything. */
         for (uint32_t i = 0; i < private->n_qps_made; i++) {
             struct weft_error ignored = {0};
 
             rdma_qp_to_error(&conn->qps[i]);
             if (rdma_qp_progress(&conn->qps[i], &ignored) < 0) {
-                continue; /* it is broken already */
+                continue; /* it failed before */
             }
         }
     } else {
@@ -371,7 +373,7 @@ void conn_refuse(struct conn *conn, const struct weft_error *why)
     conn_fail(conn);
 }
 
-/* When to look again if nothing wakes the task. */
+/* Returns the next deadline, at which the task must be woken if nothing else wakes it. */
 static weft_ns next_look(const struct conn *conn)
 {
     const struct conn_private *private = conn->private;
@@ -400,10 +402,10 @@ weft_status conn_progress(struct conn *conn)
 
     if (conn->state < CONN_UP && private->look_ns != 0 &&
         io_now(conn_env(conn)) - private->look_ns > TIMER_MARGIN_NS) {
-        private->still_ns = io_now(conn_env(conn)); /* this process had no processor */
+        private->still_ns = io_now(conn_env(conn)); /* this process was descheduled */
     }
     if (conn->state == CONN_FAILED) {
-        /* Without the reason the peer would take this end for a process that died. */
+        /* The peer would take a stream that ends without ABORT for a process that exited. */
         say_last_words(conn);
         return conn->error.status;
     }
@@ -443,8 +445,8 @@ weft_status conn_progress(struct conn *conn)
     if (conn->state == CONN_UP && !private->was_shown_up) {
         private->was_shown_up = true;
         if (conn->peer_closed) {
-            io_task_wake(
-                &conn->task); /* nothing else wakes it: its stream is at its end */
+            /* Nothing else wakes the task, because its stream has ended. */
+            io_task_wake(&conn->task);
         }
     }
     private->look_ns = status == WEFT_AGAIN ? next_look(conn) : WEFT_NEVER;

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "sim/nic_impl.h"
 
-/* The description that a world holds on to. */
+/* The description of a world, which refers to it as long as it exists. */
 struct bed_spec {
     struct world_spec spec;
     struct world_host hosts[BED_HOSTS_MAX];
@@ -24,7 +24,8 @@ static const char *const host_names[] = {"titanic", "iceberg", "carpathia",
                                          "californian"};
 static const char *const port_names[] = {"p0", "p1", "p2", "p3"};
 
-/* One line of the story: without its time, connection ids as "c". */
+/* Appends a trace line about a connection, a listener or a boot to the story, without its time and
+ * with "c" instead of a connection's id. */
 static void on_line(void *context, const char *line, size_t n_bytes)
 {
     struct bed *bed = context;
@@ -179,7 +180,7 @@ static void dispatch(struct bed *bed, struct io_task *task)
         bed->on_task(bed, task);
         break;
     }
-    /* What became of a connection is in its state. */
+    /* A connection may fail, because the test checks its state. */
     ck_assert(status >= 0 || task->kind == BED_KIND_CONN);
 }
 

@@ -1,5 +1,5 @@
-/* The connector's way to an authenticated listener: which TCP paths, in which order, how often,
- * and the proofs of HELLO, CHALLENGE and AUTH. */
+/* Dials and authenticates a listener: selects the addresses to dial and their order, retries, and
+ * exchanges HELLO, CHALLENGE and AUTH. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,8 @@ struct local_address {
     uint32_t ifindex;
 };
 
-/* The addresses of this host's RDMA netdevs; the same netdev behind two ports counts once. */
+/* Writes the addresses of this host's RDMA netdevs and returns their number. A netdev of two ports
+ * counts once, for the first of them. */
 static uint32_t local_addresses(const struct rdma *rdma, const struct conn_config *config,
                                 struct mesh_address *out, struct local_address *out_local,
                                 uint32_t cap)
@@ -67,7 +68,7 @@ static void add_way(struct conn_dial *dial, const struct local_address *from,
     }
 }
 
-/* A process of this very host: by any address, which never leaves it. */
+/* Adds all addresses of a listener of this host, because packets to them never leave it. */
 static void find_ways_inside(struct conn *conn)
 {
     struct conn_dial *dial = &conn->private->dial;
@@ -86,7 +87,7 @@ static void add_management_ways(struct conn_dial *dial)
     }
 }
 
-/* The addresses of a handle that are on cables. */
+/* Writes the addresses of a handle that are on cables and returns their number. */
 static size_t remote_addresses(const struct codec_handle *handle,
                                struct mesh_address out[CODEC_ENDPOINTS_MAX],
                                const struct codec_endpoint *out_of[CODEC_ENDPOINTS_MAX])
@@ -143,8 +144,8 @@ bool conn_faces(const struct rdma *rdma, const struct conn_config *config,
     return conn_find_facing(rdma, config, handle, &facing);
 }
 
-/* Adds the cables that both ends share, each from its own address: those whose ports are active
- * here, or those whose are not. */
+/* Adds the cables that both ends share, each dialed from its own address. Adds those whose local
+ * ports are active, or those whose local ports are not. */
 static void add_cable_ways(struct conn *conn, bool is_active)
 {
     struct conn_dial *dial = &conn->private->dial;
@@ -165,9 +166,10 @@ static void add_cable_ways(struct conn *conn, bool is_active)
     }
 }
 
-/* Cables first, then the management address, and last what has no carrier here: a SYN that is sent
- * there waits for a neighbour for 3 s, and what the ports lack is known at once otherwise. A cable
- * that comes up meanwhile does not wait long for a management network that drops SYNs. */
+/* Adds active cables and the management addresses, by default in this order. Adds cables whose
+ * local port is inactive last, because a SYN sent there waits up to 3 s for its neighbour. If there
+ * are such cables, the management addresses get a shorter timeout. A cable that comes up then does
+ * not have to wait long for a management network that drops SYNs. */
 static void find_ways(struct conn *conn)
 {
     struct conn_dial *dial = &conn->private->dial;
@@ -214,13 +216,14 @@ static void add_address_values(struct conn *conn)
 
 /* ---- TCP ---- */
 
-/* This end lacks something. */
+/* Returns true if this end lacks a descriptor or a buffer. */
 static bool is_shortage(int error_number)
 {
     return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS;
 }
 
-/* The peer may be there later: it is not up yet, restarts, or has no slot free. */
+/* Returns true if a later attempt can succeed: the listener has not started yet, restarts or has no
+ * free slot, or this end lacks a descriptor. */
 static bool may_pass(int error_number)
 {
     return error_number == 0 || error_number == ECONNREFUSED ||
@@ -229,7 +232,8 @@ static bool may_pass(int error_number)
            is_shortage(error_number);
 }
 
-/* Nobody's coming helps an end that has no descriptor: it has as long as for a set-up. */
+/* Returns true if dialing must end. An end that lacks a descriptor has only the time of a set-up,
+ * because waiting for the listener does not help it. */
 static bool is_out_of_patience(struct conn *conn, int error_number, weft_ns now)
 {
     struct conn_dial *dial = &conn->private->dial;
@@ -239,7 +243,8 @@ static bool is_out_of_patience(struct conn *conn, int error_number, weft_ns now)
            (dial->short_ns != 0 && now - dial->short_ns >= conn->config.total_ns);
 }
 
-/* This way failed: go to the next, and after the last, pause or give up. */
+/* Handles the failure of the current way: goes on to the next one, and after the last pauses or
+ * gives up. */
 static weft_status next_way(struct conn *conn, int error_number, const char *what)
 {
     struct io_env *env = conn_env(conn);
@@ -393,7 +398,7 @@ weft_status conn_step_hello(struct conn *conn)
     return next_way(conn, why.sys_errno, "lost before authentication");
 }
 
-/* The listener proved itself: tell it this end's facts. */
+/* Sends this end's FACTS to the listener, which has authenticated itself. */
 static weft_status tell_facts(struct conn *conn)
 {
     struct codec_facts facts;

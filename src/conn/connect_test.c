@@ -1,4 +1,5 @@
-/* How connections come up and go, told whole. */
+/* Tests how connections come up and close: the order of states, what both ends agree on, and data
+ * on every queue pair. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static const char happy_story[] = "titanic c:connector tcp from=new\n"
                                   "iceberg c:acceptor up from=probe\n"
                                   "titanic c:connector up from=probe\n";
 
-/* The lines of one host: how the hosts' lines interleave is a matter of time. */
+/* Returns the story's lines of one host, because the order of the hosts' lines depends on timing.
+ * The caller frees them. */
 static char *lines_of(const struct bed *bed, const char *host)
 {
     struct weft_text text = {0};
@@ -88,14 +90,15 @@ START_TEST(two_hosts_connect)
             ck_assert_uint_ne(conn->qps[i].config.psn, conn->qps[1 - i].config.psn);
             ck_assert_uint_ne(conn->qps[i].config.psn, peer->qps[i].config.psn);
         }
-        /* A CQ, two QPs, the window: the probe's memory is given back. */
+        /* A CQ, two QPs and the window's MR. The MR of the probes is deregistered. */
         ck_assert_int_eq(bed_objects(&bed, h), 4);
     }
     bed_close(&bed);
 }
 END_TEST
 
-/* One WRITE_WITH_IMM from h's queue pair q into its peer's window. */
+/* Sends one WRITE_WITH_IMM from queue pair q of host h to its peer's window. Checks both
+ * completions and the data. */
 static void write_across(struct bed *bed, uint32_t h, uint32_t q)
 {
     struct conn *conn = bed_conn(bed, h), *peer = bed_conn(bed, 1 - h);
@@ -150,8 +153,8 @@ static bool all_at_rtr(const struct bed *bed, uint32_t h)
            conn->qps[0].state == RDMA_QP_TO_RTR && conn->qps[1].state == RDMA_QP_TO_RTR;
 }
 
-/* Another address takes the slot of an end's GID while RTR of both queue pairs is under way. They
- * are reset, which takes their receives; the peer's messages find receives all the same. */
+/* Another address takes the slot of an end's GID while both queue pairs change to RTR. The queue
+ * pairs are reset, which drops their receives. All receives must be posted again. */
 START_TEST(queue_pairs_that_were_reset_receive)
 {
     uint32_t h = (uint32_t)_i % 2;
@@ -171,7 +174,7 @@ START_TEST(queue_pairs_that_were_reset_receive)
     weft_rng_init(&rng, (uint64_t)_i, "reset");
     bed_open(&bed, &(struct bed_config){.seed = (uint64_t)_i});
     bed.conn.over_management = true;
-    /* Those to RTR; those to INIT come first. */
+    /* Delays both modify_qp calls to RTR. The first two change to INIT. */
     for (slow.nth = 3; slow.nth <= 4; slow.nth++) {
         ck_assert_int_eq(bed.world->ops->inject(bed.world, &slow), 0);
     }
@@ -213,7 +216,8 @@ static bool all_closed_or_failed(const struct bed *bed)
     return true;
 }
 
-/* `first` closes; the other end learns it, may still use what is left, then closes too. */
+/* Closes the connection at host `first`. The other end must fail with WEFT_ERR_CLOSED and keep its
+ * CQs. Then closes the other end. */
 static void close_pair(struct bed *bed, uint32_t first)
 {
     struct conn *other = bed_conn(bed, 1 - first);
@@ -247,7 +251,7 @@ START_TEST(either_end_closes)
 }
 END_TEST
 
-/* A hundred connections one after the other leave nothing behind. */
+/* A hundred consecutive connections leave no verbs objects behind. */
 START_TEST(connections_come_and_go)
 {
     struct bed bed;
@@ -269,8 +273,8 @@ START_TEST(connections_come_and_go)
 }
 END_TEST
 
-/* Streams that take and give at most k bytes at a time: every message is split at every byte
- * boundary by some k, and each end's story stays the same. */
+/* Each call on a stream transfers at most k bytes, so that the values of k split the messages at
+ * different bytes. The states of each end must not change. */
 START_TEST(splitting_the_streams_changes_nothing)
 {
     struct bed bed;
@@ -310,7 +314,7 @@ START_TEST(in_a_triangle_each_pair_takes_its_own_cable)
     }
     for (uint32_t h = 0; h < 3; h++) {
         bed_connect(&bed, h, (h + 1) % 3);
-        bed_connect(&bed, (h + 1) % 3, h); /* crossing: both are wanted */
+        bed_connect(&bed, (h + 1) % 3, h); /* one for each direction; both must come up */
     }
     ck_assert(bed_run(&bed, 5 * BED_S, bed_all_up));
     bed_run(&bed, 10 * BED_MS, NULL);
@@ -331,8 +335,8 @@ START_TEST(in_a_triangle_each_pair_takes_its_own_cable)
 }
 END_TEST
 
-/* Where either end of a rail is software both wait for it longer, unless the user says how long. A
- * rail between NICs is given up as soon as ever. */
+/* If either end of a rail may stall, both ends use ACK timeout code 16, unless the configuration
+ * sets one. Rails between NICs keep code 14. */
 START_TEST(software_is_waited_for)
 {
     static const struct {
@@ -454,7 +458,7 @@ START_TEST(a_stream_that_ends_after_ready_leaves_the_connection_usable)
     while (conn->state != CONN_PROBE) {
         ck_assert(bed_run(&bed, 1000, NULL));
     }
-    /* As if something between the ends had reset, or closed, the stream under both. */
+    /* Acts as if the stream had been reset (_i is 0) or closed between the ends. */
     frame_close(&conn->private->link, _i == 0);
     conn->private->is_alone = true;
     conn->private->alone_ns = bed_now(&bed) + 600 * BED_MS;
@@ -494,7 +498,7 @@ END_TEST
 static const struct io_oob_ops *real_oob;
 static uint32_t n_full;
 
-/* Has no room the first n_full times. */
+/* Fails with EAGAIN n_full times, as a stream without room does, and sends afterwards. */
 static int send_when_there_is_room(struct io_stream *stream, const void *bytes,
                                    size_t n_bytes, size_t *out_n)
 {
@@ -505,7 +509,7 @@ static int send_when_there_is_room(struct io_stream *stream, const void *bytes,
     return real_oob->send(stream, bytes, n_bytes, out_n);
 }
 
-/* The reason of a failure, and CLOSE, arrive although the stream has no room when they are due. */
+/* ABORT and CLOSE arrive even if the stream has no room when they are queued. */
 START_TEST(last_words_wait_for_room)
 {
     struct weft_error why = {0};

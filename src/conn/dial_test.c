@@ -1,4 +1,4 @@
-/* The connector's side of what can go wrong before a listener is authenticated. */
+/* Tests failures that a connector meets before it has authenticated the listener. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -114,8 +114,8 @@ START_TEST(a_handle_of_this_host_and_a_broken_one)
 }
 END_TEST
 
-/* Members that come all at once to a listener with few places take each other's: whoever is
- * turned away, at whatever step, comes again. */
+/* Members that connect to a listener with a single place take it from each other. A member that
+ * loses the place dials again, until all are connected. */
 START_TEST(members_that_crowd_each_other_out_all_get_in)
 {
     struct bed bed;
@@ -125,7 +125,8 @@ START_TEST(members_that_crowd_each_other_out_all_get_in)
     bed_listen(&bed, 1);
     for (uint32_t i = 0; i < BED_CONNS_MAX; i++) {
         bed_connect(&bed, 0, 1);
-        /* Spread over the handshake, so that every step is met. */
+        /* The interval differs between iterations, so that members lose the place at different
+         * steps of the handshake. */
         bed_run(&bed, 300 * (weft_ns)_i, NULL);
     }
     ck_assert(bed_run(&bed, 10 * BED_S, bed_all_settled));
@@ -139,7 +140,7 @@ START_TEST(members_that_crowd_each_other_out_all_get_in)
 }
 END_TEST
 
-/* The listener's host is full for a while: clients wait in the backlog, members get in. */
+/* accept() fails with `refusal` n_refusals times, then works. Clients wait in the backlog. */
 static int n_refusals;
 static int refusal;
 static const struct io_oob_ops *real_oob;
@@ -166,7 +167,8 @@ static int failing_connect(struct io_env *env, const struct io_endpoint *from,
     return EMFILE;
 }
 
-/* Its own want, which no peer's coming ends: 30 s, where a peer that is not there has 900. */
+/* A connector without a descriptor gives up after total_ns (30 s), because no event at the peer can
+ * help. It waits for a peer that does not listen for patience_ns (900 s). */
 START_TEST(without_a_descriptor_patience_is_short)
 {
     struct io_oob_ops ops;
@@ -211,7 +213,8 @@ START_TEST(accept_may_fail_for_a_while)
 }
 END_TEST
 
-/* A server that is not a listener: it says something else, or nothing. */
+/* A TCP server that is not a listener of Weft. It accepts one stream and sends `greeting`, if that
+ * is not NULL. */
 static struct io_stream *accepted;
 static struct io_listener *foreign;
 static const char *greeting;
@@ -235,7 +238,7 @@ struct foreign_case {
 
 static const struct foreign_case foreign_cases[] = {
     {"SSH-2.0-OpenSSH_9.2\r\n", WEFT_ERR_PROTOCOL, "header"},
-    {"WEFT\0", WEFT_ERR_SYSTEM, "tcp"}, /* and then nothing */
+    {"WEFT\0", WEFT_ERR_SYSTEM, "tcp"}, /* a header that is never completed */
     {NULL, WEFT_ERR_SYSTEM, "tcp"},
 };
 
@@ -295,8 +298,8 @@ START_TEST(a_cable_that_is_down_is_gone_around)
 }
 END_TEST
 
-/* The management network comes before a cable without a carrier, where a SYN would wait for 3 s:
- * what is wrong is known at once, whichever end connects. */
+/* The management network is dialled before a cable without a carrier, on which a SYN would wait for
+ * 3 s. The cause of the failure is known at once, whichever end connects. */
 START_TEST(a_dead_cable_is_dialled_last)
 {
     uint32_t from = (uint32_t)_i % 2;
@@ -324,8 +327,9 @@ START_TEST(a_dead_cable_is_dialled_last)
 }
 END_TEST
 
-/* ... but not for long: a cable that comes up while the management network drops SYNs is dialled as
- * soon as a second ARP request would have been answered there. */
+/* A management network that does not answer (here: with a delay of 20 s) is given up after
+ * TIMER_ADDRESS_NS, in which a second ARP request can be answered. The cable, which has come up
+ * meanwhile, is dialled next. */
 START_TEST(a_silent_management_network_is_not_waited_for)
 {
     struct world_fault fault = {
@@ -353,8 +357,8 @@ START_TEST(a_silent_management_network_is_not_waited_for)
 }
 END_TEST
 
-/* Makes a port look as if its addresses came after its GIDs, and returns whether a set-up reads it
- * again. */
+/* Makes a port look as if its addresses were added after its GIDs. Returns true if set-up reads the
+ * port again. */
 static bool is_read_again(struct conn *conn, struct rdma_port *port)
 {
     for (uint32_t i = 0; i < port->n_gids; i++) {
@@ -369,8 +373,8 @@ static bool is_read_again(struct conn *conn, struct rdma_port *port)
     return false;
 }
 
-/* Set-up reads ports again where an address may have come, but not with each attempt of each
- * connection; and not those that never had one. */
+/* Set-up reads a port again if an address can have been added, but at most once in TIMER_LISTEN_NS.
+ * It does not read an inactive port, or one that never had an address. */
 START_TEST(ports_are_read_again_once_in_a_while)
 {
     struct rdma_port *port;
@@ -384,11 +388,11 @@ START_TEST(ports_are_read_again_once_in_a_while)
     port = &bed.hosts[0].rdma->ports[0];
     conn = bed_connect(&bed, 0, 1);
     conn_settle_ports(conn);
-    ck_assert_int_eq(bed.hosts[0].rdma->settled_ns, 0); /* all is there */
+    ck_assert_int_eq(bed.hosts[0].rdma->settled_ns, 0); /* no address is missing */
     n_gids = port->n_gids;
     port->n_gids = 0;
     conn_settle_ports(conn);
-    ck_assert_uint_eq(port->n_gids, 0); /* it never had any */
+    ck_assert_uint_eq(port->n_gids, 0); /* not read, because gid_lost_ns is 0 */
     port->gid_lost_ns = 1;
     conn_settle_ports(conn);
     ck_assert_uint_eq(port->n_gids, n_gids);
@@ -403,7 +407,7 @@ START_TEST(ports_are_read_again_once_in_a_while)
 }
 END_TEST
 
-/* As with a link that is down at one end only. */
+/* Only the peer knows that its port is down, because only host 1 refreshes its ports. */
 START_TEST(a_port_that_only_the_peer_knows_to_be_down_is_waited_for)
 {
     struct world_fault fault = {.kind = WORLD_FAULT_DOWN, .has_port = true, .host = 1};

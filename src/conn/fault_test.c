@@ -1,5 +1,5 @@
-/* What goes wrong in the fabric or on a device: both ends get a typed error within their
- * deadlines, everything is given back, and the next connection works. */
+/* Tests failures of the fabric and of devices. Both ends must fail with a typed error by their
+ * deadlines and free everything, and the next connection must come up. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -38,7 +38,8 @@ static void forget_conns(struct bed *bed)
     bed_run(bed, 20 * BED_MS, NULL);
 }
 
-/* Nothing is left, and the next connection works. */
+/* Destroys all connections. Checks that no verbs objects are left, and that the next connection
+ * comes up. */
 static void check_recovery(struct bed *bed)
 {
     forget_conns(bed);
@@ -67,8 +68,8 @@ static void check_failed(const struct bed *bed, weft_ns since, weft_ns within)
 }
 
 struct verb_case {
-    int verb;
-    uint32_t n; /* of these on one end */
+    int verb;   /* as world_fault.verb */
+    uint32_t n; /* number of these calls at one end, on both ports */
     int error;
 };
 
@@ -82,7 +83,7 @@ static const struct verb_case verb_cases[] = {
     {-2, 30, ENOMEM},
 };
 
-/* The k-th verb of each kind fails, on each end, on connections of two rails. */
+/* Each call of each verb in set-up fails in turn, at either end of a connection of two rails. */
 START_TEST(any_verb_may_fail)
 {
     const struct verb_case *verb_case = &verb_cases[_i / 2];
@@ -165,7 +166,8 @@ START_TEST(a_gid_that_vanishes_before_rtr_is_named)
 }
 END_TEST
 
-/* The same errno from a driver that asked nobody. */
+/* A driver returns ETIMEDOUT at once, without having tried to resolve the peer's address. This does
+ * not mean that the peer does not answer. */
 START_TEST(an_errno_that_comes_at_once_is_no_silence)
 {
     struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
@@ -191,8 +193,8 @@ START_TEST(an_errno_that_comes_at_once_is_no_silence)
 }
 END_TEST
 
-/* Nothing that the connector sends on its second cable arrives: the acceptor cannot resolve its
- * neighbour there, and says so of that rail, with which the connector is through. */
+/* All frames that the connector sends on its second cable are lost, so the acceptor cannot resolve
+ * its neighbour there. Its ABORT names that rail, because the connector has finished RTR on it. */
 START_TEST(who_cannot_connect_says_by_which_rail)
 {
     struct world_fault fault = {.kind = WORLD_FAULT_LOSS,
@@ -227,7 +229,8 @@ START_TEST(frames_that_are_too_large_for_the_way_are_told_from_a_dead_one)
     struct bed bed;
 
     bed_open(&bed, &(struct bed_config){.seed = 22, .path_limit_bytes = 1500});
-    bed.conn.timeout = (uint8_t)(_i == 0 ? 14 : 8); /* 67 ms, or 1 ms: the NIC gives up */
+    /* 67 ms per try, so that the probe times out first; or 1 ms, so that the NIC gives up first. */
+    bed.conn.timeout = (uint8_t)(_i == 0 ? 14 : 8);
     bed_listen(&bed, 1);
     bed_connect(&bed, 0, 1);
     ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
@@ -255,8 +258,8 @@ START_TEST(frames_that_are_too_large_for_the_way_are_told_from_a_dead_one)
 }
 END_TEST
 
-/* A cable that is slow enough for full probes to take a third of a second; an end that is not
- * scheduled meanwhile finds three tries over at once, and has looked at none. */
+/* On this slow cable a full-size probe takes a third of a second. An end that is not scheduled for
+ * that long finds three tries expired at once. They must count as one. */
 START_TEST(who_was_not_running_did_not_wait)
 {
     struct world_fault slow = {
@@ -267,7 +270,7 @@ START_TEST(who_was_not_running_did_not_wait)
 
     bed_open(&bed, &(struct bed_config){.seed = 27});
     bed.conn.over_management = true;
-    bed.conn.probe_tries = 10; /* the other end is patient */
+    bed.conn.probe_tries = 10; /* so that the acceptor does not time out */
     bed_listen(&bed, 1);
     bed.conn.probe_tries = 3;
     conn = bed_connect(&bed, 0, 1);
@@ -285,8 +288,8 @@ START_TEST(who_was_not_running_did_not_wait)
 }
 END_TEST
 
-/* While this end's full probes are under way, the other end's verb fails: that they have no answer
- * yet says nothing of the way. */
+/* A verb of the peer fails while this end's full-size probes are under way. That they are not yet
+ * answered must not count as an MTU black hole. */
 START_TEST(a_peer_whose_verb_fails_is_no_black_hole)
 {
     struct world_fault slow = {
@@ -321,8 +324,8 @@ START_TEST(a_peer_whose_verb_fails_is_no_black_hole)
 }
 END_TEST
 
-/* Three tries of 100 ms; of 400 ms where an end is software, whose packets come again after
- * 270 ms. */
+/* The probe times out after three tries of 100 ms. If an end is software, a try lasts 400 ms,
+ * because its packets are retransmitted only after 270 ms. */
 START_TEST(a_cable_that_dies_under_the_probe_passes_nothing)
 {
     struct world_fault fault = {.kind = WORLD_FAULT_DOWN, .has_port = true};
@@ -355,7 +358,8 @@ START_TEST(a_cable_that_dies_under_the_probe_passes_nothing)
 }
 END_TEST
 
-/* A host dies `_i` x 20 us into the set-up: the other gives everything back in its deadline. */
+/* A host is killed `_i` x 20 us after set-up began. The other end must fail, unless it is UP, and
+ * leave no verbs objects behind. */
 START_TEST(a_host_may_die_at_any_time)
 {
     for (uint32_t dead = 0; dead < 2; dead++) {
@@ -375,7 +379,7 @@ START_TEST(a_host_may_die_at_any_time)
         for (uint32_t i = 0; i < bed.hosts[1 - dead].n_conns; i++) {
             struct conn *conn = bed.hosts[1 - dead].conns[i];
 
-            /* A stream on which nobody speaks hides the death of a peer that is UP. */
+            /* If the peer was killed when both were UP, no message shows it on the idle stream. */
             if (conn->state == CONN_UP) {
                 continue;
             }
@@ -398,8 +402,8 @@ START_TEST(a_host_may_die_at_any_time)
 }
 END_TEST
 
-/* A process that is not scheduled for 2 ms, `_i` x 10 us into the set-up, finds all that came
- * meanwhile at once: the acceptor's META and READY in one segment, too. */
+/* A process is stopped for 2 ms, `_i` x 10 us after set-up began. It then finds all messages of
+ * that time at once, such as the acceptor's META and READY in one segment. */
 START_TEST(either_end_may_be_slow_at_any_time)
 {
     for (uint32_t slow = 0; slow < 2; slow++) {
@@ -418,7 +422,8 @@ START_TEST(either_end_may_be_slow_at_any_time)
 }
 END_TEST
 
-/* Given up or closed `_i` x 10 us into the set-up by either end, nothing is left of it. */
+/* Either end destroys (ways 0 and 1) or closes the connection `_i` x 10 us after set-up began. No
+ * verbs objects may be left. */
 START_TEST(either_end_may_give_up_at_any_time)
 {
     for (uint32_t way = 0; way < 4; way++) {

@@ -97,7 +97,7 @@ static weft_status fill(struct frame_link *link, size_t want, struct weft_error 
     return WEFT_OK;
 }
 
-/* Checks the seal and takes it off. */
+/* Checks the seal and removes it from the frame. */
 static weft_status unseal(struct frame_link *link, struct frame *frame,
                           struct weft_error *error)
 {
@@ -133,7 +133,8 @@ weft_status frame_receive(struct frame_link *link, struct frame *out,
         link->rx_whole = false;
         link->rx_n = 0;
     }
-    /* A wrong first byte is told before the end of the stream is. */
+    /* Report a wrong first byte rather than the end of the stream, because it shows that the peer
+     * does not speak the protocol. */
     filled = fill(link, CODEC_HEADER_BYTES, &broke);
     status = codec_decode_header(
         link->rx, link->rx_n < CODEC_HEADER_BYTES ? link->rx_n : CODEC_HEADER_BYTES,

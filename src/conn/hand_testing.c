@@ -93,7 +93,6 @@ void hand_send_facts(struct hand *hand, const struct codec_facts *facts)
     hand_flush(hand);
 }
 
-/* What the listener answered: an ABORT in `phase`. */
 void hand_is_refused(struct hand *hand, const char *phase, weft_status status)
 {
     struct frame frame;
@@ -112,7 +111,6 @@ void hand_is_refused(struct hand *hand, const char *phase, weft_status status)
     ck_assert_int_eq(frame_receive(&hand->link, &frame, &error), WEFT_ERR_CLOSED);
 }
 
-/* Closed without a word. */
 void hand_is_cut(struct hand *hand)
 {
     struct frame frame;
@@ -135,7 +133,6 @@ void hand_check_counters(const struct bed *bed, uint64_t clients, uint64_t rejec
                       clients);
 }
 
-/* A member still gets in, at once. */
 void hand_check_service(struct bed *bed)
 {
     weft_ns since = bed_now(bed);

@@ -8,7 +8,7 @@
 #include "base/wire.h"
 #include "conn/private.h"
 
-/* A completion in the digest: status, opcode, has_imm, imm, n_bytes. */
+/* Size of a completion in the digest: status, opcode, has_imm, imm, n_bytes. */
 #define ITEM_BYTES 11
 
 void conn_journal_fini(struct conn_journal *journal)
@@ -17,7 +17,7 @@ void conn_journal_fini(struct conn_journal *journal)
     *journal = (struct conn_journal){NULL, 0};
 }
 
-/* ---- taking ---- */
+/* ---- recording ---- */
 
 static struct conn_sequence *sequence_of(struct conn *conn, uint32_t qp, bool is_send)
 {
@@ -33,7 +33,7 @@ static struct conn_sequence *sequence_of(struct conn *conn, uint32_t qp, bool is
     return &private->sequences[(is_send ? 0 : conn->n_qps) + qp];
 }
 
-/* The QP of rail `rail` with this number, or n_qps. */
+/* Returns the index of the QP of `rail` with this number, or n_qps if there is none. */
 static uint32_t qp_of(const struct conn *conn, uint32_t rail, uint32_t qpn)
 {
     for (uint32_t q = rail; q < conn->n_qps; q += conn->n_rails) {
@@ -66,7 +66,7 @@ static struct conn_completion completion_of(const struct ibv_wc *wc, bool is_sen
 
 void conn_journal_note(struct conn *conn, uint32_t rail, const struct ibv_wc *wc)
 {
-    /* Of a failure the opcode tells nothing, but the work request does. */
+    /* A failed completion has no valid opcode, so wr_id decides. */
     bool is_send = wc->wr_id != CONN_WR_RECV;
     struct conn_sequence *sequence;
     struct conn_completion completion;
@@ -80,7 +80,7 @@ void conn_journal_note(struct conn *conn, uint32_t rail, const struct ibv_wc *wc
         return;
     }
     if (wc->status == IBV_WC_WR_FLUSH_ERR && conn->peer_closed) {
-        return; /* an end in order is no failure, and which end drains its queues is chance */
+        return; /* an orderly close is no failure, and which end flushes depends on timing */
     }
     qp = qp_of(conn, rail, wc->qp_num);
     sequence = qp < conn->n_qps ? sequence_of(conn, qp, is_send) : NULL;
@@ -101,7 +101,7 @@ void conn_journal_note(struct conn *conn, uint32_t rail, const struct ibv_wc *wc
     crypto_hash_sha256_update(&sequence->hash, item, sizeof(item));
 }
 
-/* ---- leaving ---- */
+/* ---- moving to the journal ---- */
 
 static uint32_t epoch_of(const struct conn_journal *journal, size_t n_before,
                          const struct conn *conn)
@@ -162,7 +162,7 @@ void conn_journal_leave(struct conn *conn)
     private->sequences = NULL;
 }
 
-/* ---- telling ---- */
+/* ---- formatting ---- */
 
 const char *conn_completion_format(const struct conn_completion *completion, char *out,
                                    size_t n_bytes)

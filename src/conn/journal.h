@@ -1,11 +1,12 @@
-/* What queue pairs completed: for each queue of each connection the sequence of its work
- * completions, in the order polled, as a number, a digest and the first few. No times, and
- * nothing that depends on them: what a queue's own order fixes is the same on every fabric.
+/* Records the work completions of each queue of each connection, in the order polled: their number,
+ * a digest over all, and the first few. The record contains nothing that depends on timing, so it
+ * is the same on every fabric.
  *
- * Left out is what comes as often as time will have it: conn->is_by_the_clock.
+ * Excludes completions whose number depends on timing; conn->is_by_the_clock() identifies them.
  *
- * A queue's sequence ends with its first failure, for how many flushes follow is chance. Of
- * completions that are not receives the length is left out: verbs do not define it. */
+ * The record of a queue ends with its first failure, because the number of flushes that follow
+ * depends on timing. It omits the length of completions that are not receives, because verbs do not
+ * define it. */
 #ifndef WEFT_CONN_JOURNAL_H
 #define WEFT_CONN_JOURNAL_H
 
@@ -16,37 +17,39 @@
 
 struct conn_completion {
     uint8_t status; /* enum ibv_wc_status */
-    uint8_t opcode; /* enum ibv_wc_opcode; of a failure 0 */
+    uint8_t opcode; /* enum ibv_wc_opcode; 0 if it failed */
     bool has_imm;
-    uint32_t imm;     /* as the sender wrote it (xfer/wire.h); 0 without one */
-    uint32_t n_bytes; /* of receives */
+    uint32_t imm;     /* in host byte order (xfer/wire.h); 0 if it has none */
+    uint32_t n_bytes; /* length of a receive; 0 otherwise */
 };
 
-/* One queue of one connection that is over. */
+/* The completions of one queue of a connection that was destroyed. */
 struct conn_journal_entry {
-    char peer[64]; /* host, as it called itself */
+    char peer[64]; /* host name that the peer reported */
     bool is_connector;
-    uint32_t epoch; /* how many earlier connections with this peer had this role */
+    /* Number of earlier connections with this peer and role that left entries. */
+    uint32_t epoch;
     uint32_t rail, qp;
     bool is_send;
-    uint64_t n;
-    char digest[CONN_JOURNAL_DIGEST_BYTES]; /* of SHA-256 over all n */
+    uint64_t n;                             /* number of completions */
+    char digest[CONN_JOURNAL_DIGEST_BYTES]; /* first 8 bytes of SHA-256, in hex */
     struct conn_completion first[CONN_JOURNAL_FIRST];
 };
 
-/* Where connections leave what they completed, when they are destroyed: as they ended, and
- * within one by queue pair, the send queue first. Queues without completions leave nothing. */
+/* The entries of all destroyed connections, in the order of their destruction. Those of one
+ * connection are sorted by queue pair, send queue first. A queue without completions has no
+ * entry. */
 struct conn_journal {
     struct conn_journal_entry *entries; /* Owned [n] */
     size_t n;
 };
 void conn_journal_fini(struct conn_journal *journal);
 
-/* A completion was polled from the CQ of `rail`. Nothing without a journal in the
- * connection's configuration. */
+/* Records a completion polled from the CQ of `rail`. Does nothing if the configuration of the
+ * connection has no journal. */
 void conn_journal_note(struct conn *conn, uint32_t rail, const struct ibv_wc *wc);
-/* "RDMA_WRITE", "RECV_RDMA_WITH_IMM:64:0x20000000" (bytes, immediate), "RETRY_EXC_ERR".
- * Returns `out`. */
+/* Formats a completion as "RDMA_WRITE", "RECV_RDMA_WITH_IMM:64:0x20000000" (bytes, immediate) or
+ * "RETRY_EXC_ERR". Returns `out`. */
 const char *conn_completion_format(const struct conn_completion *completion, char *out,
                                    size_t n_bytes);
 

@@ -1,4 +1,4 @@
-/* What connections leave of what their queues completed. */
+/* Tests the journal of completions that a connection leaves when it is destroyed. */
 #include "conn/journal.h"
 
 #include <check.h>
@@ -8,8 +8,8 @@
 #include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 
-/* A probe as docs/cli.md tells it: small WRITE and READ, then full ones. Items of 11 bytes:
- * status 0, opcode 1 (IBV_WC_RDMA_WRITE) or 2 (IBV_WC_RDMA_READ), and zeros. */
+/* The completions of a probe: a small WRITE and READ, then a full-size WRITE and READ. An item has
+ * 11 bytes: status 0, opcode 1 (IBV_WC_RDMA_WRITE) or 2 (IBV_WC_RDMA_READ), and zeros. */
 static const unsigned char probe_items[4][11] = {{0, 1}, {0, 2}, {0, 1}, {0, 2}};
 
 static void digest_of(const void *items, size_t n_bytes, char out[17])
@@ -39,7 +39,7 @@ START_TEST(a_connection_leaves_its_probes_when_it_goes)
 
     digest_of(probe_items, sizeof(probe_items), digest);
     open_pair(&bed, journals);
-    ck_assert_uint_eq(journals[0].n, 0); /* it lives */
+    ck_assert_uint_eq(journals[0].n, 0); /* the connection still exists */
     conn_close(bed_conn(&bed, 0));
     conn_close(bed_conn(&bed, 1));
     ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
@@ -67,8 +67,9 @@ START_TEST(a_connection_leaves_its_probes_when_it_goes)
 }
 END_TEST
 
-/* Two receives, a failed send, and what follows a failure: as NICs differ in it, it is not
- * told. Lengths of sends are left out as well, and completions of nobody's QP. */
+/* Notes two receives, a failed send and a flush. The journal omits completions after a failure,
+ * because NICs differ in their number. It also omits lengths of sends, and completions of unknown
+ * QPs. */
 START_TEST(what_is_chance_is_left_out)
 {
     static const unsigned char receives[2][11] = {
@@ -99,7 +100,7 @@ START_TEST(what_is_chance_is_left_out)
     conn_journal_note(conn, 0, &wc);
     wc = (struct ibv_wc){.wr_id = 7,
                          .status = IBV_WC_RETRY_EXC_ERR,
-                         .opcode = IBV_WC_RDMA_READ, /* of a failure it means nothing */
+                         .opcode = IBV_WC_RDMA_READ, /* undefined in an error completion */
                          .byte_len = 77,
                          .qp_num = conn->qps[1].qp->qp_num};
     conn_journal_note(conn, 0, &wc);
@@ -138,7 +139,8 @@ static bool is_read(const struct ibv_wc *wc)
     return wc->opcode == IBV_WC_RDMA_READ;
 }
 
-/* What its user says comes by the clock is not told, but its failure is. */
+/* The journal omits successful completions for which is_by_the_clock() returns true. It includes
+ * their failures. */
 START_TEST(what_comes_by_the_clock_is_left_out)
 {
     static const unsigned char sends[6][11] = {{0, 1}, {0, 2}, {0, 1},

@@ -1,5 +1,6 @@
-/* Rails that a connection has from an earlier one, as programs have whose queue pairs outlive a
- * failure: ports, GIDs and their slots are what they were, whatever the ports have now. */
+/* Reuses the rails of an earlier connection, like programs whose queue pairs outlive a failure.
+ * Ports, GIDs and GID slots are those of the earlier connection, even if the ports have other GIDs
+ * now. */
 #include <string.h>
 
 #include "base/check.h"
@@ -34,7 +35,8 @@ void conn_keep(const struct conn *conn, struct conn_kept *out)
     }
 }
 
-/* Where the GID is among the facts now; the first where it is not: nobody asks for it. */
+/* Returns the index of the GID in the facts of `port`, or 0 if they do not contain it. The GIDs of
+ * the rail come from conn_set_kept, so the index only selects a type and a prefix length. */
 static uint32_t place_of(const struct rdma_port_facts *port, const union ibv_gid *gid,
                          enum ibv_gid_type type)
 {

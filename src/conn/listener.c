@@ -1,6 +1,6 @@
-/* A listener: its addresses, its handle, and many clients at once under limits. An unauthenticated
- * client costs a place for at most authenticate_ns; client_place() decides who loses one when they
- * are out. */
+/* Listens on the addresses of a host, writes the handle, and serves a limited number of clients at
+ * the same time. An unauthenticated client occupies a slot for at most authenticate_ns.
+ * client_place() selects the client that loses its slot when all are occupied. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,15 @@
 
 #define BACKLOG 128
 #define ACCEPTS_PER_LOOK 256
-#define PAUSE_NS 100000000      /* after EMFILE and the like */
-#define LOG_EVERY_NS 1000000000 /* at most one line of refusals */
+#define PAUSE_NS 100000000      /* pause after accept() failed, with EMFILE for example */
+#define LOG_EVERY_NS 1000000000 /* minimum time between two lines about refusals */
 #define RECENT_MAX 256
 
+/* A connection that was accepted, to recognise its later attempts. */
 struct recent {
     uint8_t host_id[16];
     uint64_t id;
-    uint32_t attempt; /* 0: unused */
+    uint32_t attempt; /* highest one; 0 if the slot is unused */
 };
 
 struct conn_listener_private {
@@ -30,14 +31,15 @@ struct conn_listener_private {
     struct io_listener *sockets[CODEC_ENDPOINTS_MAX];
     uint32_t n_sockets;
     struct client *clients; /* Owned [config.pending_max] */
-    struct conn **accepted; /* Owned ring [config.pending_max]; not yet taken; Owned */
+    /* Owned ring [config.pending_max] of connections that conn_accept has not returned; Owned */
+    struct conn **accepted;
     uint32_t n_accepted, first_accepted;
     struct recent recent[RECENT_MAX];
     uint32_t next_recent;
-    weft_ns resume_ns; /* no accept before; 0: at once */
-    bool is_short;     /* of descriptors, or memory: told once */
+    weft_ns resume_ns; /* end of the pause after a failed accept(), absolute; 0 if none */
+    bool is_short;     /* the last accept() failed, which was logged */
     weft_ns next_log_ns;
-    uint64_t unlogged;
+    uint64_t unlogged; /* refusals since the last log line */
 };
 
 static struct io_env *env_of(const struct conn_listener *listener)
@@ -53,8 +55,8 @@ static void listen_at(struct conn_listener *listener, const struct io_netdev *ne
 {
     struct conn_listener_private *private = listener->private;
     struct io_env *env = env_of(listener);
-    /* What comes to a cable's address must come over that cable. A process of this very host
-     * comes by the loopback interface, to the management address. */
+    /* Streams to the address of a cable must arrive over that cable. Processes of this host use the
+     * loopback interface and the management address. */
     uint32_t ifindex = netdev->is_management ? 0 : netdev->ifindex;
     struct io_endpoint at = {.ip = prefix->ip, .ifindex = ifindex}, real;
     struct codec_endpoint *endpoint = &handle->endpoints[handle->n_endpoints];
@@ -68,7 +70,7 @@ static void listen_at(struct conn_listener *listener, const struct io_netdev *ne
         .prefix = *prefix, .port = 1, .is_management = netdev->is_management};
     handle->n_endpoints++;
     if (!codec_encode_handle(handle, scratch)) {
-        handle->n_endpoints--; /* no room: the others must do */
+        handle->n_endpoints--; /* does not fit */
         return;
     }
     result = env->oob->listen(env, &at, BACKLOG, &listener->task,
@@ -82,8 +84,8 @@ static void listen_at(struct conn_listener *listener, const struct io_netdev *ne
     private->n_sockets++;
 }
 
-/* IPv4 or IPv6 addresses of management or cable netdevs, link-local ones left out: they need
- * a scope that the connector cannot know. */
+/* Listens on the IPv4 or IPv6 addresses of the management or cable netdevs. Leaves out link-local
+ * addresses, because they need a scope that the connector cannot know. */
 static void listen_on(struct conn_listener *listener, bool management, bool v4,
                       struct codec_handle *handle, int *out_errno)
 {
@@ -200,7 +202,7 @@ static void log_refusal(struct conn_listener *listener, const struct client *cli
     private->unlogged = 0;
 }
 
-/* The client goes; `error` says why. */
+/* Logs `error`, sends it to the client, and frees its slot. */
 static void refuse(struct conn_listener *listener, struct client *client,
                    const struct weft_error *error)
 {
@@ -217,7 +219,8 @@ static void refuse(struct conn_listener *listener, struct client *client,
     }
 }
 
-/* Whether the policy's program does not look at another client yet. */
+/* Returns true if the policy's program accepts no other client yet, because one has not sent all of
+ * its HELLO. */
 static bool is_deaf(const struct conn_listener_private *private)
 {
     return rdma_hears_one_client(private->config.policy) &&
@@ -225,7 +228,7 @@ static bool is_deaf(const struct conn_listener_private *private)
                NULL;
 }
 
-/* Notes a connection; false if it, or a later attempt at it, was here before. */
+/* Notes an attempt of a connection. Returns false if this or a later attempt was noted before. */
 static bool is_first(struct conn_listener_private *private,
                      const struct codec_hello *hello)
 {
@@ -251,7 +254,7 @@ static bool is_first(struct conn_listener_private *private,
     return true;
 }
 
-/* A member: becomes a connection. */
+/* Makes a connection of an authenticated client. */
 static void promote(struct conn_listener *listener, struct client *client)
 {
     struct conn_listener_private *private = listener->private;
@@ -317,7 +320,7 @@ static void admit(struct conn_listener *listener, struct io_stream *stream)
     env->oob->endpoints(stream, NULL, &source);
     client = client_place(private->clients, private->config.pending_max, env,
                           &private->identity, &source.ip);
-    if (client == NULL) { /* every place is a member's */
+    if (client == NULL) { /* all slots have authenticated clients */
         env->oob->close(stream, true);
         listener->counters.rejected++;
         return;
@@ -331,11 +334,12 @@ static void admit(struct conn_listener *listener, struct io_stream *stream)
                      ? WEFT_NEVER
                      : io_now(env) + private->config.authenticate_ns);
     listener->counters.pending++;
-    /* What it has sent is read at once, because the next newcomer may take its place. */
+    /* Serve it at once, because the next new client may take its slot. */
     serve(listener, client);
 }
 
-/* Out of descriptors or memory: the clients wait in the backlog. */
+/* Stops accepting for PAUSE_NS after accept() failed, for example because this process has no more
+ * descriptors. Clients wait in the backlog. Logs only the first of several failures. */
 static void hold_off(struct conn_listener *listener, int sys_errno)
 {
     struct conn_listener_private *private = listener->private;
@@ -377,7 +381,7 @@ static void accept_clients(struct conn_listener *listener)
                 return;
             }
             if (n + 1 == ACCEPTS_PER_LOOK) {
-                io_task_wake(&listener->task); /* more may wait; others first */
+                io_task_wake(&listener->task); /* let other tasks run before the rest */
             }
         }
     }

@@ -1,6 +1,7 @@
-/* A listener and its clients on a scripted stream and clock: whatever chunks come, in whatever
- * order and time, counters balance, deadlines free every slot, and nothing is left. The script
- * can also speak the protocol truly, so that the states behind the proofs are reached. */
+/* Fuzzes a listener and its clients over scripted streams and a scripted clock. For any chunks in
+ * any order and at any time, the listener must keep its limit of clients, free every place by the
+ * deadline, and close every stream. The script can also send valid proofs, so that the states after
+ * authentication are reached. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define KIND_LISTENER 1
 #define KIND_CONN 2
 
-/* A stream as the listener sees it. */
+/* The listener's end of one stream. */
 struct io_stream {
     struct io_task *task;
     uint8_t in[16384], out[16384]; /* to and from the listener */
@@ -40,7 +41,7 @@ struct stage {
     struct io_stream *waiting[CLIENTS_MAX];
     size_t n_waiting;
     struct io_stream *streams[CLIENTS_MAX]; /* Owned */
-    struct frame_link hands[CLIENTS_MAX];   /* the clients' seals */
+    struct frame_link hands[CLIENTS_MAX];   /* session key and sequence number of each client */
     uint8_t hellos[CLIENTS_MAX][PROVE_HELLO_BYTES];
     struct conn *conns[CONNS_MAX];
     size_t n_conns;
@@ -227,7 +228,7 @@ static void run(struct stage *stage)
     }
 }
 
-/* Bytes for the listener, as one chunk. */
+/* Adds bytes to those that the listener can read from a client, and wakes the stream's task. */
 static void give(struct stage *stage, size_t client, const void *bytes, size_t n_bytes)
 {
     struct io_stream *stream = stage->streams[client];
@@ -261,7 +262,7 @@ static void end(struct stage *stage, size_t client, bool reset)
     }
 }
 
-/* ---- speaking truly ---- */
+/* ---- valid messages ---- */
 
 static void say_hello(struct stage *stage, size_t client, uint8_t id)
 {
@@ -298,7 +299,7 @@ static void say_auth(struct stage *stage, size_t client)
     give(stage, client, frame, sizeof(frame));
 }
 
-/* A sealed frame of any type and body. */
+/* Sends a correctly sealed frame of type `type` % 20 with any body. */
 static void say_sealed(struct stage *stage, size_t client, uint8_t type,
                        const uint8_t *body, size_t n_bytes)
 {

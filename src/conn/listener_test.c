@@ -1,5 +1,5 @@
-/* Clients that are not what they should be: typed refusals, the listener lives on, its
- * counters balance, and members are served meanwhile. */
+/* Tests a listener against invalid clients. It must refuse them with a typed error, count every
+ * client once, and serve members meanwhile. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -144,8 +144,8 @@ START_TEST(bad_headers_are_refused_before_anything_is_held)
 }
 END_TEST
 
-/* An end of version 1 gets a frame whose header says 2, which is all that it reads; and the same
- * end as a listener says 1. Either end names both versions. */
+/* A client of version 1 receives an ABORT whose header has version 2, and reads only that header.
+ * An end that receives a header of version 1 names both versions in its error. */
 START_TEST(a_peer_of_another_version_is_answered_with_ours)
 {
     static const uint8_t old[] = {'W', 'E', 'F', 'T', 0, 1, 0, 1, 0, 0, 0, 48};
@@ -227,7 +227,8 @@ START_TEST(a_thousand_silent_clients_delay_nobody)
 }
 END_TEST
 
-/* As the mesh plugin: who says nothing keeps a member out until it goes, and no longer. */
+/* With the mesh plugin's policy, a client that does not complete HELLO blocks members until it
+ * disconnects. */
 START_TEST(under_the_plugins_policy_silence_keeps_a_member_out)
 {
     struct bed bed;
@@ -251,7 +252,7 @@ START_TEST(under_the_plugins_policy_silence_keeps_a_member_out)
     ck_assert_uint_eq(listener->counters.pending, 1);
     hand_close(&half);
     ck_assert(bed_run(&bed, BED_S, bed_all_up));
-    /* With the three tries that the member gave up meanwhile. */
+    /* The two silent clients, and three attempts of the member that timed out meanwhile. */
     hand_check_counters(&bed, 6, 5, 0);
     ck_assert_uint_eq(listener->counters.accepted, 1);
     bed_close(&bed);
@@ -328,7 +329,8 @@ START_TEST(hello_names_the_listener)
 }
 END_TEST
 
-/* From a client that has authenticated, and whatever bit of a set their numbers would be. */
+/* A client that has authenticated sends a message of boot/ or transport/. It must be refused for
+ * every type, as types are also bit numbers in conn_private.got. */
 START_TEST(messages_of_other_protocols_end_a_connection)
 {
     static const enum codec_type types[] = {

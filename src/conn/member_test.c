@@ -1,4 +1,4 @@
-/* What a client that has authenticated must not send. */
+/* Tests invalid messages of a client that has authenticated, and silence of either end. */
 #include <check.h>
 #include <string.h>
 
@@ -98,7 +98,7 @@ START_TEST(messages_out_of_order_end_the_connection)
 }
 END_TEST
 
-/* After the acceptor's META nothing but READY may come. */
+/* After the acceptor's META the client's next message of set-up must be READY, and only once. */
 START_TEST(messages_before_ready_end_the_connection)
 {
     static const enum codec_type types[] = {CODEC_PROBED, CODEC_META, CODEC_FACTS,
@@ -121,7 +121,7 @@ START_TEST(messages_before_ready_end_the_connection)
     hand_flush(&hand);
     if (types[_i] == CODEC_READY) {
         ck_assert_int_eq(conn->state, CONN_PROBE);
-        ck_assert(frame_send(&hand.link, CODEC_READY, NULL, 0)); /* once more */
+        ck_assert(frame_send(&hand.link, CODEC_READY, NULL, 0)); /* a second READY */
         hand_flush(&hand);
     }
     ck_assert_int_eq(conn->state, CONN_FAILED);
@@ -133,7 +133,8 @@ START_TEST(messages_before_ready_end_the_connection)
 }
 END_TEST
 
-/* Not even a message that ends the connection counts without its seal. */
+/* A message without a valid seal fails the connection and has no other effect, even if it is an
+ * ABORT or a CLOSE. */
 START_TEST(a_message_with_a_wrong_seal_is_not_heard)
 {
     static const enum codec_type types[] = {CODEC_ABORT, CODEC_CLOSE, CODEC_META,
@@ -156,16 +157,16 @@ START_TEST(a_message_with_a_wrong_seal_is_not_heard)
         n_bytes = codec_encode_meta(&meta, body);
     }
     switch (_i % 3) {
-    case 0: /* of another session */
+    case 0: /* seal of another session */
         hand.link.session[3] ^= 1;
         ck_assert(frame_send(&hand.link, type, body, n_bytes));
         hand.link.session[3] ^= 1;
         break;
-    case 1: /* of another place in it */
+    case 1: /* seal of another sequence number */
         hand.link.tx_sequence++;
         ck_assert(frame_send(&hand.link, type, body, n_bytes));
         break;
-    default: /* none */
+    default: /* no seal */
         hand.link.sealed = false;
         ck_assert(frame_send(&hand.link, type, body, n_bytes));
         hand.link.sealed = true;
@@ -206,8 +207,8 @@ START_TEST(a_member_that_falls_silent_meets_the_total_deadline)
 }
 END_TEST
 
-/* A peer that works at its own queue pairs sends BUSY, and is waited for; one from which nothing
- * comes may be behind a cable that died. */
+/* An end waits for a peer that sends BUSY. If nothing comes from the peer for silence_ns, the end
+ * fails, because the cable may be dead. */
 START_TEST(a_member_that_is_busy_is_no_silent_one)
 {
     struct bed bed;
@@ -236,7 +237,7 @@ START_TEST(a_member_that_is_busy_is_no_silent_one)
 }
 END_TEST
 
-/* This end says so as well: each second, from the listener's FACTS on. */
+/* The acceptor sends BUSY every second after its FACTS. */
 START_TEST(a_waiting_end_says_that_it_is_busy)
 {
     struct bed bed;

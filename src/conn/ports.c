@@ -1,4 +1,4 @@
-/* Reports which ports of this host a connection must not use, cannot use, or waits for. */
+/* Determines which ports of this host a connection must not use, cannot use, or waits for. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,6 +16,7 @@ bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t po
     return false;
 }
 
+/* Returns true if the port is inactive or excluded. */
 static bool is_away(const struct conn *conn, const struct rdma_port *port)
 {
     return !port->is_active ||
@@ -42,7 +43,8 @@ bool conn_any_down(const struct conn *conn)
     return false;
 }
 
-/* Before rails are chosen nobody knows which port it was. */
+/* Returns true if any port of this host is inactive or excluded. Before rails are chosen it is
+ * unknown which port caused a failure. */
 static bool any_away(const struct conn *conn)
 {
     for (uint32_t i = 0; i < conn->rdma->n_ports; i++) {
@@ -75,8 +77,8 @@ bool conn_any_bare(const struct rdma_port_facts *ports, uint32_t n_ports)
     return false;
 }
 
-/* Returns true if the port has a GID without its address, or lost what it faced a peer with. What
- * never had an address gets its first one with a GID, which an event reports. */
+/* Returns true if the port has a GID without a known address, or had a GID with an address and has
+ * none any more. A port that never had one needs no check, because an event reports the first. */
 static bool is_unsettled(const struct rdma_port *port)
 {
     bool has_any = false;
@@ -110,7 +112,8 @@ void conn_settle_ports(struct conn *conn)
     }
 }
 
-/* Returns true if an address of the port's netdev has no GID, which follows it after a moment. */
+/* Returns true if an address of the port's netdev has no GID yet. The GID appears shortly after the
+ * address. */
 static bool is_gid_due(const struct rdma *rdma, const struct rdma_port *port)
 {
     const struct io_hostinfo *info = rdma->env->ops->hostinfo(rdma->env);
@@ -128,8 +131,8 @@ static bool is_gid_due(const struct rdma *rdma, const struct rdma_port *port)
     return is_due;
 }
 
-/* Returns true if a port of this host lost a GID since the process started, or has none, or had
- * none when this attempt reported it: it may have it again later, or has it by now. */
+/* Returns true if a port of this host lost a GID since the process started, has none, or had none
+ * when this attempt reported it. Such a GID can appear later, or already has. */
 static bool has_lost_gid(const struct conn *conn)
 {
     const struct rdma *rdma = conn->rdma;
@@ -158,7 +161,7 @@ static bool is_reported(const struct conn_peer *peer, const struct io_ip *ip)
     return false;
 }
 
-/* Returns true if a GID of this host shares a subnet with an address. */
+/* Returns true if a GID of this host is in the subnet of `ip`. */
 static bool is_faced(const struct rdma *rdma, const struct io_ip *ip)
 {
     for (uint32_t p = 0; p < rdma->n_ports; p++) {
@@ -174,8 +177,8 @@ static bool is_faced(const struct rdma *rdma, const struct io_ip *ip)
     return false;
 }
 
-/* Returns true if a port of the peer reported no GID, or the peer listens at an address that faces
- * this host and reported no GID for it. */
+/* Returns true if the peer reported an active port without an address, or no GID for an address in
+ * a subnet of this host on which it listens. */
 static bool has_peer_lost_gid(const struct conn *conn)
 {
     const struct codec_handle *handle = &conn->private->dial.handle;
@@ -194,9 +197,9 @@ static bool has_peer_lost_gid(const struct conn *conn)
     return false;
 }
 
-/* Returns true if set-up failed because a GID is away at either end and may come back: that it may
- * is likely of one that was there, and of a port that has none. Other addresses are an error of
- * configuration. A GID that an end offers as its own and that is gone at RTR was there. */
+/* Returns true if set-up failed because a GID is missing at either end and can come back. That is
+ * likely if it existed before, or if its port has none; other missing addresses are configuration
+ * errors. A GID that is missing at the step to RTR existed when its end reported it. */
 static bool waits_for_gid(const struct conn *conn, const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
@@ -213,18 +216,18 @@ static bool waits_for_gid(const struct conn *conn, const struct weft_error *why)
            (has_lost_gid(conn) || (conn->is_connector && has_peer_lost_gid(conn)));
 }
 
-/* Returns true if a neighbour did not answer until RTR gave up. A verb that fails sooner with the
- * same errno has another cause. */
+/* Returns true if the step to RTR failed because a neighbour did not answer. A verb that fails
+ * sooner with the same errno has another cause. */
 static bool was_not_resolved(const struct conn *conn, int64_t sys_errno)
 {
     return sys_errno == ETIMEDOUT &&
            io_now(conn_env(conn)) - conn->started_ns >= TIMER_RESOLVE_NS;
 }
 
-/* Returns true if this end heard nothing for as long as an attempt waits: no answer of the
- * neighbour at RTR, none to a probe, or no segment of the stream. A stream may also be reset by a
- * peer that gave the attempt up meanwhile, and could not report why: what is repeated meets no
- * stream any more. */
+/* Returns true if this end failed because nothing arrived: no answer of the neighbour at the step
+ * to RTR, no response to a probe, or no segment of the stream. A reset also counts if the stream
+ * was silent before. The peer can have given up without being able to report it; retransmitted
+ * segments then reach a stream that no longer exists. */
 static bool was_silent_here(const struct conn *conn, const struct weft_error *why)
 {
     if (strcmp(why->phase, "rtr") == 0) {
@@ -238,7 +241,7 @@ static bool was_silent_here(const struct conn *conn, const struct weft_error *wh
            (strcmp(why->phase, "probe") == 0 && why->wc_status == IBV_WC_RETRY_EXC_ERR);
 }
 
-/* Returns true if the peer gave up in `phase` because it heard nothing. */
+/* Returns true if the peer gave up in `phase` because nothing reached it. */
 static bool was_silent_there(const struct conn *conn, const char *phase,
                              const struct weft_error *why)
 {
@@ -255,8 +258,8 @@ static bool was_silent_there(const struct conn *conn, const char *phase,
             wc_status->number == IBV_WC_RETRY_EXC_ERR);
 }
 
-/* Returns true if nothing passed although no port is down, which may be over soon, or concern only
- * one of several cables. */
+/* Returns true if set-up failed because nothing arrived at one end. That can be temporary, or
+ * affect only one of several cables. */
 static bool heard_nothing(const struct conn *conn, const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
@@ -296,7 +299,7 @@ bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why)
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
 
     if (conn_has_stale_mtu(conn, why)) {
-        return true; /* the next attempt agrees on a lower one */
+        return true; /* the next attempt agrees on a lower path MTU */
     }
     if (strcmp(phase != NULL ? phase->text : why->phase, "port") == 0 ||
         weft_error_value(why, "local_inactive") != NULL ||
@@ -326,8 +329,9 @@ static bool has_rail_by(const struct conn *conn, const struct rdma_port *port)
     return false;
 }
 
-/* Of a port that was told as it is the GIDs that were not: what else it has was no way to the peer,
- * or not wanted. */
+/* Reduces `now` to what the peer does not know yet: all GIDs of a port that was sent as inactive;
+ * of a port sent as active, the GIDs that were missing. GIDs that the peer knew gave no rail and
+ * are not tried again. */
 static void keep_news(const struct rdma_port_facts *told, struct rdma_port_facts *now)
 {
     uint32_t n = 0;
@@ -352,8 +356,9 @@ static bool has_rail_to(const struct conn *conn, uint32_t remote)
     return false;
 }
 
-/* Both ends of a cable may have their addresses late. A port of the peer that was told without one
- * may have any by now: the peer has to be asked. */
+/* Writes one port of this host that has an address now, if the peer reported an active port without
+ * one, and returns the number of ports. Addresses of both ends of a cable can be late, and only a
+ * new attempt shows which address the peer's port has now. */
 static uint32_t may_face(const struct conn *conn, const struct rdma_port_facts *local,
                          const struct rdma_port **out)
 {

@@ -1,4 +1,4 @@
-/* What a connection keeps to itself, and the seams between the files of conn/. */
+/* Defines the private state of a connection and the functions that the files of conn/ share. */
 #ifndef WEFT_CONN_PRIVATE_H
 #define WEFT_CONN_PRIVATE_H
 
@@ -12,64 +12,66 @@
 #include "conn/prove.h"
 
 #define CONN_WAYS_MAX 16
-#define CONN_PROBE_BYTES 4096u       /* one slot: the largest path MTU */
-#define CONN_PROBE_SMALL 16u         /* passes where only large frames vanish */
-#define CONN_INLINE_WISH 128u        /* covers a CTS entry */
-#define CONN_BACKOFF_MIN_NS 10000000 /* first pause before a round of ways is retried */
+#define CONN_PROBE_BYTES 4096u       /* size of a slot: the largest path MTU */
+#define CONN_PROBE_SMALL 16u         /* size that passes if only large frames are lost */
+#define CONN_INLINE_WISH 128u        /* at least the size of a CTS entry */
+#define CONN_BACKOFF_MIN_NS 10000000 /* first pause between rounds of dialing */
 #define CONN_BACKOFF_MAX_NS 1000000000
 #define CONN_TX_BYTES (2 * CODEC_FRAME_MAX)
 
-/* A TCP path to the listener. */
+/* An address of the listener to dial, and the address to dial it from. */
 struct conn_way {
-    struct io_endpoint from; /* bound to it when `is_bound` */
+    struct io_endpoint from; /* local address of the stream; only if `is_bound` */
     struct io_endpoint to;
     bool is_bound;
-    bool
-        is_hurried; /* TIMER_ADDRESS_NS at most: the peer may answer by another way only */
+    /* Wait at most TIMER_ADDRESS_NS for a stream, because the peer may be reachable only through
+     * another way. */
+    bool is_hurried;
 };
 
-/* What the connector remembers while it finds and authenticates the listener. */
+/* State of a connector while it dials and authenticates the listener. */
 struct conn_dial {
     struct codec_handle handle;
     struct conn_way ways[CONN_WAYS_MAX];
-    uint32_t n_ways, way;
-    bool retry_round;    /* some way of this round may work later */
-    weft_ns patience_ns; /* until when, absolute */
-    weft_ns short_ns;    /* since when it lacks a descriptor or buffer; 0: it does not */
-    weft_ns way_ns;      /* limit of the present way, absolute */
-    weft_ns resume_ns;   /* end of the pause between rounds; 0: no pause */
-    weft_ns backoff_ns;
-    uint32_t attempt;
-    struct weft_error why; /* how the last way failed */
+    uint32_t n_ways, way; /* their number, and the index of the current one */
+    bool retry_round;     /* a way that failed in this round may work later */
+    weft_ns patience_ns;  /* deadline for the listener to appear, absolute */
+    weft_ns short_ns;   /* since when it lacks a descriptor or buffer; 0 if it does not */
+    weft_ns way_ns;     /* deadline of the current way, absolute */
+    weft_ns resume_ns;  /* end of the pause between rounds; 0 if there is none */
+    weft_ns backoff_ns; /* length of the next pause */
+    uint32_t attempt;   /* number of HELLOs sent */
+    struct weft_error why; /* failure of the last way */
     uint8_t key[AUTH_KEY_BYTES];
-    uint8_t hello[PROVE_HELLO_BYTES];
+    uint8_t hello[PROVE_HELLO_BYTES]; /* the last HELLO, for the proofs */
 };
 
 struct conn_rail_private {
-    struct io_op cq_op;
-    struct rdma_mr target; /* the probe area that the peer writes and reads */
-    struct rdma_mr local;  /* what this end's probes send and receive */
+    struct io_op cq_op;    /* creation of the CQ */
+    struct rdma_mr target; /* probe area that the peer writes and reads */
+    struct rdma_mr local;  /* source and landing area of this end's probes */
     bool window_known, target_known, local_known, cq_known;
 };
 
 enum conn_probe_stage {
-    CONN_PROBE_IDLE,
-    CONN_PROBE_SMALL_SENT,
-    CONN_PROBE_FULL_SENT,
+    CONN_PROBE_IDLE,       /* nothing posted */
+    CONN_PROBE_SMALL_SENT, /* waits for the small READ */
+    CONN_PROBE_FULL_SENT,  /* waits for the full-size READ */
     CONN_PROBE_PASSED
 };
 
+/* Probe of one queue pair. */
 struct conn_probe_qp {
     enum conn_probe_stage stage;
-    weft_ns started_ns; /* of the present stage */
-    weft_ns try_ns;     /* when its present try began */
-    uint32_t tries;     /* deadlines that passed */
+    weft_ns started_ns; /* start of the current stage */
+    weft_ns try_ns;     /* start of the current try */
+    uint32_t tries;     /* tries of this stage that expired */
 };
 
-/* A queue's completions so far. */
+/* Completions of one queue so far. */
 struct conn_sequence {
     uint64_t n;
-    bool is_over; /* it failed */
+    bool is_over; /* one failed; the rest is not recorded */
     struct conn_completion first[CONN_JOURNAL_FIRST];
     crypto_hash_sha256_state hash;
 };
@@ -78,36 +80,37 @@ struct conn_private {
     struct frame_link link;
     uint8_t rx[CODEC_FRAME_MAX];
     uint8_t tx[CONN_TX_BYTES];
-    struct conn_dial dial; /* the connector's */
-    weft_ns deadline_ns;   /* of the whole set-up, absolute */
-    weft_ns heard_ns; /* when the peer was last heard during set-up; 0: not yet dialed */
-    weft_ns busy_ns;  /* when this end is to send BUSY next, absolute */
-    weft_ns look_ns;  /* when the task asked to be woken at the latest, absolute; or 0 */
-    weft_ns still_ns; /* when an end stood still, of streams that are over; 0: never */
-    bool is_witness;  /* FAILED: the stream shows whether the peer stands still */
-    struct rdma_port_facts local[CODEC_PORTS_MAX];
-    uint32_t local_ports[CODEC_PORTS_MAX]; /* whose facts they are: into rdma->ports */
+    struct conn_dial dial; /* connector only */
+    weft_ns deadline_ns;   /* deadline of the whole set-up, absolute */
+    weft_ns heard_ns; /* last message from the peer, or start of the watch; 0: none yet */
+    weft_ns busy_ns;  /* when this end must send BUSY next, absolute */
+    weft_ns look_ns;  /* deadline of the task, absolute; 0 before the first */
+    weft_ns still_ns; /* when an end was last seen to stall, if noted; 0 if never */
+    /* FAILED: the stream is kept open, because it shows whether the peer stalls. */
+    bool is_witness;
+    struct rdma_port_facts local[CODEC_PORTS_MAX]; /* ports as this end reported them */
+    uint32_t local_ports[CODEC_PORTS_MAX]; /* index into rdma->ports of each in local[] */
     uint32_t n_local;
-    uint64_t got;      /* bit t: message t came */
-    bool peer_gave_up; /* by ABORT or CLOSE: nothing more to tell it */
+    uint64_t got;      /* bit t: a message of type t was received */
+    bool peer_gave_up; /* the peer sent ABORT or CLOSE, so nothing more is sent to it */
     struct codec_meta mine, theirs;
     struct rdma_rail chosen[CONN_RAILS_MAX]; /* indices into local[] and peer.ports[] */
-    uint32_t kept_rails[CONN_RAILS_MAX];     /* where they are in config.kept */
+    uint32_t kept_rails[CONN_RAILS_MAX]; /* index into config.kept->rails of each rail */
     struct conn_rail_private rails[CONN_RAILS_MAX];
     uint32_t n_qps_made; /* qps[0..n) were initialised */
     bool qps_started;
-    uint8_t *probe; /* per QP: target, source, landing; Owned */
+    uint8_t *probe; /* three areas of n_qps slots: target, source, landing; Owned */
     struct conn_probe_qp probes[CONN_QPS_MAX];
     bool probed_sent;
-    bool has_answer;   /* the owner's, if the peer wants one */
-    bool is_alone;     /* the stream ended after READY */
-    weft_ns alone_ns;  /* until when the peer's probes may run, absolute */
-    bool was_up;       /* the owner may still use what a failure leaves */
+    bool has_answer;   /* the owner has called conn_answer */
+    bool is_alone;     /* the stream ended in PROBE */
+    weft_ns alone_ns;  /* if is_alone: when the peer's probes must be over, absolute */
+    bool was_up;       /* was UP, so the owner may use its queues after a failure */
     bool was_shown_up; /* conn_progress has returned while the connection was UP */
-    weft_ns close_ns;  /* limit of the close, absolute */
+    weft_ns close_ns;  /* deadline of the close, absolute */
     uint32_t close_step;
-    uint32_t n_marks;                /* sentinels still to be flushed */
-    uint32_t marked[CONN_QPS_MAX];   /* bit 0: send sentinel posted, bit 1: receive */
+    uint32_t n_marks;                /* marks posted by close.c that have not flushed */
+    uint32_t marked[CONN_QPS_MAX];   /* queues with a mark: bit 0 send, bit 1 receive */
     struct conn_sequence *sequences; /* Owned [2 n_qps], send queues first; or NULL */
 };
 
@@ -116,98 +119,127 @@ static inline struct io_env *conn_env(const struct conn *conn)
     return conn->rdma->env;
 }
 
-/* conn.c: the only place that changes conn->state. */
+/* conn.c */
+/* Enters a state and adds it to the event log. No other code changes conn->state. */
 void conn_enter(struct conn *conn, enum conn_state next);
+/* Creates a connection in NEW. */
 struct conn *conn_new(struct rdma *rdma, const struct conn_config *config, int task_kind,
                       bool is_connector);
+/* Returns true if a message of that type was received. */
 static inline bool conn_got(const struct conn *conn, enum codec_type type)
 {
     return (conn->private->got & UINT64_C(1) << type) != 0;
 }
-/* Ends the set-up or the connection with conn->error: tells the peer, gives back, FAILED. */
+/* Enters FAILED with conn->error, which must be set: sends ABORT to the peer. Frees everything if
+ * the connection was never UP; otherwise moves its QPs to ERR. Returns conn->error.status. */
 weft_status conn_fail(struct conn *conn);
 
 /* talk.c */
-/* Queues a sealed message; WEFT_ERR_LIMIT if the peer does not read. */
+/* Queues a sealed message. Does nothing if the stream has ended. Fails with WEFT_ERR_LIMIT if there
+ * is no room because the peer does not read. */
 weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *body,
                       size_t n_bytes) WEFT_MUST_CHECK;
-/* Takes all that came; sends what was queued. The end of the stream is an error, but for an
- * end that comes when READY is in: then the probe decides. */
+/* Handles all received messages. The end of the stream is an error, except in PROBE: the probes
+ * then decide. A connector that has no FACTS of the listener yet dials again. */
 weft_status conn_listen_to_peer(struct conn *conn) WEFT_MUST_CHECK;
+/* Sends the queued messages. Treats the end of the stream like conn_listen_to_peer. */
 weft_status conn_talk_to_peer(struct conn *conn) WEFT_MUST_CHECK;
-/* Starts to watch a peer for silence, and to send BUSY every second. */
+/* Starts to watch the peer for silence, and to send BUSY every TIMER_BUSY_NS. */
 void conn_watch_peer(struct conn *conn);
-/* When BUSY is due or the peer has been silent for too long, absolute; WEFT_NEVER after set-up. */
+/* Returns when BUSY is due or the peer counts as silent for too long, absolute; WEFT_NEVER if
+ * neither applies, as after set-up. */
 weft_ns conn_watch_ns(const struct conn *conn);
-/* Takes down whether an end stands still, before the stream goes. */
+/* Notes whether an end stalls. Call it before the stream is closed. */
 void conn_note_still(struct conn *conn);
-/* Sends BUSY if it is due. WEFT_ERR_TIMEOUT if the peer has been silent for too long. */
+/* Sends BUSY if it is due. Fails with WEFT_ERR_TIMEOUT if nothing arrived for config.silence_ns. */
 weft_status conn_watch(struct conn *conn) WEFT_MUST_CHECK;
 
-/* connect.c: the connector's steps. Steps return WEFT_OK when they entered a new state. */
+/* connect.c: the connector's steps. A step returns WEFT_OK when it must be called again at once, in
+ * the same state or in a new one. */
 weft_status conn_step_tcp(struct conn *conn) WEFT_MUST_CHECK;
 weft_status conn_step_hello(struct conn *conn) WEFT_MUST_CHECK;
 weft_status conn_step_challenge(struct conn *conn) WEFT_MUST_CHECK;
-/* The stream ended, by `error_number` or 0, before the listener's FACTS: dials again. */
+/* Dials again after the stream ended (`error_number`, or 0), or the listener sent ABORT, before the
+ * listener's FACTS. */
 weft_status conn_turned_away(struct conn *conn, int error_number) WEFT_MUST_CHECK;
+/* Returns the end of the pause or the deadline of the current way, absolute. */
 weft_ns conn_dial_deadline(const struct conn *conn);
 
-/* Reads the ports again, once in TIMER_LISTEN_NS, if an active one lost its last address, or has a
- * GID whose address it does not know: nothing reports an address that comes after its GID. */
+/* ports.c: re-reads the ports, at most once in TIMER_LISTEN_NS, if an active one lost its last
+ * address, or has a GID without a known address. No event reports an address that appears after its
+ * GID. Policy weft only. */
 void conn_settle_ports(struct conn *conn);
 
 /* rails.c: facts, choice, proposal. */
+/* Fills this end's FACTS, and local[] of the connection. */
 void conn_facts_body(struct conn *conn, struct codec_facts *out);
+/* Copies the peer's FACTS to conn->peer. Fails with WEFT_ERR_PROTOCOL if the policies differ, or if
+ * the peer is not the host of the handle. */
 weft_status conn_take_facts(struct conn *conn,
                             const struct codec_facts *facts) WEFT_MUST_CHECK;
-/* The connector's choice, or the acceptor's answer to `theirs`; fills rails[], chosen[]. */
+/* Chooses the rails at the connector; checks the proposal in `theirs` at the acceptor. Fills
+ * rails[] and chosen[]. */
 weft_status conn_choose_rails(struct conn *conn) WEFT_MUST_CHECK;
-/* kept.c: of config.kept, whose rails can be had now; their indices go into kept_rails[]. */
+/* kept.c: chooses the rails of config.kept whose ports are active at both ends, and writes their
+ * indices to kept_rails[]. Fails with WEFT_ERR_ROUTE if there are none. */
 weft_status conn_choose_kept(struct conn *conn, uint32_t *out_n) WEFT_MUST_CHECK;
-/* Gives rail `i` what it had. */
+/* kept.c: sets the GIDs of rail `i` to the saved ones. */
 void conn_set_kept(struct conn *conn, uint32_t i);
-/* What rails are chosen from: both ends' facts as told. */
+/* Returns the input of the choice of rails: both ends' facts as they were sent. */
 struct rdma_choice_input conn_choice_input(const struct conn *conn);
-/* Returns true if RTR was refused because a port's MTU is lower by now than what both ends agreed
- * on: another attempt agrees on the new one. */
+/* ports.c: returns true if the step to RTR failed (EINVAL) because a port's MTU is now lower than
+ * the path MTU that both ends agreed on. The next attempt agrees on a lower one. Re-reads the
+ * ports. */
 bool conn_has_stale_mtu(const struct conn *conn, const struct weft_error *why);
-/* Where `port` has the GID of this type (as gids[].type), or UINT32_MAX. */
+/* Returns the index of the GID of this type (as gids[].type) in the facts of `port`, or
+ * UINT32_MAX. */
 uint32_t conn_find_gid(const struct rdma_port_facts *port, const union ibv_gid *gid,
                        uint8_t type);
-/* The connector checks the acceptor's answer. */
+/* Checks the acceptor's META against the connector's. Copies its answer and path MTUs. */
 weft_status conn_check_answer(struct conn *conn) WEFT_MUST_CHECK;
+/* qps.c: fills this end's META. */
 void conn_fill_meta(struct conn *conn, struct codec_meta *out);
-/* The other end's host, as far as it is known: before it told its facts, by its handle. */
+/* Returns the host_id of the peer: from the handle at the connector, from FACTS at the acceptor. */
 const uint8_t *conn_peer_id(const struct conn *conn);
 /* Adds both ends' facts of `rail` to conn->error. */
 void conn_add_values(struct conn *conn, uint32_t rail);
 
 /* qps.c */
+/* Registers memory, creates CQs and QPs, moves the QPs to INIT and posts receives. Returns
+ * WEFT_AGAIN until all is done. */
 weft_status conn_make_qps(struct conn *conn) WEFT_MUST_CHECK;
+/* Moves all QPs to RTS with the values of the peer's META. Returns WEFT_AGAIN until they are. */
 weft_status conn_connect_qps(struct conn *conn) WEFT_MUST_CHECK;
-/* The peer gave up connecting: which of this end's rails is not connected either? */
+/* Sets stuck_rail, if it is not known, to the first rail of this end that is not in RTS, after the
+ * peer failed to connect. */
 void conn_qps_heard(struct conn *conn);
-/* Gives up everything at once. */
+/* Abandons and frees everything on the devices without waiting. */
 void conn_release(struct conn *conn);
+/* Frees the probe area and its memory regions. */
 void conn_release_probe(struct conn *conn);
 
 /* probe.c */
+/* Probes all QPs. Returns WEFT_AGAIN until all have passed. */
 weft_status conn_probe(struct conn *conn) WEFT_MUST_CHECK;
+/* Returns when the next try expires, absolute. */
 weft_ns conn_probe_deadline(const struct conn *conn);
-/* How long one try lasts on a rail that was chosen. */
+/* qps.c: returns the length of one try on a chosen rail. */
 weft_ns conn_probe_ns(const struct conn *conn, uint32_t rail);
-/* The peer's probe failed, and `is_unanswered` if for want of an answer: what this end's own say
- * of that goes into conn->error, and counts for the next attempt. */
+/* Handles the failure of the peer's probe. Sets stuck_rail if it is not known. If the peer's probe
+ * got no response (`is_unanswered`), judges the path MTUs by this end's probes and adds the result
+ * to conn->error. */
 void conn_probe_heard(struct conn *conn, bool is_unanswered);
 
-/* journal.c: leaves what the queues completed, once. */
+/* journal.c: moves the recorded completions to the journal. */
 void conn_journal_leave(struct conn *conn);
 
 /* close.c */
+/* Advances the orderly close. Returns WEFT_OK when it enters CLOSED. */
 weft_status conn_step_closing(struct conn *conn) WEFT_MUST_CHECK;
 
-/* accept.c: a connection, in META, from a client that proved itself; takes over the stream of
- * `link`. NULL if its facts do not suit: it was told, and `error` says why. */
+/* accept.c: creates a connection in META from an authenticated client. Takes over the stream of
+ * `link`. Returns NULL, with `error`, if the client's facts are not acceptable; it was then sent an
+ * ABORT. */
 struct conn *conn_from_client(struct rdma *rdma, const struct conn_config *config,
                               int task_kind, struct frame_link *link,
                               const struct codec_hello *hello,

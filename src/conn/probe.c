@@ -1,9 +1,10 @@
-/* The proof that frames of every size cross every queue pair: on each, a WRITE of fresh bytes
- * into the peer's probe area and a READ that brings them back; first small ones, then ones that
- * fill the path MTU. RC executes both in order, so the READ sees the WRITE; the full WRITE shows
- * that large frames reach the peer, the full READ that they come back. Small probes that pass
- * where full ones do not tell a path MTU that lies from a path that is dead. The peer probes in
- * the same way at the same time, which proves its own send state. */
+/* Probes that small and full-size frames cross every queue pair in both directions.
+ *
+ * A probe is a WRITE of random bytes into the peer's probe area and a READ that fetches them. Each
+ * queue pair probes with a few bytes first, then with as many as the path MTU. RC executes both in
+ * order, so the READ returns what was written. The full-size WRITE proves that large frames reach
+ * the peer, the READ that they come back. If only small probes pass, the path MTU is too large; if
+ * none pass, the path is dead. The peer probes at the same time, which proves its send state. */
 #include <errno.h>
 #include <string.h>
 
@@ -42,10 +43,10 @@ static void add_probe_values(struct conn *conn, uint32_t qp)
     conn_add_values(conn, qp % conn->n_rails);
 }
 
-/* ---- a path that takes less than both ports ---- */
+/* ---- MTU black holes ---- */
 
-/* On every queue pair of the rail small packets went there and back and full ones did not: one
- * lost packet would not look so. */
+/* Returns true if small probes passed and full-size ones did not, on every queue pair of the rail.
+ * The loss of a single packet does not have that effect. */
 static bool is_black_hole(const struct conn *conn, uint32_t rail)
 {
     for (uint32_t i = rail; i < conn->n_qps; i += conn->n_rails) {
@@ -77,7 +78,7 @@ static void trace_verdict(const struct conn *conn, const struct conn_rail *rail,
     }
 }
 
-/* When the last of the rail's full probes was sent. */
+/* Returns when the last full-size probe of the rail was sent. */
 static weft_ns full_since(const struct conn *conn, uint32_t rail)
 {
     weft_ns latest = 0;
@@ -90,7 +91,8 @@ static weft_ns full_since(const struct conn *conn, uint32_t rail)
     return latest;
 }
 
-/* What the next attempt may do better: tells it, and whoever decides whether there is one. */
+/* Records for each rail that is an MTU black hole which path MTU the next attempt must use. Adds
+ * the result to conn->error for conn_path_is_judged(). */
 static void judge_paths(struct conn *conn)
 {
     for (uint32_t r = 0; conn->config.policy == RDMA_POLICY_WEFT && r < conn->n_rails;
@@ -138,7 +140,7 @@ void conn_probe_heard(struct conn *conn, bool is_unanswered)
 
 /* ---- probing ---- */
 
-/* Posts the WRITE and the READ of the stage. */
+/* Posts the WRITE and the READ of the current stage. */
 static weft_status post(struct conn *conn, uint32_t qp)
 {
     struct conn_private *private = conn->private;
@@ -189,7 +191,7 @@ static const char *verdict(const struct conn *conn, uint32_t qp)
                : "small frames pass, full ones do not";
 }
 
-/* The READ of the stage is back: compare, go on. */
+/* Handles a completed READ: compares the data and goes on to the next stage. */
 static weft_status passed(struct conn *conn, uint32_t qp)
 {
     struct conn_probe_qp *probe = &conn->private->probes[qp];
@@ -218,7 +220,7 @@ static weft_status take(struct conn *conn, const struct ibv_wc *wc)
     if (wc->status != IBV_WC_SUCCESS) {
         uint32_t failed = 0;
 
-        /* A receive that flushes names no probe: its queue pair number tells. */
+        /* The wr_id of a flushed receive names no queue pair, so look for qp_num. */
         while (failed + 1 < conn->n_qps && conn->qps[failed].qp->qp_num != wc->qp_num) {
             failed++;
         }
@@ -235,7 +237,7 @@ static weft_status take(struct conn *conn, const struct ibv_wc *wc)
     return kind == WR_READ ? passed(conn, qp) : WEFT_OK;
 }
 
-/* Takes completions until every CQ is empty; those of probes only can be there. */
+/* Polls every CQ until it is empty. Only probes may complete. */
 static weft_status poll(struct conn *conn)
 {
     for (uint32_t i = 0; i < conn->n_rails; i++) {
@@ -306,8 +308,9 @@ static void trace_try(const struct conn *conn, uint32_t qp)
     }
 }
 
-/* The NIC repeats lost frames by itself; a try is a stretch of time in which it may. Who looks
- * late was not running, and the host's NIC may not have been either: that is one try, not all. */
+/* Counts expired tries. A try is a period in which the NIC can retransmit lost packets; no probe is
+ * posted again. If this process was descheduled for several tries they count as one, because a
+ * software NIC of this host can have been descheduled, too. */
 static weft_status check_tries(struct conn *conn)
 {
     weft_ns now = io_now(conn_env(conn));
@@ -338,7 +341,7 @@ weft_status conn_probe(struct conn *conn)
     weft_status status = WEFT_OK;
 
     if (all_passed(conn)) {
-        return WEFT_OK; /* what comes from now on is for the owner */
+        return WEFT_OK; /* later completions belong to the owner */
     }
     for (uint32_t i = 0; i < conn->n_qps && status == WEFT_OK; i++) {
         if (conn->private->probes[i].stage == CONN_PROBE_IDLE) {
@@ -351,7 +354,7 @@ weft_status conn_probe(struct conn *conn)
     }
     if (status == WEFT_OK && !all_passed(conn)) {
         status = arm(conn);
-        /* What completed between the last look and arming wakes nobody. */
+        /* Poll again, because a completion that arrives during arming raises no event. */
         status = status == WEFT_OK ? poll(conn) : status;
     }
     if (status == WEFT_OK && !all_passed(conn)) {

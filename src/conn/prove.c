@@ -13,13 +13,13 @@ weft_ns prove_dial_ns(uint32_t n_timeouts)
 
 enum { VOUCHER_BYTES = CODEC_NONCE_BYTES / 2 };
 
-/* Returns where the voucher of `hello` is. */
+/* Returns the voucher in `hello`, the second half of its nonce. */
 static uint8_t *voucher_of(struct codec_hello *hello)
 {
     return hello->nonce + CODEC_NONCE_BYTES - VOUCHER_BYTES;
 }
 
-/* Writes the voucher that `hello` must hold; the one in it does not count. */
+/* Computes the voucher that `hello` must contain. Ignores the one that it contains. */
 static void make_voucher(const struct codec_hello *hello,
                          const uint8_t key[AUTH_KEY_BYTES], uint8_t out[AUTH_MAC_BYTES])
 {
@@ -81,7 +81,7 @@ bool prove_may_ask_after(const struct weft_error *error)
     return phase != NULL && may_ask_after(phase->text);
 }
 
-/* The listener refused, and said why before anyone was authenticated. */
+/* Fails with the contents of the listener's unsealed ABORT. */
 static weft_status refused(const struct frame *frame, struct weft_error *error)
 {
     struct codec_abort abort;

@@ -1,4 +1,5 @@
-/* What a connection is for, what its acceptor's owner answers, and ports that stay out of it. */
+/* Tests the purpose of a connection, the answer of the acceptor's owner, conn_refuse() and excluded
+ * ports. */
 #include <check.h>
 #include <string.h>
 
@@ -63,7 +64,7 @@ START_TEST(a_wanted_answer_is_waited_for)
 }
 END_TEST
 
-/* The deadline of the set-up holds, and the end of the connector is noticed. */
+/* The connector times out after total_ns. The acceptor fails when it receives the ABORT. */
 START_TEST(an_answer_that_never_comes_ends_both)
 {
     open_bed(1);
@@ -77,7 +78,8 @@ START_TEST(an_answer_that_never_comes_ends_both)
 }
 END_TEST
 
-/* In set-up and when up, from either end: the other learns status and phase. */
+/* Either end refuses the connection, during set-up (_i < 2) or when it is UP. The other end
+ * receives status and phase. */
 START_TEST(either_end_refuses)
 {
     uint32_t end = (uint32_t)_i % 2;
@@ -91,7 +93,7 @@ START_TEST(either_end_refuses)
     ck_assert_int_eq(bed_run(&bed, BED_S, bed_all_up), when_up);
     weft_fail(&why, WEFT_ERR_LIMIT, "relay.memory.1", "no more");
     conn_refuse(bed_conn(&bed, end), &why);
-    conn_refuse(bed_conn(&bed, end), &why); /* once is enough */
+    conn_refuse(bed_conn(&bed, end), &why); /* has no effect in FAILED */
     ck_assert_int_eq(bed_conn(&bed, end)->state, CONN_FAILED);
     bed_run(&bed, 100 * BED_MS, NULL);
     other = bed_conn(&bed, 1 - end);

@@ -1,4 +1,4 @@
-/* What a connection owns on its devices: memory, keys, CQs, queue pairs. */
+/* Creates and frees what a connection owns on its devices: memory regions, CQs and queue pairs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +8,14 @@
 #include "conn/private.h"
 
 #define RNR_RETRY_FOR_EVER 7
-#define MIN_RNR_TIMER 12 /* 0.64 ms; ibv_modify_qp(3) */
+#define MIN_RNR_TIMER 12 /* 0.64 ms (ibv_modify_qp(3)) */
 
 static struct io_device *device_of(const struct conn_rail *rail)
 {
     return rail->port->device;
 }
 
-/* One slot per QP and use. */
+/* Returns the size of one probe area: a slot per QP. */
 static size_t slots_bytes(const struct conn *conn)
 {
     return (size_t)conn->n_qps * CONN_PROBE_BYTES;
@@ -48,7 +48,7 @@ static weft_status start_rail(struct conn *conn, uint32_t i)
     weft_status status;
     int result;
 
-    /* The peer writes its clear-to-sends here, and reads to flush what it received. */
+    /* The peer writes its clear-to-sends here, and READs to flush received data to memory. */
     status = rdma_mr_get(mrs, device, conn->window, conn->config.window_bytes,
                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                              IBV_ACCESS_REMOTE_READ,
@@ -81,6 +81,7 @@ static weft_status start_rail(struct conn *conn, uint32_t i)
     return WEFT_OK;
 }
 
+/* Allocates the window and the probe areas, and starts all rails. */
 static weft_status start(struct conn *conn)
 {
     weft_status status = alloc_memory(conn, conn->config.window_bytes, &conn->window);
@@ -94,7 +95,7 @@ static weft_status start(struct conn *conn)
     return status;
 }
 
-/* Keys and CQ of one rail. */
+/* Finishes the memory regions and the CQ of one rail. Returns WEFT_AGAIN until they exist. */
 static weft_status finish_rail(struct conn *conn, uint32_t i)
 {
     struct conn_rail *rail = &conn->rails[i];
@@ -135,7 +136,8 @@ static uint8_t own_rd_atomic(const struct conn *conn, uint32_t rail)
     return (uint8_t)(least < 1 ? 1 : least > 16 ? 16 : least);
 }
 
-/* NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT and NCCL_IB_USE_INLINE, which only NCCL's policies read. */
+/* Returns the value of NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT or NCCL_IB_USE_INLINE, or `otherwise` if
+ * it is not a number from 0 to `most`. Policy weft reads none of them; all others do. */
 static uint8_t nccl_setting(const struct conn *conn, const char *name, uint8_t most,
                             uint8_t otherwise)
 {
@@ -168,7 +170,8 @@ bool conn_may_stall(const struct conn *conn)
     return false;
 }
 
-/* A NIC answers within microseconds: how long it does not is how long it is dead. */
+/* Returns the ACK timeout code of a rail. The default is short unless an end may stall, because a
+ * NIC responds within microseconds. */
 static uint8_t timeout_of(const struct conn *conn, uint32_t rail)
 {
     return conn->config.timeout != 0 ? conn->config.timeout
@@ -197,8 +200,8 @@ static struct rdma_patience patience_of(const struct conn *conn, uint32_t rail)
     return patience;
 }
 
-/* Returns the PSN that a queue pair starts with: `drawn`, or with WEFT_FIRST_PSN one of the 16 from
- * there on, so that a test can start a little before PSNs wrap. */
+/* Returns the PSN that a queue pair starts with: `drawn`, or one of the 16 from WEFT_FIRST_PSN on
+ * if that is set, so that a test can start shortly before PSNs wrap. */
 static uint32_t first_psn(struct io_env *env, uint32_t drawn)
 {
     const char *text = env->ops->setting(env, "WEFT_FIRST_PSN");
@@ -243,8 +246,8 @@ static void init_qps(struct conn *conn)
         };
         uint8_t psn[3];
 
-        /* Unpredictable: a packet of an older connection that used the same queue pair number
-         * falls outside the window. */
+        /* The PSN is random so that a packet of an older connection with the same queue pair number
+         * is most likely outside the window. */
         env->ops->random(env, psn, sizeof(psn));
         config.psn = (uint32_t)psn[0] << 16 | (uint32_t)psn[1] << 8 | psn[2];
         config.psn = first_psn(env, config.psn);
@@ -253,8 +256,8 @@ static void init_qps(struct conn *conn)
     }
 }
 
-/* Receives for WRITE_WITH_IMM: no memory, only a place in the queue. `again`: of those queues that
- * lost them to a reset. */
+/* Posts receives for WRITE_WITH_IMM, which need no memory, only an entry of the queue. If `again`,
+ * posts them only on QPs that lost them in a reset. */
 static weft_status fill_queues(struct conn *conn, bool again)
 {
     for (uint32_t i = 0; i < conn->n_qps; i++) {
@@ -284,7 +287,7 @@ static weft_status post_receives(struct conn *conn)
     for (uint32_t i = 0; i < conn->n_qps; i++) {
         const struct ibv_qp_cap *cap = &conn->qps[i].cap;
 
-        /* One stays free for the mark that ends a close. */
+        /* One entry stays free for the mark of close.c. */
         if (cap->max_recv_wr > 1 && cap->max_recv_wr - 1 < conn->recv_posted) {
             conn->recv_posted = cap->max_recv_wr - 1;
         }
@@ -295,7 +298,8 @@ static weft_status post_receives(struct conn *conn)
     return fill_queues(conn, false);
 }
 
-/* Progresses all QPs; AGAIN while any moves. */
+/* Progresses all QPs. Returns WEFT_AGAIN while any has a verb under way. Sets stuck_rail if one
+ * fails. */
 static weft_status progress_qps(struct conn *conn, struct weft_error *error)
 {
     weft_status all = WEFT_OK;
@@ -390,7 +394,7 @@ void conn_fill_meta(struct conn *conn, struct codec_meta *out)
     }
 }
 
-/* Tells every QP its peer, with the lesser of what both ends can do. */
+/* Connects every QP to the peer's, with the lesser of both ends' limits. */
 static void tell_peers(struct conn *conn)
 {
     const struct codec_meta *mine = &conn->private->mine,
@@ -435,7 +439,7 @@ weft_status conn_connect_qps(struct conn *conn)
     return status == WEFT_OK ? fill_queues(conn, true) : status;
 }
 
-/* What keeps one end from its neighbour mostly keeps the other as well. */
+/* A cause that keeps one end from connecting usually affects the other end, too. */
 void conn_qps_heard(struct conn *conn)
 {
     for (uint32_t i = 0; i < conn->n_qps && conn->stuck_rail == UINT32_MAX; i++) {
@@ -445,7 +449,7 @@ void conn_qps_heard(struct conn *conn)
     }
 }
 
-/* ---- giving back ---- */
+/* ---- freeing ---- */
 
 static void free_memory(struct conn *conn, uint8_t **memory, size_t n_bytes)
 {
@@ -485,7 +489,7 @@ void conn_release(struct conn *conn)
             device_of(rail)->ops->abandon(device_of(rail), op);
         } else if (rail->cq == NULL && op->kind == IO_OP_CREATE_CQ &&
                    op->state == IO_OP_DONE && op->error == 0) {
-            rail->cq = op->out.cq; /* made, but nobody had looked yet */
+            rail->cq = op->out.cq; /* created, but not yet fetched by finish_rail */
         }
         if (rail->cq != NULL) {
             struct io_op destroy = {.kind = IO_OP_DESTROY_CQ};

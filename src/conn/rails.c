@@ -1,5 +1,5 @@
-/* Which ports and GIDs a connection uses: facts told and heard, the connector's proposal, the
- * acceptor's answer. */
+/* Selects the ports and GIDs of a connection: exchanges both ends' facts, makes the connector's
+ * proposal, and checks it at the acceptor. */
 #include <string.h>
 
 #include "base/check.h"
@@ -9,7 +9,8 @@
 
 /* ---- facts ---- */
 
-/* The first slots in table order; of a long table, those with an address behind them. */
+/* Copies up to RDMA_FACTS_GIDS_MAX GIDs in table order. If the table has more, leaves out those
+ * without an address. */
 static void gid_facts(const struct rdma_port *port, struct rdma_port_facts *out)
 {
     bool long_table = port->n_gids > RDMA_FACTS_GIDS_MAX;
@@ -46,7 +47,7 @@ static void port_facts(const struct rdma *rdma, uint32_t i, struct rdma_port_fac
     memset(out, 0, sizeof(*out));
     weft_format(out->name, sizeof(out->name), "%s", port->name);
     out->device = rdma_nic(rdma, port->device_index) & 0xff;
-    /* A port that tells no MTU can carry nothing. */
+    /* A port that reports no MTU cannot carry data. */
     out->is_active = port->is_active && port->active_mtu != 0;
     out->may_stall = rdma->attrs[port->device_index].may_stall;
     out->active_mtu = port->active_mtu != 0 ? port->active_mtu : 256;
@@ -66,7 +67,7 @@ uint32_t conn_local_facts(const struct rdma *rdma, struct rdma_port_facts *out,
     return n;
 }
 
-/* Whether the peer has an address, as far as it was heard of, in a subnet of this one. */
+/* Returns true if a known address of the peer is in the subnet of `ip`. */
 static bool has_peer_in(const struct conn *conn, const struct io_ip *ip,
                         uint8_t prefix_len)
 {
@@ -103,7 +104,8 @@ static bool faces_peer(const struct conn *conn, const struct rdma_port *port)
     return false;
 }
 
-/* The ports to tell of, in device order: of more than fit, first those that face the peer. */
+/* Selects the ports to report, in device order. If they do not all fit, prefers those that share a
+ * subnet with the peer. */
 static void choose_told(struct conn *conn)
 {
     struct conn_private *private = conn->private;
@@ -132,7 +134,8 @@ const uint8_t *conn_peer_id(const struct conn *conn)
     return conn->is_connector ? conn->private->dial.handle.host_id : conn->peer.host_id;
 }
 
-/* Policy weft tells no more than what may reach this peer; other programs do not learn it. */
+/* Lowers the reported MTU to the path MTU that can reach this peer. Policy weft only, because other
+ * programs do not measure it. */
 static void lower_mtu(const struct conn *conn, const struct rdma_port *port,
                       struct rdma_port_facts *facts)
 {
@@ -274,7 +277,7 @@ struct rdma_choice_input conn_choice_input(const struct conn *conn)
         .is_same_host = is_same_host(conn),
     };
 
-    /* The other end's settings are taken to be the same. */
+    /* Assume that the peer has the same settings. */
     conn_choice_settings(conn_env(conn), input.policy, &input.gid, &input.splits_nics);
     return input;
 }
@@ -354,8 +357,8 @@ static weft_status refuse(struct conn *conn, uint32_t rail, const char *field,
     return status;
 }
 
-/* Turns one rail of `theirs` into indices of both ends' facts. What the peer calls remote is
- * ours, and must exist here by value and type. */
+/* Finds the ports and GIDs of one rail of `theirs` in both ends' facts. The peer's remote port and
+ * GID are the local ones here. GIDs must match by value and type. */
 static weft_status match_rail(struct conn *conn, uint32_t i)
 {
     struct conn_private *private = conn->private;
@@ -389,7 +392,8 @@ static weft_status match_rail(struct conn *conn, uint32_t i)
     return WEFT_OK;
 }
 
-/* Programs that choose blindly learn the other end's GID from META alone. */
+/* Sets the peer's port and GID of a rail from its META. For policies other than weft, under which
+ * each end chooses only its own port and GID. */
 static weft_status take_blindly(struct conn *conn, uint32_t i)
 {
     struct conn_private *private = conn->private;
@@ -397,7 +401,7 @@ static weft_status take_blindly(struct conn *conn, uint32_t i)
     uint32_t gid;
 
     if (conn->config.kept != NULL) {
-        return WEFT_OK; /* it was told once */
+        return WEFT_OK; /* known from the earlier connection */
     }
     if (theirs->local_port >= conn->peer.n_ports) {
         return refuse(conn, i, "local_port", "is not among the peer's facts");
@@ -449,7 +453,7 @@ weft_status conn_choose_rails(struct conn *conn)
     if (!conn->is_connector) {
         status = answer(conn);
         if (status != WEFT_OK) {
-            conn->n_rails = 0; /* there is nothing to tell of rails */
+            conn->n_rails = 0; /* conn_fail must not add values of rails */
         }
         return status;
     }
@@ -465,8 +469,8 @@ weft_status conn_choose_rails(struct conn *conn)
     return WEFT_OK;
 }
 
-/* The answer must be of the same shape; under policy weft it repeats the proposal, the path
- * MTU at most lowered. */
+/* The answer must have the same numbers of rails and QPs. Under policy weft it must also repeat the
+ * proposal, with equal or lower path MTUs. */
 weft_status conn_check_answer(struct conn *conn)
 {
     const struct codec_meta *mine = &conn->private->mine,

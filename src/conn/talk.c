@@ -1,4 +1,4 @@
-/* What comes and goes on the stream of a connection whose ends have proved themselves. */
+/* Sends and handles the messages of a connection whose ends have authenticated each other. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *bo
 {
     struct frame_link *link = &conn->private->link;
 
-    /* A stream that ended is conn_lost's to judge. */
+    /* lost() decides what follows from the end of the stream. */
     if (link->stream == NULL || frame_send(link, type, body, n_bytes)) {
         return WEFT_OK;
     }
@@ -28,7 +28,7 @@ static weft_status out_of_order(struct conn *conn, enum codec_type type)
     return status;
 }
 
-/* "rtr.1" is phase "rtr" on rail 1, which this end may be through with. */
+/* Removes the rail from a phase such as "rtr.1" and sets stuck_rail to it. */
 static void take_rail(struct conn *conn, struct codec_abort *abort)
 {
     const char *digit = abort->phase + 4;
@@ -40,7 +40,7 @@ static void take_rail(struct conn *conn, struct codec_abort *abort)
     }
 }
 
-/* "peer failed in rtr: errno 110". */
+/* Fails with the contents of the peer's ABORT ("peer failed in rtr: errno 110"). */
 static weft_status peer_failed(struct conn *conn, const struct frame *frame)
 {
     struct weft_error *error = &conn->error;
@@ -79,8 +79,8 @@ static weft_status peer_failed(struct conn *conn, const struct frame *frame)
     return status;
 }
 
-/* Whether the peer may send `type` now: each once, in order, and never before what it
- * answers was sent. */
+/* Returns true if the peer may send `type` now: every type but BUSY at most once, in order, and not
+ * before this end has sent the message that it answers. */
 static bool is_expected(const struct conn *conn, enum codec_type type)
 {
     enum conn_state state = conn->state;
@@ -94,7 +94,7 @@ static bool is_expected(const struct conn *conn, enum codec_type type)
     case CODEC_META:
         return state == CONN_META;
     case CODEC_READY:
-        /* The acceptor's META and READY may come in one segment. */
+        /* The acceptor's META and READY can arrive in one segment. */
         return conn_got(conn, CODEC_META) &&
                (state == CONN_CONNECT_QPS || state == CONN_READY ||
                 (state == CONN_META && conn->is_connector));
@@ -124,7 +124,7 @@ static bool is_expected(const struct conn *conn, enum codec_type type)
     return false;
 }
 
-/* The listener has not said that it takes this end for a member. */
+/* Returns true if the listener has not confirmed with FACTS that it authenticated this end. */
 static bool is_before_facts(const struct conn *conn)
 {
     return conn->is_connector && conn->state == CONN_AUTH && !conn_got(conn, CODEC_FACTS);
@@ -135,8 +135,8 @@ static bool may_ask_again(const struct conn *conn, const struct frame *frame)
     return is_before_facts(conn) && prove_may_ask_again(frame);
 }
 
-/* The connection ends now, or as soon as its owner has seen it UP: a peer that sent PROBED before
- * has this end's, so nothing is missing. */
+/* Fails because the peer closed the connection. If the peer sent PROBED before, the failure waits
+ * until the owner has seen the connection UP, because the peer's set-up succeeded. */
 static weft_status end_by_peer(struct conn *conn)
 {
     bool is_set_up = conn_got(conn, CODEC_PROBED);
@@ -188,20 +188,20 @@ static weft_status take(struct conn *conn, const struct frame *frame)
     } else {
         status = codec_decode_empty(frame->type, frame->n_bytes, &conn->error);
     }
-    if (frame->type != CODEC_BUSY) { /* the one message that comes any number of times */
+    if (frame->type != CODEC_BUSY) { /* the only message that can be sent repeatedly */
         private->got |= UINT64_C(1) << frame->type;
     }
     return status;
 }
 
-/* Whether it was this end that could not go on. The peer then sees a stream that broke, which at a
- * connection that is up is a death. */
+/* Returns true if the stream broke because this end lacks memory. The connection must then fail
+ * here, because a peer that is UP treats a broken stream as the exit of this process. */
 static bool is_own_want(int error_number)
 {
     return error_number == ENOMEM || error_number == ENOBUFS;
 }
 
-/* As long as the peer may probe. */
+/* Returns the maximum time that the peer's probes can take: all tries of both sizes. */
 static weft_ns probes_ns(const struct conn *conn)
 {
     weft_ns longest = 0;
@@ -214,8 +214,9 @@ static weft_ns probes_ns(const struct conn *conn)
     return 2 * longest * (weft_ns)conn->config.probe_tries;
 }
 
-/* The stream ended. After READY the queue pairs are all that is needed: the probe decides. The
- * peer's own probes may still be under way and must not meet this end's first data. */
+/* Handles the end of the stream. In PROBE the connection goes on without it, because both ends'
+ * queue pairs are in RTS. It then waits until the peer's probes must be over, because its first
+ * data must not reach a peer that still probes. */
 static weft_status lost(struct conn *conn, const struct weft_error *why)
 {
     struct conn_private *private = conn->private;
@@ -235,7 +236,7 @@ static weft_status lost(struct conn *conn, const struct weft_error *why)
     return conn->error.status;
 }
 
-/* Judges how reading or writing ended. */
+/* Handles the status of a receive or a flush; WEFT_AGAIN counts as WEFT_OK. */
 static weft_status judge(struct conn *conn, weft_status status,
                          const struct weft_error *why)
 {
@@ -248,7 +249,6 @@ static weft_status judge(struct conn *conn, weft_status status,
     return status < 0 ? status : WEFT_OK;
 }
 
-/* Takes all that came. */
 weft_status conn_listen_to_peer(struct conn *conn)
 {
     struct frame_link *link = &conn->private->link;
@@ -271,7 +271,7 @@ weft_status conn_listen_to_peer(struct conn *conn)
                 return status;
             }
         }
-    } while (status == WEFT_OK && link->stream != NULL && /* NULL: turned away */
+    } while (status == WEFT_OK && link->stream != NULL && /* NULL: dials again */
              !conn->peer_closed);
     if (status == WEFT_ERR_PROTOCOL && may_ask_again(conn, &frame)) {
         return conn_turned_away(conn, 0);
@@ -279,7 +279,6 @@ weft_status conn_listen_to_peer(struct conn *conn)
     return judge(conn, status, &why);
 }
 
-/* Sends what the steps queued. */
 weft_status conn_talk_to_peer(struct conn *conn)
 {
     struct frame_link *link = &conn->private->link;
@@ -293,7 +292,7 @@ weft_status conn_talk_to_peer(struct conn *conn)
 
 /* ---- silence during set-up ---- */
 
-/* Returns true if BUSY may be sent: the peer takes it from FACTS to PROBED. */
+/* Returns true if BUSY may be sent: the peer accepts it from FACTS to PROBED. */
 static bool may_be_busy(const struct conn *conn)
 {
     return conn->private->link.stream != NULL && conn_got(conn, CODEC_FACTS) &&
@@ -301,7 +300,7 @@ static bool may_be_busy(const struct conn *conn)
            !conn->private->probed_sent;
 }
 
-/* Returns true if the peer must send BUSY, or what it has to send anyway. */
+/* Returns true if the peer must send BUSY or another message within config.silence_ns. */
 static bool is_watched(const struct conn *conn)
 {
     const struct conn_private *private = conn->private;
@@ -348,9 +347,10 @@ weft_status conn_watch(struct conn *conn)
     return status == WEFT_OK ? conn_talk_to_peer(conn) : status;
 }
 
-/* ---- an end that stands still ---- */
+/* ---- stalls ---- */
 
-/* Returns true if nothing came from the peer's process for long, and its kernel is there. */
+/* Returns true if the peer's process sent nothing for TIMER_STILL_AFTER_NS although its kernel
+ * acknowledged all that was sent to it. */
 static bool is_peer_still(const struct conn *conn)
 {
     const struct conn_private *private = conn->private;

@@ -1,23 +1,24 @@
-/* Cables whose ends are numbered apart, where it is known which ports a cable joins. They carry
- * nothing, and where other cables carry the job nothing fails. */
+/* Finds cables whose two ends have addresses in different subnets, if the ports of the cables are
+ * known. Such a cable carries no data, and nothing fails if other cables carry the job. */
 #include <string.h>
 
 #include "base/text.h"
 #include "diag/private.h"
 
-/* One end of a cable, of which both ports are known. */
+/* One end of a cable whose two ports are known. */
 struct end {
     const struct diag_host *host;
     const struct diag_port *port;
-    /* NO: it surely shares a subnet with no port of another host, not even one way. */
+    /* NO only if it is certain that it shares no subnet with a port of another host, in either
+     * direction. */
     enum diag_known is_facing;
     struct end_facing {
         const struct diag_host *host;
         const struct diag_port *port;
-    } other; /* a port that it faces; NULL: none */
+    } other; /* a port that it faces; `port` is NULL if there is none */
 };
 
-/* Returns the address of `port` that counts for its subnet, or NULL. */
+/* Returns the address of `port` that numbers its cable, or NULL. */
 static const struct diag_gid *address_of(const struct diag_port *port)
 {
     for (uint32_t i = 0; i < port->n_gids; i++) {
@@ -42,7 +43,8 @@ static bool is_used(const struct diag_host *host, const struct diag_port *port)
     return false;
 }
 
-/* Returns true if `port` could carry data, and carries none. */
+/* Returns true if `port` can carry data, was not used, and is not known to have lost its
+ * carrier. */
 static bool is_idle(const struct diag_host *host, const struct diag_port *port)
 {
     return port->is_up == DIAG_YES && port->is_opened != DIAG_NO &&
@@ -76,7 +78,7 @@ static void look_around(const struct diag_input *input, struct end *end)
     }
 }
 
-/* Returns true if both ends of `cable` are known, idle, and surely do not face each other. */
+/* Returns true if both ends of `cable` are known and idle, and certainly do not face each other. */
 static bool is_apart(const struct diag_input *input, const struct diag_cable *cable,
                      struct end ends[2])
 {
@@ -122,7 +124,8 @@ bool diag_find_apart(const struct diag_case *c, const struct diag_port **out_loc
 
 /* ---- findings ---- */
 
-/* Returns true if it is reported that these two have no ports that face each other. */
+/* Returns true if a finding already reports that the two hosts have no ports that face each
+ * other. */
 static bool is_reported(const struct diag_findings *out, const struct end ends[2])
 {
     for (uint32_t i = 0; i < out->n; i++) {
@@ -150,7 +153,8 @@ static void add_address(struct diag_finding *out, const char *name,
     diag_evidence_text(out, name, text);
 }
 
-/* `other` is what `near` faces, or else the far end. */
+/* Adds a finding about the end `near`. The remote port is the one that `near` faces, otherwise
+ * `far`. */
 static void say(enum diag_code code, const struct end *near, const struct end *far,
                 struct diag_findings *out)
 {
@@ -190,7 +194,7 @@ void diag_inspect_apart(const struct diag_input *input, struct diag_findings *ou
             if (near->is_facing == DIAG_NO && far->is_facing == DIAG_NO) {
                 say(DIAG_ADDR_NO_FACING_PORT, near, far, out);
             } else if (near->other.port != NULL && !near->host->has_uses) {
-                /* In a run it is left out, and reported as that. */
+                /* In a run the rail is left out and reported as that. */
                 say(DIAG_NEIGH_NO_ANSWER, near, far, out);
             }
         }

@@ -1,4 +1,6 @@
-/* Cables whose ends are numbered apart, where it is known which ports they join. */
+/* Tests findings about cables that carry nothing, if the input contains the ports that they join.
+ * Their ends have addresses of different subnets (apart.c), or an end has no carrier, address or
+ * GID (dark.c). */
 #include <check.h>
 #include <string.h>
 
@@ -19,7 +21,8 @@ static void add_cable(const char *from_port, const char *to_port)
     weft_format(cable->to_port, sizeof(cable->to_port), "%s", to_port);
 }
 
-/* One cable carries the job. Another is 192.168.102 at titanic and 192.168.100 at iceberg. */
+/* One cable carries the job. The ends of another have different subnets: 192.168.102.0/24 at
+ * titanic:p1, and 192.168.100.0/24 at iceberg:p0. */
 static void setup(void)
 {
     scene_set(&scene);
@@ -94,7 +97,8 @@ START_TEST(before_a_job_it_is_an_error)
 }
 END_TEST
 
-/* Titanic:p1 has an address of the other cable, so that iceberg:p0 is not at fault. */
+/* Titanic:p1 has an address in the other cable's subnet, so titanic:p1 is at fault, not
+ * iceberg:p0. */
 START_TEST(an_end_that_faces_another_port_than_its_cable_leads_to_is_at_fault)
 {
     scene.a->has_uses = scene.b->has_uses = false;
@@ -124,7 +128,7 @@ START_TEST(swapped_cables_are_wrong_at_each_end)
 }
 END_TEST
 
-/* That end of the cable kept it dark, and is named. */
+/* Checks that the only finding is a warning with this code that names `port`. */
 static void check_dark(const char *code, const struct diag_port *port)
 {
     ck_assert_uint_eq(count(), 1);
@@ -164,11 +168,12 @@ static void check_nothing_at(struct diag_port *port)
     *port = kept;
 }
 
-/* The event of a device that is gone may be missing, whole or in part. */
+/* Events of the host whose port is down. The event of a lost device can lack its type or device, or
+ * be missing. */
 static const struct {
     bool has_events;
-    const char *type, *device; /* NULL: no event */
-    const char *code;          /* NULL: nothing is reported */
+    const char *type, *device; /* NULL if there is no event */
+    const char *code;          /* expected finding; NULL if none */
 } events[] = {
     {true, NULL, NULL, "link.down"},
     {true, "device_fatal", "p1", "device.failed"},
@@ -196,7 +201,8 @@ START_TEST(a_port_of_a_device_that_may_be_gone_is_no_dark_cable)
 }
 END_TEST
 
-/* The cable is named where its far end has no carrier either. */
+/* A lost device leaves the far end its carrier. If neither end has one, the cable is down, even if
+ * events are unknown. */
 START_TEST(a_cable_without_carrier_at_both_ends_is_dark_whatever_is_missing)
 {
     near->is_up = far->is_up = DIAG_NO;
@@ -210,13 +216,13 @@ START_TEST(what_has_another_cause_or_is_not_known_is_not_named)
     check_nothing_at(near);
     check_nothing_at(far);
     scene_set_address(
-        near, "192.168.100.130/25"); /* faces far one way, which has its own name */
+        near, "192.168.100.130/25"); /* only far's subnet contains near: another cause */
     ck_assert_uint_eq(count(), 0);
     scene_set_address(near, "192.168.102.2/24");
     weft_format(scene.a->uses[0].local_port, DIAG_NAME_BYTES, "p1");
     ck_assert_uint_eq(count(), 0);
     weft_format(scene.a->uses[0].local_port, DIAG_NAME_BYTES, "p0");
-    /* Without the cables they may lead to other hosts. */
+    /* If the cable is not in the input, the ports may lead to other hosts. */
     scene.input.n_cables = 1;
     ck_assert_uint_eq(count(), 0);
     add_cable("p1", "p7");
@@ -235,7 +241,7 @@ START_TEST(a_failure_is_reported_alone)
 }
 END_TEST
 
-/* The only cable of the two. What ended the job names its ends. */
+/* The hosts have a single cable. The finding about the failure names its ends. */
 START_TEST(hosts_without_facing_ports_are_named_with_the_ends_of_their_cable)
 {
     scene.a->n_uses = 0;

@@ -1,6 +1,5 @@
-/* The one table of findings: what `weft run`, `weft diagnose`, `weft explain`, `expect:`
- * and docs/findings.md all read. Codes are a contract: they never change their meaning.
- */
+/* The table of findings, which `weft run`, `weft doctor`, `weft diagnose`, `weft explain`,
+ * `expect:` and docs/findings.md use. Codes are a contract, so a code never changes its meaning. */
 #ifndef WEFT_DIAG_CATALOGUE_H
 #define WEFT_DIAG_CATALOGUE_H
 
@@ -88,12 +87,12 @@ enum diag_code {
     DIAG_N_CODES
 };
 
-/* Where on the mesh it is, between the host and the peer that a finding names. */
+/* Where the cause of a finding lies, relative to its host and its peer. */
 enum diag_place {
-    DIAG_AT_CABLE, /* or it is not known at which end */
-    DIAG_AT_END,   /* at the first end's, whose cable carries what it should */
-    DIAG_AT_PORTS, /* they are not the two ends of one cable */
-    DIAG_AT_HOST,  /* whomever it was connecting to */
+    DIAG_AT_CABLE, /* on the cable between them, or at an unknown end of it */
+    DIAG_AT_END,   /* at the host's end; the cable itself works */
+    DIAG_AT_PORTS, /* in two ports that are not the ends of one cable */
+    DIAG_AT_HOST,  /* at the host, independent of the peer */
     DIAG_AT_PEER
 };
 
@@ -102,21 +101,21 @@ struct diag_entry {
     const char *code; /* "route.wrong_nic" */
     enum diag_severity severity;
     enum diag_place place;
-    const char *cause;     /* one sentence: what is wrong */
-    const char *remedy;    /* one sentence: what to do */
-    const char *reference; /* where it is described */
-    const char *decide;    /* what to run, or look at, to tell it from others */
-    const char *example;   /* a scenario that shows it; NULL: there is none */
-    /* a few paragraphs for `weft explain` and docs/findings.md */
+    const char *cause; /* one sentence without a capital letter or full stop */
+    const char *remedy;
+    const char *reference; /* where the behaviour is documented */
+    const char *decide;    /* command or check that distinguishes it from other causes */
+    const char *example;   /* path of a scenario that shows it; NULL if there is none */
+    /* paragraphs for `weft explain` and docs/findings.md */
     const char *explanation;
 };
 
 const struct diag_entry *diag_entry(enum diag_code id);
-/* By code text; NULL if there is no such code. */
+/* Returns the entry with that code text, or NULL. */
 const struct diag_entry *diag_entry_by_code(const char *code);
 const char *diag_severity_name(enum diag_severity severity); /* "error" */
 
-/* Appends docs/findings.md, which a test compares with the file. */
+/* Appends the text of docs/findings.md. A test compares it with the file. */
 void diag_catalogue_print(struct weft_text *out);
 
 #endif

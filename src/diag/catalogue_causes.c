@@ -1,4 +1,4 @@
-/* Findings about links, hosts and peers; and what is said where nothing can be decided. */
+/* Catalogue entries about links, filters, late peers and devices, and the entry `undetermined`. */
 #include "diag/catalogue_entries.h"
 
 #include "base/check.h"

@@ -1,4 +1,5 @@
-/* The parts of the one table of findings; in the order of enum diag_code. */
+/* The parts of the table of findings, concatenated by diag_entry() in the order of enum
+ * diag_code. */
 #ifndef WEFT_DIAG_CATALOGUE_ENTRIES_H
 #define WEFT_DIAG_CATALOGUE_ENTRIES_H
 

@@ -1,4 +1,5 @@
-/* The findings that were there first. */
+/* The first entries of the catalogue, in the order of enum diag_code: routes, links, GIDs, peers,
+ * connections, hosts, data and the order of ranks. */
 #include "diag/catalogue_entries.h"
 
 #include "base/check.h"

@@ -1,4 +1,4 @@
-/* Findings about a machine's network, as programs ask for it before there is a mesh. */
+/* Catalogue entry about the network interfaces of a machine that NCCL's bootstrap can use. */
 #include "diag/catalogue_entries.h"
 
 #include "base/check.h"

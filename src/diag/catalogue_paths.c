@@ -1,4 +1,4 @@
-/* Findings about ports, addresses and GIDs. */
+/* Catalogue entries about ports, cables, addresses and GIDs. */
 #include "diag/catalogue_entries.h"
 
 #include "base/check.h"

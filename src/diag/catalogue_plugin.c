@@ -1,4 +1,4 @@
-/* Findings about the settings under which NCCL would start, and about GPUs. */
+/* Catalogue entries about the settings with which NCCL would start, GPUs, and program versions. */
 #include "base/check.h"
 #include "diag/catalogue_entries.h"
 

@@ -1,4 +1,5 @@
-/* Findings about one process: what it is given, what it is sent, and what it hands over. */
+/* Catalogue entries about one process: its file descriptors, the messages and handles that it
+ * receives, and the memory that it passes to the plugin. */
 #include "base/check.h"
 #include "diag/catalogue_entries.h"
 

@@ -1,4 +1,4 @@
-/* Findings about what a program makes of a network that is in order. */
+/* Catalogue entries about programs that do not use a working network correctly. */
 #include "diag/catalogue_entries.h"
 
 #include "base/check.h"

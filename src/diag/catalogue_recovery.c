@@ -1,4 +1,4 @@
-/* Findings about rails that do not come back. */
+/* Catalogue entry about a rail that does not recover. */
 #include "diag/catalogue_entries.h"
 
 #include "base/check.h"

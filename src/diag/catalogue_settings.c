@@ -1,4 +1,4 @@
-/* Findings about what a host is set to, which does not fit it or the others. */
+/* Catalogue entries about settings of a host that do not match its ports or the other hosts. */
 #include "diag/catalogue_entries.h"
 
 #include "base/check.h"

@@ -1,4 +1,4 @@
-/* Findings about what works, and could be faster. */
+/* Catalogue entries about conditions that do not fail a job but can slow it down. */
 #include "diag/catalogue_entries.h"
 
 #include "base/check.h"

@@ -24,7 +24,7 @@ START_TEST(the_catalogue_is_complete)
 }
 END_TEST
 
-/* Run from the root of the repository, as `make test` does. */
+/* Must run in the root of the repository, as `make test` does. */
 START_TEST(the_document_is_the_catalogue)
 {
     struct weft_text want = {NULL, 0, 0};
@@ -44,7 +44,7 @@ START_TEST(the_document_is_the_catalogue)
 }
 END_TEST
 
-/* An example is a scenario that expects just this code. */
+/* The example of an entry is a scenario that expects this code and no other. */
 START_TEST(every_example_shows_its_code)
 {
     int n_examples = 0;
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     TCase *tests;
 
     (void)argv;
-    /* How docs/findings.md is made: catalogue_test print > docs/findings.md. */
+    /* Generates docs/findings.md: catalogue_test print > docs/findings.md. */
     if (argc > 1) {
         struct weft_text text = {NULL, 0, 0};
 

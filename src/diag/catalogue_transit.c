@@ -1,4 +1,4 @@
-/* Findings about ways over other hosts. */
+/* Catalogue entries about routes that need IP forwarding by another host. */
 #include "diag/catalogue_entries.h"
 
 #include "base/check.h"

@@ -1,12 +1,11 @@
-/* Cables of the mesh's file that carried nothing, because an end of theirs has no carrier, no
- * address or no GID. A job that did not need them passes, at the cost of what they would have
- * carried. */
+/* Warns about cables of the scenario that carried no data, because one of their ends has no
+ * carrier, no address or no GID. The job succeeds without them, but without their bandwidth. */
 #include <string.h>
 
 #include "diag/private.h"
 
 struct end {
-    const struct diag_host *host; /* NULL: a switch, or not in the input */
+    const struct diag_host *host; /* NULL for a switch, or if not in the input */
     const struct diag_port *port;
 };
 
@@ -19,8 +18,8 @@ static struct end end_of(const struct diag_input *input, const char *host,
     return end;
 }
 
-/* Return what keeps data off this end; DIAG_N_CODES: nothing that is known. A port whose device is
- * gone is down, too, but leaves its far end the carrier. */
+/* Returns why this end cannot carry data, or DIAG_N_CODES if no cause is known. A failed device
+ * also takes its port down, but the far end keeps its carrier. */
 static enum diag_code darkness(const struct end *end, const struct end *far)
 {
     enum diag_known is_gone = diag_is_device_gone(end->host, end->port->name);
@@ -43,7 +42,7 @@ static bool is_end(const struct diag_finding *said, const struct end *end)
            (said->port[0] == '\0' || strcmp(said->port, end->port->name) == 0);
 }
 
-/* Returns true if something is said of this cable. */
+/* Returns true if a finding already concerns this cable. */
 static bool is_said(const struct diag_findings *out, const struct end ends[2])
 {
     for (uint32_t i = 0; i < out->n; i++) {

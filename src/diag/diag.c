@@ -76,7 +76,8 @@ const char *diag_counter_name(enum diag_counter counter)
 
 /* ---- collecting ---- */
 
-/* Returns true if both name the same processes, or the same machines where `a` is about these. */
+/* Returns true if both findings name the same two processes or, unless `a` concerns processes, the
+ * same two machines. */
 static bool same_ends(const struct diag_finding *a, const struct diag_finding *b)
 {
     bool is_about_process = a->entry->place == DIAG_AT_PEER;
@@ -92,7 +93,8 @@ static bool same_ends(const struct diag_finding *a, const struct diag_finding *b
             diag_is_same_machine(a->peer, b->host));
 }
 
-/* What is wrong with a cable or a peer shows on several hosts: said once. */
+/* Returns true if the cause is already reported, because a fault of a cable or peer is visible on
+ * several hosts. A dead or silent peer is reported once, whichever host noticed it. */
 static bool is_said(const struct diag_findings *out, const struct diag_finding *finding)
 {
     for (uint32_t i = 0; i < out->n; i++) {
@@ -135,7 +137,8 @@ static bool has_failed_before(const struct diag_host *host,
            host->errors[0].at_ns < failure->at_ns;
 }
 
-/* This host waited for one that had called it in vain for as long as it had patience. */
+/* Returns true if this host timed out in boot, waiting for a peer whose connections had been
+ * refused until it gave up. */
 static bool came_too_late(const struct diag_case *c)
 {
     const struct weft_error *error = &c->failure->error;
@@ -145,9 +148,9 @@ static bool came_too_late(const struct diag_case *c)
            c->peer->errors[0].error.sys_errno == ECONNREFUSED;
 }
 
-/* Nobody answers at a host that had failed already and left, and who only waited for it has met
- * nothing else: that is a consequence. A relay on the way passes on that the host for whom data was
- * has left. */
+/* Returns true if the failure is a consequence of an earlier failure of the peer, which then
+ * exited: this host was refused, saw its stream closed, or only waited. A relay reports the exit of
+ * the destination, so both the destination and the direct peer are checked. */
 static bool had_left(const struct diag_case *c)
 {
     const struct weft_error *error = &c->failure->error;
@@ -163,7 +166,8 @@ static bool had_left(const struct diag_case *c)
             has_failed_before(diag_find_host(c->input, c->failure->peer), c->failure));
 }
 
-/* Every rail of every host is a suspect: those that are to blame are named. */
+/* Examines every rail of every host and reports those that caused the failure. Returns false if
+ * none did. */
 static bool judge_rails(const struct diag_input *input, const struct diag_error *failure,
                         struct diag_findings *out)
 {
@@ -187,7 +191,7 @@ static bool judge_rails(const struct diag_input *input, const struct diag_error 
     return is_found;
 }
 
-/* Another gave up first: it said so itself, or a relay did for it. */
+/* Returns the source of a failure. A report by a relay is hearsay, whatever is recorded. */
 static enum diag_source source_of(const struct diag_error *failure)
 {
     if (failure->error.status == WEFT_ERR_ROUTE &&
@@ -197,8 +201,8 @@ static enum diag_source source_of(const struct diag_error *failure)
     return failure->source;
 }
 
-/* Returns true if both ends of a failed wait for each other's process were there. Hosts that
- * waited, too, did not keep them apart. */
+/* Returns true if two running processes waited for each other in vain. The peer must have failed
+ * during boot without an errno, and not because a process exited. */
 static bool waited_both(const struct diag_case *c)
 {
     bool any = false;
@@ -217,8 +221,9 @@ static bool waited_both(const struct diag_case *c)
     return any;
 }
 
-/* Without a rendezvous processes hear of each other through those between them. If both ends of a
- * failed wait were there, and some host reported nothing at all, what is wrong is at that host. */
+/* If both ends of a failed wait were running, blames the hosts that reported nothing. Without a
+ * rendezvous, processes reach each other through the hosts between them. Returns false if there is
+ * no such host. */
 static bool judge_unobserved(const struct diag_case *c, struct diag_findings *out)
 {
     bool any = false;
@@ -267,7 +272,7 @@ static void judge_failures(const struct diag_input *input, enum diag_source sour
     }
 }
 
-/* The first failure of the best source. False: none. */
+/* Finds the first failure from the best source. Returns false if there is none. */
 static bool find_failure(const struct diag_input *input, struct diag_case *out)
 {
     for (enum diag_source source = DIAG_OWN; source <= DIAG_HEARSAY; source++) {
@@ -285,7 +290,8 @@ static bool find_failure(const struct diag_input *input, struct diag_case *out)
     return false;
 }
 
-/* What others met because of a host that hangs says less than that it hangs. */
+/* Reports each hanging host, with the first failure as evidence, because the failures that it
+ * caused at other hosts are less specific. */
 static void name_hanging(const struct diag_input *input, struct diag_findings *out)
 {
     for (uint32_t i = 0; i < input->n_hosts; i++) {
@@ -306,8 +312,8 @@ static void name_hanging(const struct diag_input *input, struct diag_findings *o
     }
 }
 
-/* An `undetermined` that another host's evidence decides is not worth a line, nor is that nobody
- * answered where a host hangs: it may have been on the way. */
+/* Removes `undetermined` if another finding is decided. Removes conn.timeout if a host hangs,
+ * because that host could have been on the path. */
 static void drop_decided(const struct diag_input *input, struct diag_findings *out)
 {
     bool is_decided = false, any_hangs = false;
@@ -330,7 +336,7 @@ static void drop_decided(const struct diag_input *input, struct diag_findings *o
     out->n = n;
 }
 
-/* ---- what is wrong although nothing failed of it ---- */
+/* ---- conditions that caused no failure ---- */
 
 static bool is_about(const struct diag_findings *out, enum diag_code code,
                      const struct diag_finding *finding)
@@ -383,7 +389,8 @@ static void inspect_cables(const struct diag_input *input, struct diag_findings 
     }
 }
 
-/* A probe found what passes, and that is used: slower than both ports could. */
+/* Warns about a rail whose path MTU is smaller than both ports allow, because probes with a larger
+ * one were lost. */
 static void inspect_use(const struct diag_input *input, const struct diag_host *host,
                         const struct diag_use *use, struct diag_findings *out)
 {
@@ -417,7 +424,8 @@ static void inspect_uses(const struct diag_input *input, struct diag_findings *o
     }
 }
 
-/* Slow, not wrong: every such pair is relayed, over cables that others need. */
+/* Warns about a rank order in which more ring neighbours than necessary share no cable. Each such
+ * pair is relayed over cables that others need. */
 static void inspect_order(const struct diag_input *input, struct diag_findings *out)
 {
     const struct diag_rank_order *order = &input->rank_order;
@@ -426,7 +434,7 @@ static void inspect_order(const struct diag_input *input, struct diag_findings *
 
     for (uint32_t i = 0; i < out->n; i++) {
         if (out->items[i].entry->id == DIAG_MESH_RANK_ORDER) {
-            return; /* it is said, and worse */
+            return; /* already reported as an error */
         }
     }
     if (!order->is_known || order->missing <= order->better_missing) {
@@ -440,7 +448,7 @@ static void inspect_order(const struct diag_input *input, struct diag_findings *
 
 void diag_sort(struct diag_findings *out)
 {
-    /* Insertion: stable, and there are few. */
+    /* Insertion sort is stable, and there are few findings. */
     for (uint32_t i = 1; i < out->n; i++) {
         struct diag_finding moving = out->items[i];
         uint32_t at = i;

@@ -1,6 +1,6 @@
-/* From recorded observations to coded causes: a pure function. What it may look at is
- * what the hosts themselves saw and were told, never what a simulator knows; whatever was
- * not observed is unknown, and unknown never argues for a cause. */
+/* Derives findings (coded causes) from recorded observations; a pure function. Its input is what
+ * the hosts themselves observed and what their peers reported to them, never what a simulator
+ * knows. Values that were not observed are unknown, and an unknown value never supports a cause. */
 #ifndef WEFT_DIAG_DIAG_H
 #define WEFT_DIAG_DIAG_H
 
@@ -15,26 +15,30 @@
 
 #define DIAG_NAME_BYTES 64
 #define DIAG_GIDS_MAX 16
-#define DIAG_TOLD_GIDS_MAX 8 /* of a longer table some are left out */
+/* Maximum number of GIDs that a port's description contains (RDMA_FACTS_GIDS_MAX). Of a longer
+ * table, the GIDs without an address and those beyond the maximum are omitted. */
+#define DIAG_TOLD_GIDS_MAX 8
 #define DIAG_CANDIDATES_MAX 3
 #define DIAG_NO_GID_INDEX (-2)
-#define DIAG_POLICY_GIVEN                                                                \
-    "given" /* no policy chose: the device was named on the command line */
+/* Policy of a program whose device was named on its command line, so that no policy chose it. */
+#define DIAG_POLICY_GIVEN "given"
 
 /* ---- observations ---- */
 
 enum diag_known { DIAG_UNKNOWN, DIAG_NO, DIAG_YES };
 
 struct diag_gid {
-    struct io_ip ip; /* the GID's bytes, which are an address */
-    int type;        /* 1 RoCE v1, 2 RoCE v2; 0: unknown */
-    int prefix_len;  /* of the interface address that equals it; 0: no such address,
-                      * IO_UNKNOWN: not known */
-    int index;       /* in the port's table, or IO_UNKNOWN */
-    int vlan_id;     /* of the netdev with that address; 0: none; or IO_UNKNOWN */
+    struct io_ip ip; /* bytes of the GID, interpreted as an address */
+    int type;        /* 1 for RoCE v1, 2 for RoCE v2, 0 if unknown */
+    /* Prefix length of the interface address that equals the GID; 0 if there is none, or
+     * IO_UNKNOWN. */
+    int prefix_len;
+    int index;   /* slot in the port's GID table, or IO_UNKNOWN */
+    int vlan_id; /* VLAN of the netdev with that address; 0 if none; or IO_UNKNOWN */
 };
 
-/* What the port counted, each or IO_UNKNOWN; names and meanings are struct io_port_counters'. */
+/* Counters of a port, each or IO_UNKNOWN. Names and meanings are those of struct
+ * io_port_counters. */
 enum diag_counter {
     DIAG_TX_PACKETS,
     DIAG_RX_PACKETS,
@@ -56,46 +60,50 @@ const char *diag_counter_name(enum diag_counter counter); /* "tx_packets" */
 struct diag_port {
     char name[DIAG_NAME_BYTES]; /* "p0", "c0.1", "mlx5_0/2" */
     enum diag_known is_up;
-    int64_t netdev_mtu; /* bytes, or IO_UNKNOWN, as in all numbers here */
+    /* In bytes. Each number of this struct can be IO_UNKNOWN. */
+    int64_t netdev_mtu;
     int64_t active_mtu; /* bytes */
     int64_t rate_bps;
-    bool has_gids; /* false: its GID table was not seen */
+    bool has_gids; /* the GID table was read */
     struct diag_gid gids[DIAG_GIDS_MAX];
     uint32_t n_gids;
-    int64_t device;                /* ports of one NIC share it */
-    enum diag_known is_opened;     /* its host's settings let the program use it */
-    enum diag_known is_software;   /* its packets pass the host's IP stack */
-    int64_t rp_filter, arp_ignore; /* of its netdev, as effective */
-    enum diag_known is_bonded;     /* its netdev is a port of a bond or team */
-    char master[DIAG_NAME_BYTES];  /* which one; "": unknown, or none */
-    int64_t
-        n_addresses; /* of its netdev, beyond link-local ones, whatever GIDs there are */
-    /* Lanes and millions of transfers a second of its card's PCIe link: as it runs, and as the
-     * card and its slot could. */
+    int64_t device; /* number of the NIC, equal for all its ports */
+    /* NO if settings of the host (NCCL_IB_HCA) forbid the program to use the port. */
+    enum diag_known is_opened;
+    enum diag_known is_software;   /* packets pass through the host's IP stack (rxe) */
+    int64_t rp_filter, arp_ignore; /* effective values of its netdev */
+    enum diag_known is_bonded;     /* its netdev belongs to a bond or team */
+    char master[DIAG_NAME_BYTES];  /* name of that bond or team; "" if none or unknown */
+    /* Number of addresses of its netdev, except link-local ones, with or without a GID. */
+    int64_t n_addresses;
+    /* PCIe link of the card: number of lanes and millions of transfers per second, at present and
+     * at most (limited by the card and its slot). */
     int64_t pcie_lanes, pcie_lanes_max, pcie_mts, pcie_mts_max;
     int64_t counters[DIAG_N_COUNTERS];
 };
 
-/* Nothing but unknowns, and no GIDs. */
+/* Sets all values to unknown, without a name and GIDs. */
 void diag_port_init(struct diag_port *port);
 
-/* A rail that a connection of this host used. */
+/* A rail used by a connection of a host. */
 struct diag_use {
     char peer[DIAG_NAME_BYTES];
     char local_port[DIAG_NAME_BYTES], remote_port[DIAG_NAME_BYTES];
-    char local_gid[IO_IP_TEXT_BYTES], remote_gid[IO_IP_TEXT_BYTES]; /* "" unknown */
+    char local_gid[IO_IP_TEXT_BYTES], remote_gid[IO_IP_TEXT_BYTES]; /* "" if unknown */
     int64_t path_mtu;
-    int64_t vanished_mtu; /* a larger one, whose packets vanished in probes; 0: none */
+    /* A larger path MTU, whose probes were lost; 0 if none, or IO_UNKNOWN. */
+    int64_t vanished_mtu;
 };
 
-/* Who met a failure is asked first, then who may have, then who heard of one. */
+/* How a host learned of a failure, in the order in which diag() uses failures. */
 enum diag_source {
-    DIAG_OWN,       /* this host met it */
-    DIAG_MAYBE_OWN, /* nobody says whether it did */
-    DIAG_HEARSAY    /* another host gave up first and said so */
+    DIAG_OWN,       /* the host itself detected it */
+    DIAG_MAYBE_OWN, /* not recorded whether the host detected it */
+    DIAG_HEARSAY    /* reported by a peer or a relay that gave up first */
 };
 
-/* Something failed. `peer` is the host it happened with, "" if it concerns none. */
+/* A failure that a host recorded. `peer` is the host that it was communicating with; "" if the
+ * failure concerns none. */
 struct diag_error {
     struct weft_error error;
     char peer[DIAG_NAME_BYTES];
@@ -103,15 +111,15 @@ struct diag_error {
     enum diag_source source;
 };
 
-/* An async event of a device. */
+/* An asynchronous event of a device. */
 struct diag_event {
     char type[32]; /* "port_error", "port_active", "gid_change", "device_fatal", ... */
-    char port[DIAG_NAME_BYTES];   /* "": of none, or unknown */
-    char device[DIAG_NAME_BYTES]; /* of what is about no port */
+    char port[DIAG_NAME_BYTES];   /* "" if it concerns no port, or if unknown */
+    char device[DIAG_NAME_BYTES]; /* set if the event concerns no port */
     weft_ns at_ns;
 };
 
-/* What a peer told this host of itself. */
+/* Ports of a peer, as the peer described them to this host. */
 struct diag_told {
     char peer[DIAG_NAME_BYTES];
     struct diag_port *ports; /* Owned [n_ports] */
@@ -120,44 +128,52 @@ struct diag_told {
 
 struct diag_host {
     char name[DIAG_NAME_BYTES];
-    bool was_observed;     /* false: only others spoke of it; its own lists are empty */
-    bool has_vanished;     /* whoever started its process saw it end without a word */
-    bool has_hung;         /* ... or had to end it: all others had, and it did nothing */
-    char state[24];        /* where it was when it ended: "jobs", "" unknown */
-    int64_t memlock_bytes; /* INT64_MAX: unlimited */
-    char policy[32];       /* that chose its ports and GIDs; "" unknown */
-    int64_t gid_index;     /* that its settings fix; DIAG_NO_GID_INDEX, or IO_UNKNOWN */
-    char
-        hca_list[2 * DIAG_NAME_BYTES]; /* NCCL_IB_HCA, if its policy reads it; "": none */
-    enum diag_known forwards_ip;       /* net.ipv4.ip_forward */
-    enum diag_known merges_nics; /* that policy takes the ports of one NIC for one */
-    bool has_uses;               /* false: it is not known what its connections used */
-    struct diag_use *uses;       /* Owned [n_uses] */
+    /* The host reported its observations. Otherwise its lists are empty, and only other hosts
+     * describe it. */
+    bool was_observed;
+    /* Its launcher saw its process exit before it reported anything. */
+    bool has_vanished;
+    /* Its launcher killed its process, because it made no progress after all other processes had
+     * ended. */
+    bool has_hung;
+    char state[24];        /* its last state, such as "jobs"; "" if unknown */
+    int64_t memlock_bytes; /* RLIMIT_MEMLOCK; INT64_MAX if unlimited; or IO_UNKNOWN */
+    char policy[32];       /* policy that chose its ports and GIDs; "" if unknown */
+    /* GID slot that its settings select; DIAG_NO_GID_INDEX if none, or IO_UNKNOWN. */
+    int64_t gid_index;
+    /* NCCL_IB_HCA, if its policy reads that setting; "" if unset. */
+    char hca_list[2 * DIAG_NAME_BYTES];
+    enum diag_known forwards_ip; /* net.ipv4.ip_forward */
+    /* The policy merges the ports of one NIC into one device. */
+    enum diag_known merges_nics;
+    bool has_uses;         /* `uses` was recorded */
+    struct diag_use *uses; /* Owned [n_uses] */
     uint32_t n_uses;
     struct diag_port *ports; /* Owned [n_ports] */
     uint32_t n_ports;
     struct diag_error *errors; /* Owned [n_errors], in order of time */
     uint32_t n_errors;
-    /* Owned [n_left_out]; of rails that were left out, where others carried the job */
+    /* Owned [n_left_out]; errors because of which rails or routes were left out of a job that
+     * others carried. */
     struct diag_error *left_out;
     uint32_t n_left_out;
-    bool has_events;           /* false: async events were not recorded */
+    bool has_events;           /* `events` was recorded */
     struct diag_event *events; /* Owned [n_events], in order of time */
     uint32_t n_events;
     struct diag_told *told; /* Owned [n_told] */
     uint32_t n_told;
 };
 
-/* How the ring of ranks lies on the mesh: neighbours without a cable (or switch) of their
- * own, in the order given and in a better one. All 0: nothing to mend. */
+/* Number of pairs of neighbours in the ring of ranks that share no cable or switch: in the given
+ * order, and in the best order found. Both 0 if the given order needs no change. */
 struct diag_rank_order {
-    bool is_known; /* both numbers are; otherwise they mean nothing */
+    bool is_known; /* both numbers are valid */
     uint32_t missing, better_missing;
-    char better_order[DIAG_NAME_BYTES]; /* ranks, "0 2 1 3"; cut off with "..." */
+    char better_order[DIAG_NAME_BYTES]; /* "0 2 1 3"; ends in "..." if truncated */
 };
 
-/* A cable of which it is known which two ports it joins, from the file that describes the mesh. An
- * end at a switch has the switch's name, which is no host's. */
+/* A cable whose two ports are known from the scenario. An end at a switch has the switch's name,
+ * which no host has. */
 struct diag_cable {
     char from[DIAG_NAME_BYTES], from_port[DIAG_NAME_BYTES];
     char to[DIAG_NAME_BYTES], to_port[DIAG_NAME_BYTES];
@@ -167,11 +183,11 @@ struct diag_input {
     struct diag_host *hosts; /* Owned [n_hosts], in rank order */
     uint32_t n_hosts;
     struct diag_rank_order rank_order;
-    struct diag_cable *cables; /* Owned [n_cables]; none: not known */
+    struct diag_cable *cables; /* Owned [n_cables]; 0 if the cables are unknown */
     uint32_t n_cables;
 };
 
-/* Free everything inside; the structs themselves are the caller's. */
+/* Free the contents and reset the struct, which the caller owns. */
 void diag_host_fini(struct diag_host *host);
 void diag_input_fini(struct diag_input *input);
 
@@ -180,33 +196,36 @@ void diag_input_fini(struct diag_input *input);
 #define DIAG_EVIDENCE_MAX 48
 
 struct diag_finding {
-    const struct diag_entry *entry; /* code, cause, remedy: catalogue.h */
-    enum diag_severity severity; /* the entry's; a warning where nothing failed of it */
-    bool is_survived;            /* a job lived through it: `survived` is evidence */
-    char host[DIAG_NAME_BYTES];  /* where; "" if it has no place */
+    const struct diag_entry *entry; /* code, cause and remedy (catalogue.h) */
+    /* severity here; can differ from the entry's */
+    enum diag_severity severity;
+    /* a job succeeded despite it; evidence has `survived` */
+    bool is_survived;
+    char host[DIAG_NAME_BYTES]; /* place; "" if it has none */
     char port[DIAG_NAME_BYTES];
     char peer[DIAG_NAME_BYTES];
-    /* values from both ends; "unknown" is one */
+    /* values from both ends; text "unknown" if not known */
     struct weft_value evidence[DIAG_EVIDENCE_MAX];
     uint32_t n_evidence;
-    /* `undetermined` only: what it may be, likeliest first. */
+    /* Only for `undetermined`: possible causes, in the order of the rules. */
     const struct diag_entry *candidates[DIAG_CANDIDATES_MAX];
     uint32_t n_candidates;
 };
 
 struct diag_findings {
-    /* Owned [n]; most severe first, then in order of finding */
+    /* Owned [n]; most severe first, then in the order in which they were found */
     struct diag_finding *items;
     uint32_t n;
 };
 
-/* Judges. A code appears once per (host, port, peer). Aborts when out of memory. */
+/* Derives all findings. Reports a cause once per pair of hosts, whatever the ports, except for
+ * causes of idle cables. The caller calls diag_findings_fini(). Aborts when out of memory. */
 void diag(const struct diag_input *input, struct diag_findings *out);
 void diag_findings_fini(struct diag_findings *findings);
-/* Errors first; those of one severity stay in their order. */
+/* Sorts by severity, errors first. The sort is stable. */
 void diag_sort(struct diag_findings *findings);
 
-/* "titanic:p0 -> iceberg", "titanic", "". */
+/* Writes the place of a finding: "titanic:p0 -> iceberg", "titanic", or "" if it has none. */
 void diag_where(const struct diag_finding *finding, char *out, size_t out_bytes);
 
 #endif

@@ -65,7 +65,8 @@ END_TEST
 
 /* ---- taking evidence away ---- */
 
-/* Makes the `k`th piece of evidence unknown; false when there are no more. */
+/* Makes piece `*k` of a port's evidence unknown and returns true. If the port has fewer pieces,
+ * subtracts their number from `*k` and returns false. */
 static bool forget_of_port(struct diag_port *port, unsigned *k)
 {
     if ((*k)-- == 0) {
@@ -218,7 +219,8 @@ static bool forget(struct diag_input *input, unsigned k)
     return false;
 }
 
-/* Applies one or two forgettings and asks that no other cause is named. */
+/* Makes piece `first` of the evidence unknown, and then piece `second` unless it is UINT32_MAX.
+ * Checks that no error with another cause is found. Returns false if a piece does not exist. */
 static bool check_forgetting(int i, unsigned first, unsigned second)
 {
     struct scene s;
@@ -254,7 +256,7 @@ START_TEST(missing_evidence_never_names_another_cause)
     }
     ck_assert_uint_gt(n, 20);
     for (unsigned a = 0; a < n; a++) {
-        /* The other order forgets the same two; of the others every eighth, for time. */
+        /* Tests each pair in one order only, and only every eighth pair, to save time. */
         for (unsigned b = a + a % 8; b < n; b += 8) {
             check_forgetting(_i, a, b);
         }
@@ -273,7 +275,7 @@ START_TEST(undetermined_names_what_is_possible)
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
-    /* Nothing that both ends counted is known, and what it would tell is possible. */
+    /* All counters are unknown, so each cause that they could show is possible. */
     ck_assert_uint_eq(findings.items[0].n_candidates, 3);
     ck_assert_str_eq(findings.items[0].candidates[0]->code, "link.pause_storm");
     ck_assert_str_eq(findings.items[0].candidates[1]->code, "link.corrupting");
@@ -319,7 +321,8 @@ START_TEST(a_pause_storm_is_found_only_where_nothing_is_lost)
 }
 END_TEST
 
-/* A host sends eight GIDs of a longer table. The slot that it wants might be among the others. */
+/* A host describes at most eight GIDs of its table (DIAG_TOLD_GIDS_MAX). If it describes eight, the
+ * selected slot might be among those that it omits. */
 START_TEST(a_slot_is_empty_only_if_the_whole_table_is_known)
 {
     static const uint32_t lengths[] = {1, 7, 8};
@@ -352,7 +355,7 @@ START_TEST(a_slot_is_empty_only_if_the_whole_table_is_known)
 }
 END_TEST
 
-/* The finding shows which slot was asked for, and what is in it. */
+/* The evidence `fixed_slot` shows the GID in the slot that the settings select. */
 START_TEST(what_is_in_the_fixed_slot_is_shown)
 {
     static const struct {
@@ -383,7 +386,8 @@ END_TEST
 
 /* ---- several hosts ---- */
 
-/* iceberg comes late to where titanic, which has failed, no longer listens. */
+/* Titanic refuses iceberg's connection. The refusal is a consequence if titanic had failed before
+ * it. */
 START_TEST(who_finds_a_failed_host_gone_met_a_consequence)
 {
     for (int is_earlier = 0; is_earlier < 2; is_earlier++) {
@@ -402,7 +406,7 @@ START_TEST(who_finds_a_failed_host_gone_met_a_consequence)
         diag(&s.input, &findings);
         ck_assert_uint_eq(findings.n, is_earlier ? 2 : 1);
         ck_assert_str_eq(findings.items[0].entry->code, "link.down");
-        if (is_earlier) { /* then it is one of its own */
+        if (is_earlier) { /* a failure of its own, because titanic had not failed yet */
             ck_assert_str_eq(findings.items[1].entry->code, "conn.refused");
         }
         diag_findings_fini(&findings);
@@ -411,7 +415,8 @@ START_TEST(who_finds_a_failed_host_gone_met_a_consequence)
 }
 END_TEST
 
-/* titanic's data went over iceberg to carpathia, which failed first. */
+/* Titanic sends data to carpathia over iceberg, which closes the stream. If carpathia failed first
+ * (_i is 0), that is a consequence. */
 START_TEST(who_hears_from_a_relay_that_the_end_left_met_a_consequence)
 {
     struct scene s;
@@ -440,7 +445,7 @@ START_TEST(who_hears_from_a_relay_that_the_end_left_met_a_consequence)
 }
 END_TEST
 
-/* titanic did nothing but wait for iceberg, which may have failed first. */
+/* Titanic only waited for iceberg, which failed before titanic (_i is 0) or after it. */
 START_TEST(who_only_waited_for_a_failed_host_met_a_consequence)
 {
     struct scene s;
@@ -483,7 +488,8 @@ START_TEST(both_ends_of_one_cause_are_one_finding)
 }
 END_TEST
 
-/* WR_FLUSH_ERR and LOC_QP_OP_ERR, and one that no port can cause. */
+/* WR_FLUSH_ERR (5) and LOC_QP_OP_ERR (2) can be caused by the device's own port. LOC_PROT_ERR (4)
+ * cannot. */
 START_TEST(a_device_that_gives_up_asks_for_its_own_port)
 {
     static const struct {
@@ -514,12 +520,13 @@ START_TEST(a_device_that_gives_up_asks_for_its_own_port)
 }
 END_TEST
 
-/* A program that has read its GID, and does not say with what errno RTR was refused. */
+/* RTR fails with an unknown errno. If the program has read its GID (`gid_was_read`), the two GIDs
+ * can show the cause. */
 START_TEST(an_rtr_without_an_errno_is_judged_by_both_gids)
 {
     static const struct {
         bool was_read;
-        const char *local, *remote; /* NULL: not known */
+        const char *local, *remote; /* NULL if unknown */
         const char *found;
     } cases[] = {
         {true, "192.168.101.1", "192.168.100.1", "route.wrong_nic"},
@@ -563,8 +570,8 @@ START_TEST(an_rtr_without_an_errno_is_judged_by_both_gids)
 }
 END_TEST
 
-/* Full packets between two netdevs. Only a software device knows its netdev's MTU, and it knows no
- * other's. */
+/* A device flushes its work requests. Only a software device does that because a full-size packet
+ * exceeds the MTU of its own netdev. No device does it because of the peer's netdev. */
 START_TEST(a_device_gives_up_what_its_own_netdev_does_not_take)
 {
     static const struct {
@@ -593,7 +600,7 @@ START_TEST(a_device_gives_up_what_its_own_netdev_does_not_take)
             s.a->ports[0].netdev_mtu = cases[i].near;
             s.b->ports[1].netdev_mtu = cases[i].far;
             s.failure->error.wc_status = is_port ? 0 : 5;
-            if (is_port) { /* a device that says that its port went down */
+            if (is_port) { /* the device reported that its port went down */
                 s.failure->error.status = WEFT_ERR_CLOSED;
                 weft_format(s.failure->error.phase, sizeof(s.failure->error.phase),
                             "port");
@@ -642,8 +649,8 @@ START_TEST(hearsay_counts_only_when_nobody_knows_better)
 }
 END_TEST
 
-/* titanic and iceberg waited for each other's process. What kept them apart is a host that reported
- * nothing, if there is one. */
+/* Titanic and iceberg waited for each other's process. If a third host reported nothing (_i is 1),
+ * the findings name that host as the peer. */
 START_TEST(two_that_waited_were_kept_apart_by_a_third)
 {
     struct scene s;
@@ -670,8 +677,8 @@ START_TEST(two_that_waited_were_kept_apart_by_a_third)
 }
 END_TEST
 
-/* iceberg waited in vain for titanic, which may not use its device. That titanic met this itself
- * is not said; that iceberg did not is: titanic is asked first. */
+/* Iceberg timed out waiting for titanic, which is not permitted to use its device. Titanic's
+ * failure (DIAG_MAYBE_OWN) takes precedence over iceberg's (DIAG_HEARSAY). */
 START_TEST(who_may_have_met_it_is_asked_before_who_heard_of_it)
 {
     struct scene s;
@@ -693,7 +700,7 @@ START_TEST(who_may_have_met_it_is_asked_before_who_heard_of_it)
     ck_assert_str_eq(findings.items[0].entry->code, "host.permission");
     ck_assert_str_eq(findings.items[0].host, "titanic");
     diag_findings_fini(&findings);
-    waited->source = DIAG_OWN; /* who met something counts more than who may have */
+    waited->source = DIAG_OWN; /* takes precedence over DIAG_MAYBE_OWN */
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "conn.timeout");
@@ -702,8 +709,8 @@ START_TEST(who_may_have_met_it_is_asked_before_who_heard_of_it)
 }
 END_TEST
 
-/* Data was to cross iceberg, which gave up because its peer refused a verb: what iceberg was
- * told decides, not that it could not go on. */
+/* The relay iceberg gave up because its peer titanic reported a failed verb. That report decides,
+ * not the failure that the relay caused. */
 START_TEST(what_a_relay_gave_up_for_decides)
 {
     struct scene s;
@@ -725,7 +732,7 @@ START_TEST(what_a_relay_gave_up_for_decides)
     ck_assert_str_eq(findings.items[0].entry->code, "device.failed");
     ck_assert_str_eq(findings.items[0].host, "titanic");
     diag_findings_fini(&findings);
-    s.b->n_errors = 0; /* and alone it says that something was lost */
+    s.b->n_errors = 0; /* without the report, the cause is unknown */
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "undetermined");

@@ -135,7 +135,8 @@ static void renumber_apart(struct scene *s)
     add_gid(&s->b->ports[1], "192.168.110.2/24", 2);
 }
 
-/* Both ends of the cable are numbered with peers: each has the other's GID. */
+/* Both ends of the cable have point-to-point addresses, so that the GID of each is the address of
+ * the other. */
 static void peer_addresses(struct scene *s)
 {
     s->a->ports[0].n_gids = s->b->ports[1].n_gids = 0;
@@ -146,7 +147,7 @@ static void peer_addresses(struct scene *s)
     scene_aim(s, "p0", "192.168.101.2", "192.168.101.1");
 }
 
-/* The GID that the queue pair was made with is not there any more. */
+/* The GID table of iceberg's port is empty: the queue pair's remote GID has been removed. */
 static void gid_deleted(struct scene *s)
 {
     scene_loses_packets(s);
@@ -220,8 +221,8 @@ static void mtu_too_large(struct scene *s)
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
 }
 
-/* The cable between the two lost so many frames of titanic's and none of iceberg's; so many came to
- * iceberg out of sequence. */
+/* Sets the counters at both ends of the cable: n_lost of 100 frames from titanic and none from
+ * iceberg were lost, and n_after packets arrived at iceberg out of sequence. */
 static void count_frames(struct scene *s, int64_t n_lost, int64_t n_after)
 {
     struct diag_port *ends[] = {&s->a->ports[0], &s->b->ports[1]};
@@ -267,8 +268,8 @@ static void silent_neighbour(struct scene *s)
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
 }
 
-/* Both ends of a cable lose their carrier 1 s after the start, for 10 ms; the neighbour is looked
- * for in vain until the host gives up `after_ns` later, of which it waited 5 s. */
+/* Both ends of a cable lose their carrier for 10 ms, 1 s after the start. Titanic reports an
+ * unresolved neighbour `after_ns` after the carrier is back, having waited 5 s without a lane. */
 static void came_back(struct scene *s, weft_ns after_ns)
 {
     static const char *const types[] = {"port_error", "port_active"};
@@ -314,7 +315,7 @@ static void peer_gone(struct scene *s)
     fails(s, WEFT_ERR_CLOSED, "stream");
 }
 
-/* The watchdog of a job knows of no peer; who started the processes does. */
+/* The watchdog of the job names no peer, but the launcher killed iceberg's process. */
 static void peer_hangs(struct scene *s)
 {
     s->b->was_observed = false;
@@ -347,7 +348,6 @@ static void refusal(struct scene *s)
     weft_fail_errno(&s->failure->error, ECONNREFUSED, "tcp", "connect");
 }
 
-/* It only heard that titanic gave up. */
 void scene_hears_of_it(struct scene *s)
 {
     struct diag_error *heard = &s->b->errors[s->b->n_errors++];
@@ -357,7 +357,8 @@ void scene_hears_of_it(struct scene *s)
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
 }
 
-/* Iceberg heard, from whoever started both, that titanic ended; it had waited for `waited_ns`. */
+/* The launcher reported to iceberg at `at_ns` that titanic ended. Iceberg had waited for titanic
+ * for `waited_ns`. */
 static void hears_of_end(struct scene *s, weft_ns at_ns, weft_ns waited_ns)
 {
     struct diag_error *heard = &s->b->errors[s->b->n_errors++];
@@ -370,7 +371,7 @@ static void hears_of_end(struct scene *s, weft_ns at_ns, weft_ns waited_ns)
     weft_error_text(&heard->error, "rendezvous", "10.0.0.1");
 }
 
-/* It came when titanic had waited for it and was over. */
+/* Iceberg began to wait only after titanic had timed out. */
 static void late_for_the_ended(struct scene *s)
 {
     weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "boot", "was never heard of");
@@ -379,7 +380,7 @@ static void late_for_the_ended(struct scene *s)
     hears_of_end(s, 5000, 1000);
 }
 
-/* It was there all the time that titanic called. */
+/* Iceberg waited all the time while titanic tried to reach it. */
 static void filtered_and_ended(struct scene *s)
 {
     weft_fail_errno(&s->failure->error, ETIMEDOUT, "boot", "cannot be reached");
@@ -397,7 +398,7 @@ static void ended_before_it_came(struct scene *s)
     weft_error_int(&s->failure->error, "ended", 1);
 }
 
-/* Its small frames passed before all of them vanished. */
+/* The small probe passed before all frames from titanic were lost. */
 static void dead_after_small(struct scene *s)
 {
     hole(s);
@@ -405,7 +406,8 @@ static void dead_after_small(struct scene *s)
     count_frames(s, 70, 4);
 }
 
-/* Frames of the handshake itself are lost, and only queue pairs count theirs. */
+/* The lost frames belong to the handshake over TCP. Only packets of queue pairs are counted as out
+ * of sequence. */
 static void silent_set_up(struct scene *s)
 {
     fails(s, WEFT_ERR_TIMEOUT, "auth");
@@ -413,7 +415,7 @@ static void silent_set_up(struct scene *s)
     count_frames(s, 70, 0);
 }
 
-/* Nothing that was posted completed, and no try ran out. */
+/* No work request completes, and none exceeds its retries. */
 static void stands_still(struct scene *s)
 {
     scene_paused(s);
@@ -428,7 +430,7 @@ static void no_answer(struct scene *s)
     fails(s, WEFT_ERR_TIMEOUT, "meta");
 }
 
-/* A verb does not come back: what used up all the time of the set-up is not known. */
+/* Set-up reached its limit of 30 s, and no evidence shows which of its steps took that time. */
 static void set_up_hangs(struct scene *s)
 {
     count_frames(s, 0, 0);
@@ -468,7 +470,7 @@ static void bad_order(struct scene *s)
     s->a->n_errors = 0;
 }
 
-/* Neither end has a cable to the other: p0 of both lead to carpathia. */
+/* The two hosts share no cable. The only port of each, p0, leads to carpathia. */
 static void forward_off(struct scene *s)
 {
     struct diag_host *between = &s->input.hosts[s->input.n_hosts++];
@@ -493,7 +495,7 @@ static void forward_blocked(struct scene *s)
     s->input.hosts[2].forwards_ip = DIAG_YES;
 }
 
-/* What the ends would forward does not count. */
+/* Only carpathia's setting counts, not whether the ends forward. */
 static void forward_by_ends(struct scene *s)
 {
     forward_off(s);

@@ -1,28 +1,29 @@
-/* Scenes for the tests of diag/: what two hosts observed, written by hand, and the code that it
- * must lead to. */
+/* Test scenes: handwritten observations of two hosts, and the code that diag() must derive from
+ * them. */
 #ifndef WEFT_DIAG_DIAG_TESTING_H
 #define WEFT_DIAG_DIAG_TESTING_H
 
 #include "diag/diag.h"
 
-/* titanic:p0 faces iceberg:p1; titanic:p1 and iceberg:p0 lead elsewhere. Host a, titanic, fails
- * towards host b, iceberg. */
+/* A scene. titanic:p0 faces iceberg:p1; titanic:p1 and iceberg:p0 face other hosts. Host a,
+ * titanic, fails when it communicates with host b, iceberg. */
 struct scene {
-    struct diag_input input; /* the scene's; diag_input_fini frees it */
+    struct diag_input input; /* freed by diag_input_fini() */
     struct diag_host *a, *b;
-    struct diag_error *failure; /* a's, empty at first */
+    struct diag_error *failure; /* the failure of `a`, empty at first */
 };
 
-/* Room for 4 ports, errors and events, and for 2 peers' words, on each host. */
+/* Initialises a scene without a cause. Each host has room for 4 ports, errors and events, and for
+ * the descriptions of 2 peers. */
 void scene_set(struct scene *scene);
-/* The failure is a data request that was never acknowledged. */
+/* Makes the failure a data request that was never acknowledged. */
 void scene_loses_packets(struct scene *scene);
-/* It concerns a queue pair of this port and these addresses. */
+/* Makes the failure concern a queue pair of this port and these GIDs. */
 void scene_aim(struct scene *scene, const char *local_port, const char *local_gid,
                const char *remote_gid);
-/* Iceberg only heard that titanic gave up. */
+/* Adds an error of iceberg that only reports that titanic gave up. */
 void scene_hears_of_it(struct scene *scene);
-/* A port of titanic is down, and a packet is lost on it. */
+/* Takes titanic:p0 down and makes the failure a lost packet on it. */
 void scene_down_here(struct scene *scene);
 
 struct scene_case {
@@ -32,13 +33,13 @@ struct scene_case {
 };
 extern const struct scene_case scene_cases[];
 extern const int n_scene_cases;
-/* Mirrored: b comes first in the input. */
+/* Writes case `i`. If mirrored, `b` comes first in the input. */
 void scene_write_case(int i, bool is_mirrored, struct scene *scene);
 
-/* Instead of those that it has. */
+/* Replaces all GIDs of the port with one for `address`. */
 void scene_set_address(struct diag_port *port, const char *address);
 
-/* ---- scenes_testing.c: what `write` of a case may be ---- */
+/* ---- scenes_testing.c: values of scene_case.write ---- */
 
 void scene_merged(struct scene *s);
 void scene_merged_here(struct scene *s);

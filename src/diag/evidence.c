@@ -21,7 +21,8 @@ bool diag_is_same_machine(const char *a, const char *b)
     return n == strcspn(b, "/") && strncmp(a, b, n) == 0;
 }
 
-/* "local_gid" of a failure that another told is that other's "remote_gid". */
+/* Returns the name that the reporting end uses for a value: in a turned case "local_gid" of this
+ * end is "remote_gid" of the reporting end, and vice versa. */
 static const char *name_here(const struct diag_case *c, const char *name, char *out,
                              size_t out_bytes)
 {
@@ -57,7 +58,7 @@ int64_t diag_number(const struct diag_case *c, const char *name)
     return value != NULL && value->kind == WEFT_VALUE_INT ? value->number : IO_UNKNOWN;
 }
 
-/* What `host` was told by the one called `name`. */
+/* Returns the ports of the peer `name`, as the peer described them to `host`. */
 static struct diag_ports told_by(const struct diag_host *host, const char *name)
 {
     for (uint32_t j = 0; j < host->n_told; j++) {
@@ -85,8 +86,8 @@ struct diag_ports diag_ports_of(const struct diag_input *input, const char *name
     return (struct diag_ports){NULL, 0};
 }
 
-/* The peer's own observation is best, then what it told the host that failed, then what it
- * told anybody. */
+/* Returns the peer's ports as it observed them itself, otherwise as it described them to the host
+ * that failed, otherwise to any host. */
 static struct diag_ports ports_of_peer(const struct diag_case *c)
 {
     struct diag_ports told = told_by(c->host, c->peer_name);
@@ -118,7 +119,7 @@ const struct diag_port *diag_find_port(const struct diag_host *host, const char 
     return port_by_name(&ports, name);
 }
 
-/* The one port that has this address; NULL if none or several (fe80::1 on each). */
+/* Returns the only port with this address; NULL if none or several have it, as fe80::1. */
 static const struct diag_port *port_by_ip(const struct diag_ports *ports,
                                           const struct io_ip *ip)
 {
@@ -138,7 +139,8 @@ static const struct diag_port *port_by_ip(const struct diag_ports *ports,
     return found;
 }
 
-/* A route that was not found concerns the ports that would have made it. */
+/* Uses the first two ports that face each other, because a missing route concerns the ports that
+ * would have provided it. */
 static void find_facing(struct diag_case *c)
 {
     for (uint32_t i = 0; i < c->local.n; i++) {
@@ -169,7 +171,8 @@ static weft_status status_by_name(const char *name)
     return WEFT_ERR_PROTOCOL;
 }
 
-/* Who was told that its peer failed, and of what, knows the same rail from the other end. */
+/* Swaps both ends if the peer reported its failure, because the report describes the same rail from
+ * the peer's end. */
 static void turn_round(struct diag_case *c)
 {
     const struct weft_error *error = &c->failure->error;
@@ -194,8 +197,8 @@ static void turn_round(struct diag_case *c)
     c->peer_name = host->name;
 }
 
-/* The other end of the rail by which `host` reached the peer out of that port; NULL: it has
- * used none, or several. */
+/* Returns the peer's port of the rail that `host` used to the peer through local_port. NULL if it
+ * used none, or several with different ports. */
 static const char *used_port(const struct diag_case *c)
 {
     const char *found = NULL;
@@ -236,7 +239,7 @@ static void find_ports(struct diag_case *c)
     }
 }
 
-/* Does `member` run on that host? "titanic/1" is the second process of "titanic". */
+/* Returns true if `member` runs on `host`. "titanic/1" is the second process of "titanic". */
 static bool is_of(const char *member, const char *host)
 {
     size_t length = strcspn(member, "/");
@@ -244,8 +247,8 @@ static bool is_of(const char *member, const char *host)
     return strlen(host) == length && strncmp(member, host, length) == 0;
 }
 
-/* The failure is about whom data was for; the connection that failed may be one to a relay on
- * the way, and names it. */
+/* Returns the host that data was for (value "peer"), because the failed connection can lead to a
+ * relay on the path. */
 static const char *other_end(const struct diag_input *input, const struct diag_host *host,
                              const struct diag_error *failure)
 {
@@ -333,15 +336,18 @@ struct diag_case diag_case_from_far(const struct diag_case *c)
     return turned;
 }
 
-/* ---- who is gone ---- */
+/* ---- processes that exited ---- */
 
-/* Its kernel closed or reset the control stream: a process that fails in order says goodbye. */
+/* Returns true if the peer's kernel closed or reset the control stream. A process that fails in
+ * order first sends a closing message. */
 static bool is_cut_off(const struct diag_error *error)
 {
     const struct weft_value *ended = weft_error_value(&error->error, "stream_ended");
 
     if (ended != NULL && ended->kind == WEFT_VALUE_INT && ended->number == 1) {
-        return true; /* the rendezvous' stream, which those who leave say goodbye on */
+        /* This is the stream of the rendezvous, on which a member that leaves sends a closing
+         * message. */
+        return true;
     }
     return error->source == DIAG_OWN &&
            (error->error.status == WEFT_ERR_CLOSED ||
@@ -358,13 +364,14 @@ bool diag_is_of_an_end(const struct weft_error *error)
 enum diag_known diag_peer_died(const struct diag_case *c)
 {
     if (c->peer != NULL && c->peer->was_observed) {
-        return DIAG_NO; /* it lived to tell */
+        return DIAG_NO; /* it exited only after it had reported */
     }
     if (c->peer != NULL && c->peer->has_vanished) {
         return DIAG_YES;
     }
     if (c->peer != NULL && c->peer->has_hung) {
-        return DIAG_UNKNOWN; /* it stands still, and who cannot reach it may say the same */
+        /* A host that cannot reach it cannot distinguish a hang from an exit. */
+        return DIAG_UNKNOWN;
     }
     for (uint32_t i = 0; i < c->input->n_hosts; i++) {
         const struct diag_host *host = &c->input->hosts[i];
@@ -488,13 +495,13 @@ static bool any_has_address(struct diag_ports ports)
     return false;
 }
 
-/* Returns true if a value of the failure would mislead: an end whose ports were not to be used said
- * that there are no addresses, or it is about the end that the finding is not headed by. */
+/* Returns true if a value of the failure would mislead. It says that there are no addresses
+ * although only unusable ports have some, or it concerns the end that did not cause the failure. */
 static bool misleads(const struct diag_case *c, const char *name,
                      const struct weft_value *value)
 {
     if (strcmp(name, "gid_was_read") == 0) {
-        return true; /* says how far the program came; the GID itself is printed */
+        return true; /* only the progress of the program; the GID itself is printed */
     }
     bool is_none = value->kind == WEFT_VALUE_TEXT && strcmp(value->text, "none") == 0;
 
@@ -528,7 +535,7 @@ static void describe_values(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
-/* Adds what is in the slot that the host's settings name. */
+/* Adds the content of the GID slot that the host's settings select. */
 static void describe_slot(const struct diag_case *c, struct diag_finding *out)
 {
     const struct diag_port *port = c->local_port;
@@ -552,7 +559,7 @@ static void describe_slot(const struct diag_case *c, struct diag_finding *out)
     diag_evidence_text(out, "fixed_slot", text);
 }
 
-/* Adds the facts that a cause rests on and that no failure has with it. */
+/* Adds facts that support the cause and that the failure itself does not contain. */
 static void describe_cause(const struct diag_case *c, struct diag_finding *out)
 {
     if (out->entry == NULL) {

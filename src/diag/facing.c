@@ -1,4 +1,4 @@
-/* Which ports and addresses face each other, by what is known of both ends. */
+/* Decides which ports and addresses face each other, from the observations of both ends. */
 #include <string.h>
 
 #include "diag/private.h"
@@ -9,7 +9,8 @@ static bool is_in(const struct diag_gid *gid, const struct io_ip *ip)
            io_ip_same_subnet(&gid->ip, ip, (unsigned)gid->prefix_len);
 }
 
-/* Every port has fe80::/64. 169.254.0.0/16 is only where a port has an address of it. */
+/* Returns true if several ports can have the subnet of `ip`. fe80::/64 is on every port,
+ * 169.254.0.0/16 only on a port with an address in it. */
 static bool is_ambiguous(const struct diag_port *port, const struct io_ip *ip)
 {
     for (uint32_t i = 0; io_ip_is_v4(ip) && i < port->n_gids; i++) {
@@ -54,7 +55,7 @@ enum diag_known diag_any_faces(struct diag_ports ports, const struct diag_port *
     return answer;
 }
 
-/* No address of a port behind a GID that is link-local, or another's. */
+/* Returns false if the GID is link-local or not an address of the port's netdev. */
 static bool counts(const struct diag_gid *gid)
 {
     return gid->prefix_len != 0 && !io_ip_is_link_local(&gid->ip);
@@ -84,8 +85,9 @@ static enum diag_known reaches(const struct diag_gid *from, const struct diag_gi
                                           : diag_known_of(is_in(from, &to->ip));
 }
 
-/* Of all pairs of their GIDs: both ways, or exactly one. An address beside the subnet's own, which
- * is a subnet by itself, reaches nothing and says nothing of the cable. */
+/* Compares all pairs of addresses of two ports. With `both_ways`, returns YES if each address of a
+ * pair is in the other's subnet. Otherwise returns YES if exactly one of a pair is. That skips the
+ * addresses of diag_is_extra(), because their subnets contain no other address. */
 static enum diag_known compare(const struct diag_port *a, const struct diag_port *b,
                                bool both_ways)
 {
@@ -220,7 +222,7 @@ enum diag_known diag_was_down(const struct diag_host *host, const struct diag_po
         return DIAG_UNKNOWN;
     }
     if (host != NULL && diag_is_device_gone(host, port->name) == DIAG_YES) {
-        return DIAG_NO; /* not its cable's doing */
+        return DIAG_NO; /* the device failed, not the cable */
     }
     if (port->is_up == DIAG_NO) {
         return DIAG_YES;
@@ -237,7 +239,7 @@ enum diag_known diag_was_down(const struct diag_host *host, const struct diag_po
     return port->is_up == DIAG_YES ? DIAG_NO : DIAG_UNKNOWN;
 }
 
-/* Returns the name of the process that described `port` first, or "". */
+/* Returns the name of the first process that has `port`, or "". */
 static const char *owner_of(const struct diag_input *input, const struct diag_port *port)
 {
     for (uint32_t h = 0; h < input->n_hosts; h++) {
@@ -253,7 +255,7 @@ static const char *owner_of(const struct diag_input *input, const struct diag_po
     return "";
 }
 
-/* Another process of a machine describes the same ports. */
+/* Returns true if both are one port of one machine, which each of its processes describes. */
 static bool is_same_port(const char *owner_a, const struct diag_port *a,
                          const char *owner_b, const struct diag_port *b)
 {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Another family than these two, whatever is written, is both. */
+/* As in NCCL, any value of `family` other than these two selects both families. */
 static bool has_address(const struct io_interface *interface, const char *family)
 {
     if (family != NULL && strcmp(family, "AF_INET") == 0) {
@@ -14,8 +14,9 @@ static bool has_address(const struct io_interface *interface, const char *family
     return interface->has_v4 || interface->has_v6;
 }
 
-/* Names between commas, each up to a colon; those that are empty are none, and a list of none
- * has every interface in it. */
+/* Returns true if the list contains `name` or, unless `is_exact`, a prefix of it. Names are
+ * separated by commas and end at a colon. Empty names are ignored, and a list without names
+ * contains every interface. */
 static bool is_in_list(const char *list, bool is_exact, const char *name)
 {
     bool is_empty = true;

@@ -1,4 +1,4 @@
-/* Whether NCCL finds an interface for its bootstrap. As in NCCL's src/misc/socket.cc
+/* Predicts whether NCCL finds an interface for its bootstrap. Follows NCCL's src/misc/socket.cc
  * (ncclFindInterfaces), src/os/linux.cc (ncclOsFindInterfaces) and src/misc/utils.cc
  * (parseStringList, matchIfList). */
 #ifndef WEFT_DIAG_INTERFACE_H
@@ -10,12 +10,13 @@
 #include "base/text.h"
 #include "io/hostinfo.h"
 
-/* Whether NCCL_SOCKET_IFNAME=`setting` leaves `name`. */
+/* Returns true if NCCL_SOCKET_IFNAME=`setting` selects the interface `name`. */
 bool diag_interface_is_named(const char *setting, const char *name);
 
-/* Whether it leaves none of `interfaces` [n] that can be used with NCCL_SOCKET_FAMILY=`family`
- * (NULL: not set). Appends those that are named and cannot be used, with the reason, and those
- * that could be used. */
+/* Returns true if NCCL_SOCKET_IFNAME=`setting` selects none of the `interfaces` [n] that NCCL can
+ * use with NCCL_SOCKET_FAMILY=`family` (NULL if unset). Appends to `out_named` the selected
+ * interfaces that are unusable, with the reason, and to `out_others` the usable ones that are not
+ * selected. */
 bool diag_interface_missing(const struct io_interface *interfaces, uint32_t n,
                             const char *setting, const char *family,
                             struct weft_text *out_named, struct weft_text *out_others);

@@ -1,4 +1,4 @@
-/* Which interfaces NCCL_SOCKET_IFNAME leaves, and whether one of them can be used. */
+/* Tests which interfaces NCCL_SOCKET_IFNAME selects, and whether NCCL can use one of them. */
 #include <check.h>
 #include <string.h>
 
@@ -6,7 +6,8 @@
 #include "base/suite_testing.h"
 #include "diag/interface.h"
 
-/* "lo enP7s7" are left of lo, eno1, eno12, enP7s7. */
+/* Checks that `setting` selects the interfaces `expected`, such as "lo enP7s7", of lo, eno1, eno12
+ * and enP7s7. */
 static void leaves(const char *setting, const char *expected)
 {
     static const char *const names[] = {"lo", "eno1", "eno12", "enP7s7"};
@@ -38,11 +39,11 @@ START_TEST(lists_and_what_is_to_be_left_out)
 {
     leaves("lo,enP", "lo enP7s7");
     leaves("=lo,enP", "lo");
-    leaves("=eno1,=lo", "eno1"); /* the second = is part of a name */
+    leaves("=eno1,=lo", "eno1"); /* the second '=' is part of a name */
     leaves("^lo", "eno1 eno12 enP7s7");
     leaves("^lo,eno1", "enP7s7");
     leaves("^=lo,eno1", "eno12 enP7s7");
-    leaves("lo:1,enP7s7:2", "lo enP7s7"); /* a port is read, and not looked at */
+    leaves("lo:1,enP7s7:2", "lo enP7s7"); /* port numbers are ignored */
     leaves(",,lo,", "lo");
     leaves(",", "lo eno1 eno12 enP7s7");
     leaves("^,", "");
@@ -57,7 +58,8 @@ static const struct io_interface machine[] = {
     {.name = "wlan0", .is_running = true, .has_v6 = true},
 };
 
-/* "named | others" if NCCL has none to use, "" if it has. */
+/* Checks the result of diag_interface_missing(), written as "named | others" if NCCL can use no
+ * interface, or "" if it can use one. */
 static void finds(const char *setting, const char *family, const char *expected)
 {
     struct weft_text named = {0}, others = {0}, both = {0};
@@ -93,7 +95,7 @@ START_TEST(an_address_counts_that_is_of_the_family)
     finds("wlan0", "AF_INET", "wlan0 (no address) | lo");
     finds("wlan0", "AF_INET6", "");
     finds("lo", "AF_INET6", "lo (no address) | wlan0");
-    finds("wlan0", "inet", ""); /* a family that NCCL does not know is none */
+    finds("wlan0", "inet", ""); /* NCCL ignores an unknown family */
 }
 END_TEST
 

@@ -1,24 +1,25 @@
-/* Rails that nobody answered on, and pairs of hosts without a way of their own, while others
- * carried the job. */
+/* Warns about rails that could not be set up, and about pairs of hosts without a rail, in a job
+ * that other rails and relays carried. */
 #include <string.h>
 
 #include "diag/private.h"
 
-/* It carried data, and did not come back: whatever the cause is, is told by its own name. */
+/* Returns true if the rail carried data and was not recovered. Its finding keeps the code of the
+ * cause. */
 static bool is_about_recovery(const struct diag_case *c)
 {
     return strcmp(c->phase, "recovery") == 0 || diag_number(c, "attempts") != IO_UNKNOWN;
 }
 
-/* The two hosts have no way of their own: no rail was there to be left out. The same of a cable
- * that relays stood in for, where its cause is known. */
+/* Returns true if the two hosts have no rail at all, so that none was left out. The finding then
+ * keeps the code of the cause, as for a cable that relays replaced because of a known cause. */
 static bool is_about_route(const struct diag_case *c)
 {
     return c->status == WEFT_ERR_ROUTE && strcmp(c->phase, "route") == 0;
 }
 
-/* Returns true if a cause is of a cable, a port or an address, which is what a relay stands in for.
- * A host that does not answer, or refuses, may do so because others did not wait for the cable. */
+/* Returns true if the cause is a cable, a port or an address, which relays can replace. A host that
+ * does not respond, or refuses, can do so because others did not wait for the cable. */
 static bool is_of_cable(const struct diag_entry *cause)
 {
     return cause->place != DIAG_AT_HOST && cause->id != DIAG_UNDETERMINED &&

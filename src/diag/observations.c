@@ -1,4 +1,4 @@
-/* Observations and findings as JSON. */
+/* Converts observations and findings to JSON. */
 #include "diag/observations.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static void put_int(json_t *object, const char *key, int64_t number)
     }
 }
 
-/* Text of ours is ASCII, but a peer's name came over a wire: what is not UTF-8 is left out. */
+/* Omits text that is not UTF-8, because a peer's name arrives over the network. */
 static void put_text(json_t *object, const char *key, const char *text)
 {
     json_t *value = text[0] != '\0' ? json_string(text) : NULL;
@@ -269,8 +269,8 @@ json_t *diag_observations_encode(const struct diag_input *input)
     return document;
 }
 
-/* Adds what each candidate is, which question decides whether it is that, and which command answers
- * it. Without candidates the question is what both ends look like. */
+/* Adds for each candidate its code, the question that decides it, and the command that answers the
+ * question. Without candidates, the question is how both ends are configured. */
 static void encode_candidates(const struct diag_finding *finding, json_t *evidence)
 {
     for (uint32_t i = 0; i < finding->n_candidates; i++) {

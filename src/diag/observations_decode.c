@@ -1,4 +1,4 @@
-/* Recorded observations, read by somebody who trusts nobody. */
+/* Reads recorded observations from JSON, which is not trusted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #define CABLES_MAX 65536
 #define LIST_MAX 4096
 
-/* Where the decoder is, for messages, and the first thing that was wrong. */
+/* The position of the decoder, for messages, and its first error. */
 struct cursor {
     char path[160];
     weft_status status;
@@ -65,7 +65,7 @@ static bool get_bool(struct cursor *at, const json_t *object, const char *key)
     return json_is_true(value);
 }
 
-/* True, false, or not said. */
+/* Returns UNKNOWN if the key is absent. */
 static enum diag_known get_known(struct cursor *at, const json_t *object, const char *key)
 {
     if (json_object_get(object, key) == NULL) {
@@ -74,7 +74,7 @@ static enum diag_known get_known(struct cursor *at, const json_t *object, const 
     return get_bool(at, object, key) ? DIAG_YES : DIAG_NO;
 }
 
-/* The list `key` of objects, NULL if it is absent or wrong; at most `max` long. */
+/* Returns the list `key`; NULL if it is absent, invalid or longer than `max`. */
 static const json_t *get_list(struct cursor *at, const json_t *object, const char *key,
                               size_t max, uint32_t *out_n)
 {
@@ -92,7 +92,8 @@ static const json_t *get_list(struct cursor *at, const json_t *object, const cha
     return list;
 }
 
-/* Element `i`, with the path one deeper; undo with `leave`. NULL if it is no object. */
+/* Returns element `i` and appends it to the path; leave() undoes that. NULL if it is not an
+ * object. */
 static const json_t *go_into(struct cursor *at, const json_t *list, const char *key,
                              uint32_t i, size_t *out_mark)
 {

@@ -1,5 +1,5 @@
-/* Recorded observations on any JSON: the decoder, the diagnosis, and both again on what was
- * understood. */
+/* Fuzzes the decoder of recorded observations with any JSON, and diag() with its result. The
+ * decoded observations are encoded, decoded and diagnosed again. */
 #include "diag/observations.h"
 
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What was decoded must encode to observations with the same findings. */
+/* Checks that `input`, encoded and decoded again, gives the same findings. */
 static void check_again(const struct diag_input *input, const json_t *findings)
 {
     struct diag_input input_again = {.hosts = NULL};

@@ -69,7 +69,8 @@ static void check_questions(const struct diag_findings *findings)
     json_decref(array);
 }
 
-/* Of a failure with candidates, and of one for which no cause is known. */
+/* An undetermined finding states the question that decides each candidate, or one question if it
+ * has no candidates. */
 START_TEST(what_is_undetermined_says_which_question_decides)
 {
     struct diag_findings findings;
@@ -120,7 +121,7 @@ START_TEST(cables_are_read_as_they_were_written)
 }
 END_TEST
 
-/* Whether a failure was heard of may be unknown, which is neither. */
+/* Each source of a failure is preserved, including DIAG_MAYBE_OWN (unknown). */
 START_TEST(whether_a_failure_is_hearsay_has_three_values)
 {
     static const enum diag_source sources[] = {DIAG_OWN, DIAG_MAYBE_OWN, DIAG_HEARSAY};
@@ -145,7 +146,8 @@ START_TEST(whether_a_failure_is_hearsay_has_three_values)
 }
 END_TEST
 
-/* Half of what is known of the order of ranks is no evidence that another is better. */
+/* A better rank order is reported only if both numbers are known. The order itself can be
+ * unknown. */
 START_TEST(half_a_rank_order_says_nothing)
 {
     static const struct {

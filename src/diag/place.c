@@ -1,9 +1,9 @@
-/* What a finding says of its place: at whose end it lies, and which ports would have been right. */
+/* Completes the place of a finding: the end at fault, and the ports that would have been right. */
 #include <errno.h>
 
 #include "diag/private.h"
 
-/* Two ports of these hosts that do face each other. */
+/* Adds two ports of the two hosts that face each other. */
 static void name_facing(const struct diag_case *c, struct diag_finding *out)
 {
     for (uint32_t i = 0; i < c->local.n; i++) {
@@ -22,7 +22,8 @@ static bool counted(const struct diag_port *port, enum diag_counter counter)
     return port != NULL && port->counters[counter] > 0;
 }
 
-/* The failure is the sender's; what drops is at the end that counts. */
+/* Adds the host that drops packets, because the failure is recorded by the sender, but the drops by
+ * the receiver. */
 static void name_dropper(const struct diag_case *c, struct diag_finding *out)
 {
     bool is_firewall = out->entry->id == DIAG_HOST_FIREWALL_ROCE;
@@ -36,8 +37,9 @@ static void name_dropper(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
-/* Whoever is called by others in vain, too, drops what comes; where they do reach it, the caller
- * drops the answers. Of two hosts alone it is not known. */
+/* Returns true if the caller itself filters the packets. If other hosts reach the called host, the
+ * caller drops the replies. If others fail as well, the called host drops the requests. With only
+ * two hosts this is unknown, and false is returned. */
 static bool is_callers_filter(const struct diag_case *caller)
 {
     enum diag_known others_reach = DIAG_NO;
@@ -71,8 +73,8 @@ static void turn_filter(const struct diag_case *caller, struct diag_finding *out
     }
 }
 
-/* Heads the finding by the end that could not reach the other, with that end's failure, because the
- * end that waited in vain is not at fault. */
+/* Places the finding at the end that could not reach the other, with that end's failure, because
+ * the end that waited is not at fault. */
 static void tell_of_caller(const struct diag_case *c, int sys_errno,
                            struct diag_finding *out)
 {
@@ -96,7 +98,7 @@ static void tell_of_caller(const struct diag_case *c, int sys_errno,
     }
 }
 
-/* Turns a finding about the peer round where it is this host that it is about. */
+/* Swaps both ends of a finding about the peer if this host, not the peer, has the cause. */
 static void turn_to_peer(const struct diag_case *c, diag_end_test *is_at,
                          struct diag_finding *out)
 {
@@ -111,7 +113,7 @@ static void turn_to_peer(const struct diag_case *c, diag_end_test *is_at,
     }
 }
 
-/* Names the rail that frames are lost on, where a handshake over it failed. */
+/* Adds the rail that loses frames, if a handshake over it failed and no port is known. */
 static void name_rail(const struct diag_case *c, struct diag_finding *out)
 {
     const struct diag_entry *entry = out->entry;
@@ -127,7 +129,7 @@ static void name_rail(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
-/* Where the tables have the GIDs now, whose slots were kept from before. */
+/* Adds the slots in which the tables now contain the GIDs whose earlier slots were kept. */
 static void name_slots(const struct diag_case *c, struct diag_finding *out)
 {
     int64_t local, remote;
@@ -187,8 +189,8 @@ static const struct diag_port *only_port(struct diag_ports ports, diag_port_test
     return found;
 }
 
-/* The failure is of whoever noticed it; the finding is headed by the end at fault, and names the
- * port there. */
+/* Places the finding at the end at fault and names the port there, because the failure belongs to
+ * the end that detected it. */
 static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
                           struct diag_finding *out)
 {
@@ -202,7 +204,8 @@ static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
 
     if (is_missing && headed.local_port != NULL && is_so(headed.local_port) != DIAG_YES &&
         only_port(headed.local, is_so) != NULL) {
-        headed.local_port = headed.remote_port = NULL; /* taken for want of that one */
+        /* used only because the port at fault was unusable */
+        headed.local_port = headed.remote_port = NULL;
     }
     if (is_missing && headed.local_port == NULL) {
         headed.local_port = only_port(headed.local, is_so);
@@ -221,7 +224,8 @@ static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
     }
 }
 
-/* Names the two ends of the cable that is numbered apart, if the hosts have one. */
+/* Adds both ends of the cable between the hosts whose ends have addresses in different subnets, if
+ * there is one and no port is known. */
 static void name_apart(const struct diag_case *c, struct diag_finding *out)
 {
     const struct diag_entry *entry = out->entry;
@@ -234,14 +238,14 @@ static void name_apart(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
-/* Two ports that have one address. */
+/* Two ports that have the same address. */
 struct owners {
     const char *host, *peer;
     const struct diag_port *port, *other;
     struct io_ip ip;
 };
 
-/* The port of `ports` that has the address `ip`, or NULL. */
+/* Returns the port of `ports` with the address `ip`, or NULL. */
 static const struct diag_port *owner_in(struct diag_ports ports, const struct io_ip *ip)
 {
     const struct diag_port *items = ports.items;
@@ -256,7 +260,7 @@ static const struct diag_port *owner_in(struct diag_ports ports, const struct io
     return NULL;
 }
 
-/* Looks for another owner of an address that an end of the failure uses. */
+/* Finds another owner of an address that an end of the failure uses. */
 static bool find_another(const struct diag_case *c, enum diag_end end, struct owners *out)
 {
     bool is_near = end == DIAG_NEAR;
@@ -295,8 +299,8 @@ static bool find_owners(const struct diag_case *c, struct owners *out)
     return find_another(c, DIAG_NEAR, out) || find_another(c, DIAG_FAR, out);
 }
 
-/* Names the two ports that have one address, which need not be those in use, nor of the two hosts
- * that met it. */
+/* Places the finding at the two ports with the same address. They can be other ports than those in
+ * use, and on other hosts than the two ends. */
 static void name_owners(const struct diag_case *c, struct diag_finding *out)
 {
     const struct diag_entry *entry = out->entry;

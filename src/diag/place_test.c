@@ -1,4 +1,4 @@
-/* Where a finding says it is: at whose end, and which ports would have been right. */
+/* Tests the place of findings: which end they name, and which ports would have been right. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -57,8 +57,8 @@ START_TEST(the_right_ports_are_named_beside_the_wrong_ones)
 }
 END_TEST
 
-/* Titanic, which waits, has the firewall, and is asked first: its wait must not send anybody to
- * iceberg. */
+/* Iceberg cannot reach titanic, where the firewall is and which only waits. The finding must have
+ * the place of iceberg's failure, although titanic's comes first in the input. */
 START_TEST(a_filter_is_at_the_host_that_was_called)
 {
     struct diag_findings findings;
@@ -85,14 +85,15 @@ START_TEST(a_filter_is_at_the_host_that_was_called)
 }
 END_TEST
 
-/* An end whose ports with an address were not to be used says that it has none. */
+/* A failure says that an end has no address if none of its usable ports has one. The evidence must
+ * not say this if another port of that end has an address. */
 START_TEST(evidence_denies_no_address_that_a_port_has)
 {
     struct diag_findings findings;
     struct scene s;
 
     scene_set(&s);
-    scene_bare_route(&s); /* iceberg:p0 has one */
+    scene_bare_route(&s); /* iceberg:p0 has an address */
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "addr.missing");

@@ -6,9 +6,9 @@
 #include "base/text.h"
 #include "diag/private.h"
 
-/* ---- saying it ---- */
+/* ---- findings ---- */
 
-/* The last one's evidence may be added to until the next is said. */
+/* Returns the new finding, which is valid until the next one is added. */
 static struct diag_finding *say(struct diag_findings *out, enum diag_code code,
                                 enum diag_severity severity, const struct diag_host *host,
                                 const struct diag_port *port)
@@ -48,7 +48,7 @@ static void look_at_port(const struct diag_host *host, const struct diag_port *p
                          struct diag_findings *out)
 {
     if (port->is_up == DIAG_NO) {
-        /* A cage without a cable is nobody's fault, unless none has one. */
+        /* A port without a cable is not an error, unless no port has a carrier. */
         say(out, DIAG_LINK_DOWN, has_link(host) ? DIAG_INFO : DIAG_ERROR, host, port);
         return;
     }
@@ -56,7 +56,8 @@ static void look_at_port(const struct diag_host *host, const struct diag_port *p
         return;
     }
     if (port->is_bonded == DIAG_YES && port->n_addresses != 0) {
-        /* One of its bond's ports has the GIDs of the bond's addresses, the others have none. */
+        /* No finding, because one port of a bond has the GIDs of the bond's addresses, and the
+         * others have none. */
     } else if (diag_has_address(port) == DIAG_NO) {
         say(out, DIAG_ADDR_MISSING, DIAG_WARNING, host, port);
     } else if (!has_usable_gid(port)) {
@@ -68,7 +69,8 @@ static void look_at_port(const struct diag_host *host, const struct diag_port *p
     }
 }
 
-/* Addresses of two ports of this host, each a usable one. */
+/* How close the addresses of two ports of this host are, in order of severity. FAR if one of them
+ * is not usable. */
 enum nearness { FAR, IN_ONE_24, IN_ONE_SUBNET, BOTH_LINK_LOCAL, SAME };
 
 static enum nearness compare(const struct diag_gid *a, const struct diag_gid *b)
@@ -84,7 +86,7 @@ static enum nearness compare(const struct diag_gid *a, const struct diag_gid *b)
         return BOTH_LINK_LOCAL;
     }
     if (io_ip_is_link_local(&a->ip) || io_ip_is_link_local(&b->ip)) {
-        return FAR; /* fe80:: has a scope */
+        return FAR; /* an fe80:: address is valid on one interface only */
     }
     if (io_ip_equal(&a->ip, &b->ip)) {
         return SAME;
@@ -168,7 +170,7 @@ static void look_at_limits(const struct diag_host *host,
 
 /* ---- settings ---- */
 
-/* An empty one is none. */
+/* Returns the first setting with that name. NULL if there is none, or if its value is empty. */
 static const struct diag_setting *find(const struct diag_preflight *more,
                                        const char *name)
 {
@@ -199,13 +201,15 @@ static bool is_mesh(const char *value)
            strstr(value, "MESH") != NULL;
 }
 
-/* Of nccl.conf: a blank or a remark behind a name, which NCCL takes for a part of it. */
+/* Returns true if a value contains a blank or a remark. NCCL takes those in nccl.conf as a part of
+ * the plugin's name. */
 static bool has_tail(const char *value)
 {
     return strpbrk(value, " \t\r#") != NULL;
 }
 
-/* NCCL_NET_PLUGIN=none is what scripts for NCCL's own network leave behind. */
+/* Checks the settings that select the network. Scripts for NCCL's own network set
+ * NCCL_NET_PLUGIN=none. */
 static void look_at_choice(const struct diag_host *host,
                            const struct diag_preflight *more, struct diag_findings *out)
 {
@@ -225,7 +229,7 @@ static void look_at_choice(const struct diag_host *host,
     }
 }
 
-/* Whether a port that is up has no address's RoCE v2 GID at that index. */
+/* Returns the first port that is up and has no RoCE v2 GID of an address at that index, or NULL. */
 static const struct diag_port *without_gid_at(const struct diag_host *host, long index)
 {
     for (uint32_t i = 0; i < host->n_ports; i++) {
@@ -245,7 +249,7 @@ static const struct diag_port *without_gid_at(const struct diag_host *host, long
     return NULL;
 }
 
-/* What it names has no carrier, and what has carrier it does not name. */
+/* Reports NCCL_IB_HCA if the ports that it selects have no carrier, but others have. */
 static void look_at_list(const struct diag_host *host, const struct diag_preflight *more,
                          struct diag_findings *out)
 {
@@ -288,7 +292,7 @@ static void look_at_index(const struct diag_host *host, const struct diag_prefli
     }
 }
 
-/* One character is none to NCCL. */
+/* Checks NCCL_SOCKET_IFNAME. NCCL ignores a value of one character. */
 static void look_at_interface(const struct diag_host *host,
                               const struct diag_preflight *more,
                               struct diag_findings *out)
@@ -322,7 +326,8 @@ static bool is_known(const struct diag_preflight *more, const char *name)
     return false;
 }
 
-/* Names of the plugin's that it does not have: of another plugin, or mistyped. */
+/* Reports settings with the plugin's prefix that the plugin does not know, because they belong to
+ * another plugin or are misspelt. */
 static void look_at_names(const struct diag_host *host, const struct diag_preflight *more,
                           struct diag_findings *out)
 {

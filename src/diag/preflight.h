@@ -1,5 +1,5 @@
-/* What is wrong with one host before anything ran: its ports, addresses, limits, and the settings
- * under which NCCL would start. Pure, as diag.h; whatever is unknown argues for nothing. */
+/* Checks one host before a run: its ports, addresses and limits, and the settings with which NCCL
+ * would start. Pure functions, as in diag.h; unknown values support no finding. */
 #ifndef WEFT_DIAG_PREFLIGHT_H
 #define WEFT_DIAG_PREFLIGHT_H
 
@@ -12,28 +12,32 @@ struct diag_setting {
 };
 
 struct diag_preflight {
-    const struct diag_setting
-        *settings; /* [n_settings] NCCL's: the first of a name counts */
+    /* [n_settings] NCCL's settings; the first one with a name takes effect */
+    const struct diag_setting *settings;
     uint32_t n_settings;
     const char *const *known; /* [n_known] names of the plugin's own settings */
     uint32_t n_known;
     enum diag_known has_plugin;            /* NCCL would find libnccl-net-mesh.so */
-    int64_t cma_total_kib, cma_free_kib;   /* of /proc/meminfo; IO_UNKNOWN: not there */
-    const struct io_interface *interfaces; /* [n_interfaces]; none: not known */
+    int64_t cma_total_kib, cma_free_kib;   /* from /proc/meminfo, or IO_UNKNOWN */
+    const struct io_interface *interfaces; /* [n_interfaces]; 0 if unknown */
     uint32_t n_interfaces;
 };
 
-/* Least locked memory that jobs get along with: buffers of NCCL's channels. */
+/* Minimum limit of locked memory that suffices for jobs, because NCCL registers the buffers of its
+ * channels. */
 #define DIAG_MEMLOCK_MIN (INT64_C(1) << 30)
 
-/* Adds what it finds; the most severe first. `host` tells its ports and limits. */
+/* Adds the findings about a host and sorts `out` by severity. `host` contains its ports and limits,
+ * `more` everything else. */
 void diag_preflight(const struct diag_host *host, const struct diag_preflight *more,
                     struct diag_findings *out);
 
-/* What both ends of cables show: addresses that two hosts have, prefixes that differ. diag() says
- * the rest of it. */
+/* Adds what only both ends of a cable show: addresses that two hosts have, prefix lengths that
+ * differ, and bonds whose cables lead to different hosts. diag() adds the rest. Sorts `out` by
+ * severity. */
 void diag_preflight_ends(const struct diag_input *input, struct diag_findings *out);
-/* Both are up, with addresses that face each other: there is a cable, or should be. */
+/* Returns true if both ports are up and their addresses face each other, so that a cable joins
+ * them, or should. */
 bool diag_preflight_faces(const struct diag_port *a, const struct diag_port *b);
 
 #endif

@@ -1,19 +1,20 @@
-/* The rules. Each hypothesis answers yes, no or unknown from positive evidence only. They are
- * asked in order: a yes counts once everything before it is a no; the first unknown on the way
- * makes the answer `undetermined`, with what is still possible as candidates. So evidence that
- * is missing can cost the answer, but never turn it into a wrong one. */
+/* Decides the cause of a failure by rules. Each hypothesis answers yes, no or unknown, from
+ * positive evidence only. They are evaluated in order: the first yes is the cause if all hypotheses
+ * before it answered no. If an unknown comes before it, the result is `undetermined`. Its
+ * candidates are the first hypotheses that did not answer no, at most DIAG_CANDIDATES_MAX. Missing
+ * evidence can therefore prevent an answer, but not produce a wrong one. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "diag/private.h"
 
-/* Of enum ibv_wc_status: IBV_WC_RETRY_EXC_ERR, "transport retry counter exceeded", and
+/* enum ibv_wc_status: IBV_WC_RETRY_EXC_ERR (transport retry counter exceeded) and
  * IBV_WC_RNR_RETRY_EXC_ERR. */
 #define RETRY_EXC 12
 #define RNR_RETRY_EXC 13
-/* IBV_WC_WR_FLUSH_ERR and IBV_WC_LOC_QP_OP_ERR: what rdma_rxe completes with when its own
- * netdev goes down; the latter was seen on Linux 6.1. */
+/* IBV_WC_WR_FLUSH_ERR and IBV_WC_LOC_QP_OP_ERR, with which rdma_rxe completes requests when its
+ * netdev goes down. The latter was seen on Linux 6.1. */
 #define WR_FLUSH 5
 #define LOC_QP_OP 2
 
@@ -22,9 +23,10 @@ struct hypothesis {
     diag_test *test;
 };
 
-/* ---- symptoms and what they may mean, in the order of asking ---- */
+/* ---- symptoms and their possible causes, in the order of evaluation ---- */
 
-/* A port that does not face the peer, and nothing that does. */
+/* WRONG_PORT: the port used does not face the peer, although others do. NO_PORT: no port faces the
+ * peer. */
 #define WRONG_PORT                                                                       \
     {DIAG_ROUTE_MERGED_NIC, diag_is_merged_nic},                                         \
         {DIAG_ROUTE_MERGED_ONE_END, diag_is_merged_one_end},                             \
@@ -42,7 +44,7 @@ struct hypothesis {
     {                                                                                    \
         DIAG_ROUTE_NO_FACING_PORT, diag_is_no_facing_port                                \
     }
-/* A GID that is no address of its port. */
+/* A GID that is no usable address of its port. */
 #define WRONG_GID                                                                        \
     {DIAG_GID_FIXED_INDEX, diag_is_fixed_index},                                         \
         {DIAG_GID_LINK_LOCAL, diag_is_gid_link_local},                                   \
@@ -101,7 +103,7 @@ static const struct hypothesis lost[] = {
     {DIAG_LINK_LOSSY, diag_is_lossy},
 };
 
-/* A job stands still, and no queue pair says why: asked of every rail in use. */
+/* A job makes no progress and no queue pair reports an error. Evaluated for every rail in use. */
 static const struct hypothesis stalled[] = {
     {DIAG_DEVICE_FAILED, diag_is_gone},
     {DIAG_LINK_FLAPPING, diag_is_flapping},
@@ -114,14 +116,15 @@ static const struct hypothesis stalled[] = {
     {DIAG_LINK_LOSSY, diag_is_lossy},
 };
 
-/* A rail does not come back although its ports are active. */
+/* A rail does not recover although its ports are active. */
 static const struct hypothesis unrecovered[] = {
     {DIAG_GID_STALE_INDEX, diag_is_stale_index},
     {DIAG_ADDR_CHANGED, diag_is_addr_changed},
     {DIAG_GID_MISSING, diag_is_gid_gone},
 };
 
-/* The device itself gave the requests up, or said that its port went down: no try ran out. */
+/* The device aborted the requests itself, or reported that its port went down. The retries were not
+ * exhausted. */
 #define GAVE_UP                                                                          \
     {DIAG_DEVICE_FAILED, diag_is_gone}, {DIAG_LINK_FLAPPING, diag_is_flapping},          \
         {DIAG_LINK_DOWN, diag_is_link_down}, {DIAG_ADDR_CHANGED, diag_is_addr_changed},  \
@@ -129,11 +132,12 @@ static const struct hypothesis unrecovered[] = {
         DIAG_GID_MISSING, diag_is_gid_gone                                               \
     }
 static const struct hypothesis flushed[] = {GAVE_UP};
-/* rdma_rxe also reports it for a packet larger than its netdev's MTU. */
+/* The same for completions. rdma_rxe also reports a packet larger than its netdev's MTU like
+ * this. */
 static const struct hypothesis given_up[] = {
     GAVE_UP, {DIAG_LINK_MTU_MISMATCH, diag_is_own_mtu_lesser}};
 
-/* Policy weft found no way to the peer. */
+/* Policy weft found no rail to the peer. */
 static const struct hypothesis no_route[] = {
     {DIAG_DEVICE_FAILED, diag_is_gone},
     {DIAG_HOST_HCA_LIST, diag_is_hca_list},
@@ -180,7 +184,7 @@ static const struct hypothesis no_descriptor[] = {{DIAG_HOST_FD_LIMIT, diag_is_c
 static const struct hypothesis wrong_data[] = {{DIAG_DATA_WRONG, diag_is_certain}};
 
 struct symptom {
-    const struct hypothesis *list; /* NULL: none that is known */
+    const struct hypothesis *list; /* NULL for an unknown symptom */
     size_t n;
 };
 #define SYMPTOM(list) ((struct symptom){list, WEFT_LENGTH(list)})
@@ -191,19 +195,20 @@ static bool phase_is(const struct diag_case *c, const char *phase)
     return strcmp(c->phase, phase) == 0;
 }
 
-/* Control verbs, by what was done: everything else with an errno is a stream. */
 static bool is_about_queues(const struct diag_case *c)
 {
     return phase_is(c, "create") || phase_is(c, "init") || phase_is(c, "rts");
 }
 
+/* Returns true if the operation that failed is a control verb. Any other failure with an errno is
+ * one of a stream. */
 static bool is_verb(const struct diag_case *c)
 {
     return is_about_queues(c) || phase_is(c, "rtr") || phase_is(c, "register") ||
            phase_is(c, "discover") || phase_is(c, "start") || phase_is(c, "device");
 }
 
-/* What a control verb was refused with. */
+/* Returns the symptom of a control verb that failed with an errno. */
 static struct symptom of_verb_errno(const struct diag_case *c)
 {
     bool is_rtr = phase_is(c, "rtr");
@@ -236,8 +241,8 @@ static struct symptom of_verb_errno(const struct diag_case *c)
     }
 }
 
-/* A program that read its GID, and does not say with what errno RTR was refused: what the kernel
- * makes of the two GIDs (ib_resolve_eth_dmac of drivers/infiniband/core). */
+/* Returns the symptom of a program that failed at RTR and did not print the errno. Derives it from
+ * the two GIDs as the kernel does (ib_resolve_eth_dmac of drivers/infiniband/core). */
 static struct symptom of_rtr(const struct diag_case *c)
 {
     if (!c->has_local_gid || !c->has_remote_gid || diag_number(c, "gid_was_read") != 1) {
@@ -287,8 +292,8 @@ static struct symptom of_status(const struct diag_case *c)
     case WEFT_ERR_AUTH:
         return SYMPTOM(no_proof);
     case WEFT_ERR_TIMEOUT:
-        /* The kernel looks for the neighbour, which has its own limit: where a set-up used up all
-         * of its time, a verb may hang. */
+        /* The kernel's neighbour resolution has its own limit. If the whole set-up time was used
+         * up, a verb might hang instead. */
         if (phase_is(c, "connect_qps") && diag_number(c, "limit_ns") == IO_UNKNOWN) {
             return SYMPTOM(unresolved);
         }
@@ -297,7 +302,7 @@ static struct symptom of_status(const struct diag_case *c)
     case WEFT_ERR_CLOSED:
         return phase_is(c, "port") ? SYMPTOM(flushed) : SYMPTOM(closed);
     case WEFT_ERR_ROUTE:
-        /* That a relay lost its next hop says nothing of why. */
+        /* A relay that lost its next hop does not report the cause. */
         return phase_is(c, "route") ? SYMPTOM(no_route) : UNHEARD_OF;
     case WEFT_ERR_DATA:
         return SYMPTOM(wrong_data);
@@ -339,14 +344,15 @@ static struct symptom symptom_of(const struct diag_case *c)
         return of_completion(c->wc_status);
     }
     if (c->sys_errno == EMFILE || c->sys_errno == ENFILE) {
-        return SYMPTOM(no_descriptor); /* whatever was to be opened */
+        return SYMPTOM(no_descriptor); /* independent of what was opened */
     }
     if (c->phase[0] == '\0') {
-        return UNHEARD_OF; /* the same errno means one thing of a verb, another of a stream */
+        return UNHEARD_OF; /* an errno has different meanings for a verb and a stream */
     }
     if (c->sys_errno == ENETUNREACH && phase_is(c, "route")) {
-        return SYMPTOM(
-            unresolved); /* a peer's words for RTR from an address without a route */
+        /* An unreachable network in phase route means that RTR failed at the peer, because its
+         * address has no route. */
+        return SYMPTOM(unresolved);
     }
     if (c->sys_errno != 0) {
         return is_verb(c) ? of_verb_errno(c) : of_stream_errno(c);
@@ -377,5 +383,5 @@ void diag_judge(const struct diag_case *c, struct diag_finding *out)
         out->entry = diag_entry(DIAG_UNDETERMINED);
     }
     diag_place(c, out);
-    out->severity = DIAG_ERROR; /* something failed of it */
+    out->severity = DIAG_ERROR; /* it caused a failure */
 }

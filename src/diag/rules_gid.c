@@ -1,4 +1,4 @@
-/* Causes that lie in GIDs: which one was taken, and what is behind it. */
+/* Rules about GIDs: which GID was used, and which address it belongs to. */
 #include <string.h>
 
 #include "diag/private.h"
@@ -9,11 +9,11 @@ enum diag_known diag_is_default_gid(bool has_gid, const struct io_ip *ip)
                    : DIAG_UNKNOWN;
 }
 
-/* What the rules of this file ask of one end of a case. */
+/* One end of a case, as the rules of this file need it. */
 struct side {
-    const struct diag_host *host; /* NULL: not in the input */
+    const struct diag_host *host; /* NULL if not in the input */
     const char *name;
-    const struct diag_port *port; /* NULL: not known */
+    const struct diag_port *port; /* NULL if unknown */
     bool has_gid;
     const struct io_ip *gid;
 };
@@ -31,7 +31,8 @@ static enum diag_end other_than(enum diag_end end)
     return end == DIAG_NEAR ? DIAG_FAR : DIAG_NEAR;
 }
 
-/* The slot that the host's settings name is empty in this port's table. */
+/* Returns YES if the GID slot that the host's settings select is empty on this port. Assumes that a
+ * table with fewer than DIAG_TOLD_GIDS_MAX GIDs is complete. */
 static enum diag_known lacks_index(const struct diag_host *host,
                                    const struct diag_port *port)
 {
@@ -56,8 +57,8 @@ static enum diag_known lacks_index(const struct diag_host *host,
     return answer;
 }
 
-/* Is the GID in use the one in the slot that the host's settings name? A table has it twice, as
- * either version. */
+/* Returns YES if the GID in use is in the slot that the host's settings select. Checks all entries,
+ * because a table contains a GID twice, once per RoCE version. */
 static enum diag_known is_of_fixed_slot(const struct side *side)
 {
     enum diag_known answer = DIAG_NO;
@@ -84,8 +85,8 @@ static enum diag_known is_of_fixed_slot(const struct side *side)
     return answer;
 }
 
-/* No address of the port is behind the GID, and of no other host either: another network namespace
- * of this one has it. */
+/* Returns YES if the GID is an address neither of the port nor of another host. It then belongs to
+ * another network namespace of this host. */
 static enum diag_known is_foreign(const struct diag_case *c, const struct side *side)
 {
     const struct diag_gid *gid = diag_gid_of(side->port, side->has_gid, side->gid);
@@ -99,7 +100,8 @@ static enum diag_known is_foreign(const struct diag_case *c, const struct side *
     return diag_not(diag_is_anothers(c, &gid->ip, side->name));
 }
 
-/* Has the port an address of that family, beyond link-local ones? */
+/* Returns YES if the port has a GID of that family that is an address of its netdev and not
+ * link-local. */
 static enum diag_known has_family(const struct diag_port *port, bool is_v4)
 {
     enum diag_known answer = DIAG_NO;
@@ -120,8 +122,8 @@ static enum diag_known has_family(const struct diag_port *port, bool is_v4)
     return answer;
 }
 
-/* Every IPv4 GID of the port is without an address behind it, as where each of its addresses names
- * a peer. */
+/* Returns YES if the port has an IPv4 GID that is not its address, and none that is. Each of its
+ * addresses can then name a peer (`ip address add ADDRESS peer PEER`). */
 static enum diag_known has_peers_only(const struct diag_port *port)
 {
     bool any = false;
@@ -135,8 +137,9 @@ static enum diag_known has_peers_only(const struct diag_port *port)
     return diag_and(diag_known_of(any), diag_not(has_family(port, true)));
 }
 
-/* An IPv4 GID that is the address of another host: the port's own address names it as its peer. If
- * the other end's does the same, no table has an address of either. */
+/* Returns YES if the GID in use is an IPv4 address of another host, which the port's own address
+ * names as its peer. If both ends name each other like this, no table contains an address of
+ * either. */
 enum diag_known diag_is_peer_address(const struct diag_case *c)
 {
     if (diag_way_works(c) || (c->has_local_gid && !io_ip_is_v4(&c->local_gid))) {
@@ -155,8 +158,9 @@ enum diag_known diag_is_peer_address(const struct diag_case *c)
         diag_and(has_peers_only(c->local_port), has_peers_only(c->remote_port)));
 }
 
-/* The GID is of another family than the other end's, of whose family this port has an address, in
- * another slot. Where both ends could have agreed, IPv4 is what programs look for. */
+/* Returns YES if the GIDs of both ends differ in their family, and this port has an address of the
+ * other end's family. If both ends have IPv4 addresses, the IPv6 end is the wrong one, because
+ * programs prefer IPv4. */
 static enum diag_known is_of_other_family(const struct side *side,
                                           const struct side *other)
 {
@@ -258,7 +262,7 @@ enum diag_known diag_find_index(const struct diag_port *port, bool has_gid,
                                                                    : answer;
 }
 
-/* The GID is in another slot than that which was kept. */
+/* Returns YES if the GID is now in a slot other than `kept`, which the connection stored. */
 static enum diag_known has_moved(const struct diag_port *port, bool has_gid,
                                  const struct io_ip *gid, const char *type, int64_t kept)
 {

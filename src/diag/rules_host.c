@@ -1,4 +1,4 @@
-/* Causes that lie in a process, its limits, or its way to another process. */
+/* Rules about processes, their limits and settings, and how they reach each other over TCP. */
 #include <errno.h>
 #include <string.h>
 
@@ -23,7 +23,8 @@ enum diag_known diag_leaves_no_port(struct diag_ports ports)
     return diag_and(diag_not(leaves), has_other);
 }
 
-/* A port that is to be used and would face the peer if it was up is what is wrong then. */
+/* Returns YES if a port that the settings permit faces the peer. Its state is then the cause, not
+ * the settings. */
 static enum diag_known any_opened_faces(struct diag_ports ports, struct diag_ports others)
 {
     enum diag_known answer = DIAG_NO;
@@ -35,7 +36,8 @@ static enum diag_known any_opened_faces(struct diag_ports ports, struct diag_por
     return answer;
 }
 
-/* Who does not speak of a list, nor of what it leaves, has none: records of before do not. */
+/* Returns true if the observations contain NCCL_IB_HCA or the ports that it permits. Older records
+ * contain neither and are treated as hosts without the setting. */
 static bool has_list(const struct diag_host *host, struct diag_ports ports)
 {
     bool any = host != NULL && host->hca_list[0] != '\0';
@@ -65,7 +67,7 @@ enum diag_known diag_is_hca_list(const struct diag_case *c)
 
 /* ---- bonds ---- */
 
-/* Returns the host at the other end of a port's cable, or NULL: not known. */
+/* Returns the host or switch at the other end of a port's cable, or NULL if unknown. */
 static const char *host_behind(const struct diag_input *input, const char *host,
                                const char *port)
 {
@@ -119,7 +121,7 @@ enum diag_known diag_bond_splits(const struct diag_input *input, const char *hos
     return diag_and(are_bonded(a, b), is_split);
 }
 
-/* Records of before do not speak of bonds. */
+/* Returns true if the observations contain bonds. Older records do not. */
 static bool speaks_of_bonds(struct diag_ports ports)
 {
     for (uint32_t i = 0; i < ports.n; i++) {
@@ -168,8 +170,8 @@ enum diag_known diag_is_memlock(const struct diag_case *c)
     return limit == INT64_MAX ? DIAG_NO : DIAG_YES;
 }
 
-/* Was it this errno that `host` failed with, reaching `name` while connections are made? Every
- * host of a job that failed has an error: one without has not told it. */
+/* Returns UNKNOWN for a host without errors, because every host of a failed job has an error, even
+ * if it was not recorded. */
 enum diag_known diag_failed_to_reach(const struct diag_host *host, const char *name,
                                      int sys_errno)
 {
@@ -199,7 +201,7 @@ static enum diag_known both_lived(const struct diag_case *c)
     return c->peer == NULL || !c->peer->was_observed ? DIAG_UNKNOWN : DIAG_YES;
 }
 
-/* The peer failed after this host did. */
+/* Returns YES if the peer failed after this host. */
 static enum diag_known failed_later(const struct diag_case *c)
 {
     const struct diag_host *peer = c->peer;
@@ -211,7 +213,8 @@ static enum diag_known failed_later(const struct diag_case *c)
     return diag_known_of(peer->errors[0].at_ns > c->failure->at_ns);
 }
 
-/* The peer came after this host had given up, as it was told of one that had ended. */
+/* Returns YES if the peer started to wait only after this host had failed. Uses the launcher's
+ * report to the peer that a process had exited. */
 static enum diag_known came_after(const struct diag_case *c)
 {
     enum diag_known answer = DIAG_NO;
@@ -234,7 +237,8 @@ static enum diag_known came_after(const struct diag_case *c)
     return answer;
 }
 
-/* When the peer finally called, nobody listened any more. */
+/* Returns YES if the peer came too late: it failed later, because its connection was refused or
+ * because this host had already exited. */
 enum diag_known diag_is_peer_late(const struct diag_case *c)
 {
     enum diag_known was_refused =
@@ -244,7 +248,8 @@ enum diag_known diag_is_peer_late(const struct diag_case *c)
                     diag_and(both_lived(c), diag_or(was_refused, came_after(c))));
 }
 
-/* A peer that gave up first may not have been there any more to answer the rendezvous. */
+/* Returns UNKNOWN if the peer failed first during boot, because it might have exited before it
+ * could answer the rendezvous. Otherwise YES. */
 enum diag_known diag_is_unanswered(const struct diag_case *c)
 {
     bool is_boot = strcmp(c->phase, "boot") == 0 && c->sys_errno == 0;
@@ -257,7 +262,8 @@ enum diag_known diag_is_unanswered(const struct diag_case *c)
     return may_have_left ? DIAG_UNKNOWN : DIAG_YES;
 }
 
-/* Nobody listened there for as long as this host had patience, and later somebody waited there. */
+/* Returns YES if the peer waited in boot after this host had given up. This host was then refused
+ * only because the peer came too late. */
 enum diag_known diag_is_late_there(const struct diag_case *c)
 {
     enum diag_known answer = DIAG_NO;
@@ -275,14 +281,15 @@ enum diag_known diag_is_late_there(const struct diag_case *c)
     return diag_and(both_lived(c), diag_and(answer, failed_later(c)));
 }
 
-/* Who was waited for could not even try: its kernel knew no route. */
+/* Returns YES if the awaited peer could not connect, because its kernel had no route. */
 enum diag_known diag_has_peer_no_route(const struct diag_case *c)
 {
     return diag_and(both_lived(c),
                     diag_failed_to_reach(c->peer, c->host->name, ENETUNREACH));
 }
 
-/* Nobody answers at a port where somebody waits, as he says himself. */
+/* Returns YES if a connection between the two hosts timed out although both processes ran, so that
+ * a filter drops its packets. */
 enum diag_known diag_is_filtered(const struct diag_case *c)
 {
     return diag_and(both_lived(c),
@@ -290,7 +297,7 @@ enum diag_known diag_is_filtered(const struct diag_case *c)
                             diag_failed_to_reach(c->peer, c->host->name, ETIMEDOUT)));
 }
 
-/* Whom this host calls had waited for it, and left. */
+/* Returns YES if the peer waited in boot for this host, timed out and exited. */
 enum diag_known diag_is_own_lateness(const struct diag_case *c)
 {
     const struct diag_host *peer = c->peer;
@@ -305,7 +312,7 @@ enum diag_known diag_is_own_lateness(const struct diag_case *c)
             error->peer[0] == '\0'
                 ? DIAG_UNKNOWN
                 : diag_known_of(strcmp(error->peer, c->host->name) == 0);
-        /* What is not said is read as a protocol error. */
+        /* A missing status is decoded as WEFT_ERR_PROTOCOL. */
         enum diag_known is_wait =
             error->error.status == WEFT_ERR_PROTOCOL
                 ? DIAG_UNKNOWN

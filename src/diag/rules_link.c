@@ -1,18 +1,21 @@
-/* Causes that lie on the cable, in what a queue pair uses, and in what a host lets in. */
+/* Rules about cables, about the GIDs and MTUs of connected queue pairs, and about packets that a
+ * host drops. */
 #include <string.h>
 
 #include "base/check.h"
 #include "diag/private.h"
 
-/* IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4: what a full packet adds to the path MTU. */
+/* Bytes that a full-size packet adds to the path MTU: IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4. */
 #define PACKET_OVERHEAD 60
-/* Counters of two ends are not read in one moment: so many frames may be under way. */
+/* Maximum number of frames that can be in flight between the readings of the counters of two
+ * ends. */
 #define UNDER_WAY 4
-/* Beside so many that are lost, those under way are none. */
+/* If more frames than this were lost in one direction, up to UNDER_WAY missing frames in the other
+ * are in flight, not lost. */
 #define MANY 64
-/* From this value on arp_ignore answers nothing (ip-sysctl). */
+/* Minimum value of arp_ignore that suppresses all replies (ip-sysctl). */
 #define ARP_ANSWERS_NOTHING 8
-/* For longer than this nothing waits for one neighbour at RTR. */
+/* Maximum time that modify to RTR waits for one neighbour. */
 #define RESOLVE_NS INT64_C(5000000000)
 
 /* ---- carrier ---- */
@@ -29,7 +32,8 @@ static uint32_t count_port_errors(const struct diag_host *host,
     return n;
 }
 
-/* One loss of carrier is a cable that went; a second one comes from a cable that came back. */
+/* Returns YES if a port lost its carrier at least twice. A single loss is a cable that went down; a
+ * second one requires that it came back. */
 enum diag_known diag_is_flapping(const struct diag_case *c)
 {
     if (count_port_errors(c->host, c->local_port) > 1 ||
@@ -42,8 +46,8 @@ enum diag_known diag_is_flapping(const struct diag_case *c)
     return near || far ? DIAG_NO : DIAG_UNKNOWN;
 }
 
-/* Behind a switch one of two ports has lost its carrier. Where nobody says which port it was, any
- * that faces the other end may be. */
+/* Returns YES if the port at this end lost its carrier. Behind a switch only one of the two ports
+ * does. If the port is unknown, checks all ports that face the other end. */
 enum diag_known diag_link_down_at(const struct diag_case *c, enum diag_end end)
 {
     const struct diag_host *host = end == DIAG_NEAR ? c->host : c->peer;
@@ -62,7 +66,8 @@ enum diag_known diag_link_down_at(const struct diag_case *c, enum diag_end end)
     return answer;
 }
 
-/* A cable has one carrier: its near end is enough to say that it was never lost. */
+/* Combines both ends of a cable. NO of one end is sufficient, because both ends share the
+ * carrier. */
 static enum diag_known either_down(enum diag_known local, enum diag_known remote)
 {
     if (local == DIAG_YES || remote == DIAG_YES) {
@@ -77,8 +82,9 @@ enum diag_known diag_is_link_down(const struct diag_case *c)
                        diag_was_down(c->peer, c->remote_port));
 }
 
-/* A port that was up again long before a neighbour was looked for in vain is not why. A host that
- * waited reports the first failure of that time. */
+/* Returns YES if the port was down during neighbour resolution. NO if it was up again too long
+ * before the failure to be its cause. A host that waited (failover_ns) reports the first failure of
+ * that time. */
 static enum diag_known was_down_at_rtr(const struct diag_case *c,
                                        const struct diag_host *host,
                                        const struct diag_port *port)
@@ -112,7 +118,8 @@ enum diag_known diag_is_down_at_rtr(const struct diag_case *c)
                        was_down_at_rtr(c, c->peer, c->remote_port));
 }
 
-/* A port of a device that is gone is down, too, and not by its cable. */
+/* Returns YES if the device of the port at this end failed. Its port is then also down, but not
+ * because of the cable. */
 enum diag_known diag_device_gone_at(const struct diag_case *c, enum diag_end end)
 {
     const struct diag_host *host = end == DIAG_NEAR ? c->host : c->peer;
@@ -134,7 +141,8 @@ enum diag_known diag_is_gone(const struct diag_case *c)
 
 /* ---- GIDs of connected queue pairs ---- */
 
-/* The GID is not in the table any more. */
+/* Returns YES if the GID is no longer in the table. Assumes that a table with fewer than
+ * DIAG_TOLD_GIDS_MAX GIDs is complete. */
 static enum diag_known is_gone(const struct diag_port *port, bool has_gid,
                                const struct io_ip *gid)
 {
@@ -147,7 +155,8 @@ static enum diag_known is_gone(const struct diag_port *port, bool has_gid,
     return port->n_gids < DIAG_TOLD_GIDS_MAX ? DIAG_YES : DIAG_UNKNOWN;
 }
 
-/* Another GID of this port is where the peer still looks for it. */
+/* Returns YES if the GID is gone and the port still faces the peer's GID, so that its address was
+ * replaced. */
 static enum diag_known is_replaced(const struct diag_port *port, bool has_gid,
                                    const struct io_ip *gid, bool has_peer_gid,
                                    const struct io_ip *peer_gid)
@@ -220,7 +229,8 @@ enum diag_known diag_is_mtu_mismatch(const struct diag_case *c)
     return c->path_mtu + PACKET_OVERHEAD > lesser ? DIAG_YES : DIAG_NO;
 }
 
-/* A software device gives up what is too large for its own netdev; a NIC sends it. */
+/* Returns YES if this port is a software device and its own netdev has the smaller MTU. Such a
+ * device aborts a packet that is too large for its netdev, whereas a NIC sends it. */
 enum diag_known diag_is_own_mtu_lesser(const struct diag_case *c)
 {
     const struct diag_port *local = c->local_port, *remote = c->remote_port;
@@ -232,8 +242,9 @@ enum diag_known diag_is_own_mtu_lesser(const struct diag_case *c)
     return is_lesser ? diag_and(is_software, diag_is_mtu_mismatch(c)) : DIAG_NO;
 }
 
-/* Behind each full WRITE that vanishes comes the request of a READ, which is small, passes, and
- * is found out of sequence: almost as many are as frames were lost. */
+/* Returns YES if full-size packets are lost and small ones arrive. After each lost full-size WRITE,
+ * the small READ request behind it arrives out of sequence. Their number must be at least half the
+ * number of lost frames. */
 static enum diag_known full_ones_vanish(const struct diag_case *c,
                                         const struct diag_port *from,
                                         const struct diag_port *to)
@@ -249,7 +260,8 @@ static enum diag_known full_ones_vanish(const struct diag_case *c,
         n_lost = diag_lost_frames(from, to);
         break;
     case DIAG_NO:
-        n_lost = n_after; /* a switch has lost those of others, too */
+        n_lost =
+            n_after; /* behind a switch, the counters include frames of other ports */
         break;
     case DIAG_UNKNOWN:
         break;
@@ -260,8 +272,8 @@ static enum diag_known full_ones_vanish(const struct diag_case *c,
     return n_lost == IO_UNKNOWN ? DIAG_UNKNOWN : diag_known_of(2 * n_after >= n_lost);
 }
 
-/* Small frames still pass. On a cable that went dead, or loses or damages frames of any size, the
- * probe's small frames may have passed before its full ones failed. */
+/* Returns YES if small frames still arrive. If the cable loses or damages frames of any size, the
+ * probe's small frames may have arrived before its full-size ones were lost. */
 static enum diag_known only_full_ones_vanish(const struct diag_case *c)
 {
     return diag_and(diag_or(full_ones_vanish(c, c->local_port, c->remote_port),
@@ -269,8 +281,9 @@ static enum diag_known only_full_ones_vanish(const struct diag_case *c)
                     diag_not(diag_is_corrupting(c)));
 }
 
-/* The probe of a connection sends a small message first; one that failed in its second stage
- * says so. Once data flows, full packets have crossed in both directions. */
+/* Returns YES if only full-size packets are lost. The probe of a connection sends small messages
+ * first and reports if it failed afterwards (small_passed). In phase data full-size packets have
+ * already passed in both directions. */
 enum diag_known diag_is_black_hole(const struct diag_case *c)
 {
     int64_t small_passed = diag_number(c, "small_passed");
@@ -328,13 +341,14 @@ enum diag_known diag_arp_ignored_at(const struct diag_case *c, enum diag_end end
                             : ignores(c->remote, c->remote_port);
 }
 
-/* Whoever waits for the other cannot be heard either, if it is the one that ignores. */
+/* Returns YES if either end ignores ARP requests, because the end that waits is unreachable as well
+ * if it ignores them. */
 enum diag_known diag_is_arp_ignored_at_all(const struct diag_case *c)
 {
     return diag_or(diag_arp_ignored_at(c, DIAG_NEAR), diag_arp_ignored_at(c, DIAG_FAR));
 }
 
-/* ---- what a host's IP stack lets in: of packets that reach it, so of software devices ---- */
+/* ---- packets that a host's IP stack drops (software devices only) ---- */
 
 static enum diag_known refuses(const struct diag_port *port, enum diag_counter counter)
 {
@@ -347,13 +361,14 @@ static enum diag_known refuses(const struct diag_port *port, enum diag_counter c
     return port->is_software == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
 }
 
-/* What is refused from the start on never let a connection come up. */
+/* Returns true if the connection was established. Packets that are always dropped prevent that. */
 static bool was_up(const struct diag_case *c)
 {
     return diag_way_works(c) || strcmp(c->phase, "data") == 0 || c->use != NULL;
 }
 
-/* Where nobody counts what the firewall dropped: it let packets in, by any port. */
+/* Returns YES if the firewall dropped RoCE packets on the port. If that is not counted, NO if any
+ * port received packets. */
 static enum diag_known bars_roce(const struct diag_port *port, struct diag_ports ports)
 {
     enum diag_known answer = refuses(port, DIAG_RX_FILTERED_PORT);
@@ -392,7 +407,7 @@ enum diag_known diag_is_rp_filter(const struct diag_case *c)
                : diag_or(diag_rp_filter_at(c, DIAG_NEAR), diag_rp_filter_at(c, DIAG_FAR));
 }
 
-/* ---- what both ends counted ---- */
+/* ---- counters of both ends ---- */
 
 enum diag_known diag_is_corrupting(const struct diag_case *c)
 {
@@ -407,8 +422,8 @@ enum diag_known diag_is_corrupting(const struct diag_case *c)
     return local != IO_UNKNOWN && remote != IO_UNKNOWN ? DIAG_NO : DIAG_UNKNOWN;
 }
 
-/* More frames left than arrived, beyond what may be under way; and that is the cable's doing,
- * because it joins these two ports only. */
+/* Returns YES if more frames were sent than received, beyond those in flight. Only for a cable that
+ * joins just these two ports, because its loss is then certain. */
 static enum diag_known loses(const struct diag_case *c, const struct diag_port *from,
                              const struct diag_port *to)
 {
@@ -431,7 +446,8 @@ static enum diag_known loses_in(const struct diag_case *c)
     return loses(c, c->remote_port, c->local_port);
 }
 
-/* Where few frames were lost one way, as few the other way may be lost as well as under way. */
+/* Returns YES if no frame was lost in this direction. Returns UNKNOWN if a few are missing and at
+ * most MANY in the other direction, because those few can be lost or in flight. */
 static enum diag_known loses_nothing(const struct diag_port *from,
                                      const struct diag_port *to, enum diag_known loses,
                                      int64_t n_other_way)
@@ -459,7 +475,7 @@ enum diag_known diag_is_lossy(const struct diag_case *c)
     return diag_and(loses_out(c), loses_in(c));
 }
 
-/* ---- on whatever rail the two hosts have: a handshake does not say by which it went ---- */
+/* ---- on any rail between the two hosts, because a handshake does not record its rail ---- */
 
 bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out)
 {
@@ -499,8 +515,9 @@ static enum diag_known on_any_rail(const struct diag_case *c, diag_test *is_so)
     return answer;
 }
 
-/* Set-up of a connection goes over a cable, whose queue pairs count what is lost there. Over the
- * rendezvous' network nobody counts. */
+/* Evaluates `is_so` on all rails, for a failed step of connection set-up, whose losses the queue
+ * pairs of the same cable also count. Returns NO in other phases, because no counter covers the
+ * network of the rendezvous. */
 static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *is_so)
 {
     static const char *const steps[] = {"hello", "challenge", "auth", "meta", "ready"};
@@ -535,8 +552,8 @@ static enum diag_known was_paused(const struct diag_port *port)
                : diag_known_of(port->counters[DIAG_RX_PAUSES] > 0);
 }
 
-/* Pauses are everyday life where flow control is on; where nothing moves any more although
- * nothing was lost, they are the reason. */
+/* Returns YES if either port was paused. Pauses are normal with flow control; they explain a
+ * failure only if no frame was lost. */
 enum diag_known diag_is_paused(const struct diag_case *c)
 {
     return diag_or(was_paused(c->local_port), was_paused(c->remote_port));

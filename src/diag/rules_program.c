@@ -1,11 +1,11 @@
-/* Causes that lie in what a program tells its peer, whatever the network. */
+/* Rules about wrong values that a program sends to its peer, on any network. */
 #include <string.h>
 
 #include "diag/private.h"
 
 #define QPN_16_BITS_MAX 0xffff
 
-/* Whether the program that chose for `host` tells 16 bits of a queue pair's number. */
+/* Returns YES if the program on `host` sends only 16 bits of QP numbers. */
 static enum diag_known tells_16_bits(const struct diag_host *host)
 {
     if (host == NULL || host->policy[0] == '\0') {
@@ -19,7 +19,8 @@ static enum diag_known is_long(int64_t qpn)
     return qpn == IO_UNKNOWN ? DIAG_UNKNOWN : diag_known_of(qpn > QPN_16_BITS_MAX);
 }
 
-/* The peer's own number, which this end was told, is in the peer's failure. */
+/* Returns YES if the peer's QP number exceeds 16 bits, according to the peer's own failure. This
+ * end received only the truncated number. */
 static enum diag_known peer_is_long(const struct diag_case *c)
 {
     enum diag_known answer = DIAG_UNKNOWN;
@@ -40,16 +41,16 @@ enum diag_known diag_is_qpn_truncated(const struct diag_case *c)
 {
     enum diag_known here = tells_16_bits(c->host);
     enum diag_known there = tells_16_bits(c->peer);
-    /* Of another's failure this end knows the number that it was told. */
+    /* In a turned case the reporting end knows only the number that it received. */
     int64_t own = c->is_turned ? IO_UNKNOWN : diag_number(c, "local_qpn");
 
     if (diag_way_works(c) || strcmp(c->phase, "data") == 0) {
-        return DIAG_NO; /* what was told was right */
+        return DIAG_NO; /* the exchanged numbers were right */
     }
     return diag_or(diag_and(here, is_long(own)), diag_and(there, peer_is_long(c)));
 }
 
-/* Of a failure of the rendezvous: was it looked for at a loopback address? */
+/* Returns YES if the failure is one of the rendezvous, whose address was a loopback address. */
 static enum diag_known is_at_loopback(const struct weft_error *error)
 {
     const struct weft_value *value = weft_error_value(error, "rendezvous");
@@ -65,7 +66,8 @@ static enum diag_known is_at_loopback(const struct weft_error *error)
                          strcmp(value->text, "::1") == 0);
 }
 
-/* Who listens may have been told the right address, and the others not. */
+/* Returns YES if either end used a loopback address, because only one of them might have a wrong
+ * one. */
 enum diag_known diag_is_loopback(const struct diag_case *c)
 {
     enum diag_known answer = is_at_loopback(&c->failure->error);

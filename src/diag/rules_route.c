@@ -1,9 +1,10 @@
-/* Causes that lie in the choice of ports, in addresses and in GIDs. */
+/* Rules about the choice of ports, addresses and GIDs. */
 #include <string.h>
 
 #include "diag/private.h"
 
-/* How NCCL 2.30 compares addresses (NCCL_IB_SUBNET_PREFIX_LEN; IPv6 at 64). */
+/* Prefix lengths with which NCCL 2.30 compares addresses: NCCL_IB_SUBNET_PREFIX_LEN for IPv4,
+ * always 64 for IPv6. */
 #define COARSE_V4 24
 #define COARSE_V6 64
 
@@ -24,7 +25,7 @@ bool diag_way_works(const struct diag_case *c)
     return diag_number(c, "small_passed") == 1;
 }
 
-/* ---- a port that does not face, where others do ---- */
+/* ---- a port that does not face the peer, although others do ---- */
 
 static enum diag_known is_wrong(const struct diag_case *c)
 {
@@ -47,7 +48,7 @@ static enum diag_known is_subnet_aware(const struct diag_case *c)
                : diag_known_of(strcmp(policy, "nccl-2.30-subnet-aware") == 0);
 }
 
-/* Is `other` a different port of the NIC of `port`? */
+/* Returns YES if `other` is a different port of the NIC of `port`. */
 static enum diag_known is_sibling(const struct diag_port *port,
                                   const struct diag_port *other)
 {
@@ -69,7 +70,7 @@ static enum diag_known has_sibling(struct diag_ports ports, const struct diag_po
     return answer;
 }
 
-/* Do other ports of the two NICs face each other? */
+/* Returns YES if other ports of the two NICs face each other. */
 static enum diag_known siblings_face(const struct diag_case *c)
 {
     enum diag_known answer = DIAG_NO;
@@ -91,8 +92,9 @@ static enum diag_known siblings_face(const struct diag_case *c)
     return answer;
 }
 
-/* One port of the merged NIC is right, this one only comes along; or a NIC is only taken if all
- * its ports match, which two that lead to two hosts never do. */
+/* Returns YES if the wrong port was used because it belongs to a merged NIC. Either another port of
+ * that NIC is the right one, or the policy accepts a NIC only if all its ports match. The ports of
+ * a NIC with cables to two hosts never do. */
 enum diag_known diag_is_merged_nic(const struct diag_case *c)
 {
     enum diag_known shares = diag_or(has_sibling(c->local, c->local_port),
@@ -103,7 +105,7 @@ enum diag_known diag_is_merged_nic(const struct diag_case *c)
                     diag_and(merged, diag_or(siblings_face(c), is_subnet_aware(c))));
 }
 
-/* Whether a program that merges made one NIC of `port` and others. */
+/* Returns YES if the policy of `host` merges `port` with other ports of its NIC. */
 static enum diag_known is_merged(const struct diag_host *host, struct diag_ports ports,
                                  const struct diag_port *port)
 {
@@ -119,7 +121,7 @@ static enum diag_known is_merged(const struct diag_host *host, struct diag_ports
                     diag_known_of(strncmp(host->policy, "nccl-", 5) == 0));
 }
 
-/* Does another port of the NIC of `port` face `other`? */
+/* Returns YES if another port of the NIC of `port` faces `other`. */
 static enum diag_known sibling_faces(struct diag_ports ports,
                                      const struct diag_port *port,
                                      const struct diag_port *other)
@@ -133,8 +135,9 @@ static enum diag_known sibling_faces(struct diag_ports ports,
     return answer;
 }
 
-/* The right port of a merged NIC faces the other end, this one only comes along: a connection of
- * one rail takes one port, whatever shares its card. */
+/* Returns YES if only one end merges its NIC, and another port of that NIC faces the other end.
+ * Only for connections with several rails, because one with a single rail uses a single port of the
+ * NIC. */
 enum diag_known diag_is_merged_one_end(const struct diag_case *c)
 {
     int64_t n_rails = diag_number(c, "rails");
@@ -162,7 +165,7 @@ enum diag_known diag_faces_one_of(const struct diag_port *port, struct diag_port
     return answer;
 }
 
-/* Both ports lead to the right host, and yet not to each other. */
+/* Returns YES if both ports face the right host, but not each other. */
 enum diag_known diag_is_crossed_planes(const struct diag_case *c)
 {
     return diag_and(is_wrong(c), diag_and(diag_faces_one_of(c->local_port, c->remote),
@@ -278,17 +281,17 @@ enum diag_known diag_is_addr_duplicate(const struct diag_case *c)
     if (io_ip_is_link_local(&c->local_gid) || io_ip_is_link_local(&c->remote_gid)) {
         return DIAG_NO;
     }
-    /* Where both ends use one GID, whose it is does not matter. */
+    /* If both ends use the same GID, its owner does not matter. */
     const struct diag_gid *local =
         diag_gid_of(c->local_port, c->has_local_gid, &c->local_gid);
     if (local != NULL && local->prefix_len == 0) {
-        return DIAG_NO; /* it is no address of this port, but its peer's */
+        return DIAG_NO; /* the address belongs to the peer of this port */
     }
     return diag_or(diag_is_anothers(c, &c->local_gid, c->host->name),
                    diag_is_anothers(c, &c->remote_gid, c->peer_name));
 }
 
-/* Does a port of each end have the same address? */
+/* Returns YES if the two hosts have ports with the same address. */
 enum diag_known diag_is_one_address(const struct diag_case *c)
 {
     enum diag_known answer = c->local.n == 0 || c->remote.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
@@ -302,7 +305,7 @@ enum diag_known diag_is_one_address(const struct diag_case *c)
     return answer;
 }
 
-/* ---- nothing faces ---- */
+/* ---- no port faces the peer ---- */
 
 static enum diag_known none_faces(const struct diag_case *c)
 {
@@ -325,7 +328,8 @@ static enum diag_known any_one_way(const struct diag_case *c)
     return answer;
 }
 
-/* No port of that end faces any other host's: whatever is wrong is its own doing. */
+/* Returns YES if no port at that end faces any port of another host, so that the cause is at that
+ * end. */
 enum diag_known diag_is_alone_at(const struct diag_case *c, enum diag_end end)
 {
     const char *name = end == DIAG_NEAR ? c->host->name : c->peer_name;
@@ -348,7 +352,7 @@ enum diag_known diag_is_prefix_mismatch(const struct diag_case *c)
     return diag_and(none_faces(c), any_one_way(c));
 }
 
-/* No GID of the port has an address behind it: is that because the port has none? */
+/* Returns YES if no GID of the port is an address, because its netdev has no address. */
 static enum diag_known lacks_address(const struct diag_port *port)
 {
     enum diag_known has_any = port == NULL || port->n_addresses == IO_UNKNOWN
@@ -358,7 +362,7 @@ static enum diag_known lacks_address(const struct diag_port *port)
     return diag_and(diag_not(diag_has_address(port)), diag_not(has_any));
 }
 
-/* ... or although it has one? */
+/* Returns YES if no GID of the port is an address, although its netdev has one. */
 static enum diag_known lacks_gid(const struct diag_port *port)
 {
     return diag_and(diag_not(diag_has_address(port)), diag_not(lacks_address(port)));
@@ -384,7 +388,8 @@ static enum diag_known any_port(struct diag_ports ports, diag_port_test *is_so)
     return answer;
 }
 
-/* The port that was taken by its default GID, for want of another. */
+/* Returns YES if the port at this end was used with its default GID, because of `is_so`. Returns NO
+ * if no port was used (WEFT_ERR_ROUTE). */
 static enum diag_known is_taken_so(const struct diag_case *c, enum diag_end end,
                                    diag_port_test *is_so)
 {
@@ -416,7 +421,7 @@ enum diag_known diag_gid_lost_at(const struct diag_case *c, enum diag_end end)
         diag_and(none_faces(c), any_port(ports_at(c, end), diag_is_without_gid)));
 }
 
-/* An address stands, and no GID of the port is of it. */
+/* Returns YES if a port at either end has an address but no GID of it. */
 enum diag_known diag_is_gid_lost(const struct diag_case *c)
 {
     if (diag_way_works(c)) {
@@ -433,7 +438,7 @@ enum diag_known diag_is_addr_missing(const struct diag_case *c)
     return diag_or(diag_addr_missing_at(c, DIAG_NEAR), diag_addr_missing_at(c, DIAG_FAR));
 }
 
-/* Every port leads to a host that is neither of the two. */
+/* Returns YES if each of `ports` faces a host that is neither end. */
 static enum diag_known all_elsewhere(const struct diag_case *c, struct diag_ports ports)
 {
     enum diag_known answer = ports.n == 0 ? DIAG_UNKNOWN : DIAG_YES;
@@ -461,14 +466,15 @@ enum diag_known diag_is_no_cable(const struct diag_case *c)
                     diag_and(all_elsewhere(c, c->local), all_elsewhere(c, c->remote)));
 }
 
-/* Ranks in another order would not need the cable that there is not. */
+/* Returns YES if the two hosts share no cable, and another order of the ranks needs no such
+ * pair. */
 enum diag_known diag_is_rank_order(const struct diag_case *c)
 {
     const struct diag_rank_order *order = &c->input->rank_order;
     enum diag_known is_better = DIAG_UNKNOWN;
 
     if (strcmp(c->host->policy, "weft") == 0) {
-        return DIAG_NO; /* it lays rings over cables, whatever the order */
+        return DIAG_NO; /* it places its rings on cables in any rank order */
     }
     if (order->is_known) {
         is_better = diag_known_of(order->missing > 0 && order->better_missing == 0);
@@ -489,7 +495,8 @@ enum diag_known diag_is_no_facing_port(const struct diag_case *c)
 
 /* ---- the addresses are right ---- */
 
-/* Two addresses of one family were refused: it was not them. */
+/* Returns YES if both GIDs belong to one address family, so that a mix of families is not why
+ * modify_qp failed. */
 enum diag_known diag_is_one_family(const struct diag_case *c)
 {
     return c->has_local_gid && c->has_remote_gid
@@ -497,10 +504,11 @@ enum diag_known diag_is_one_family(const struct diag_case *c)
                : DIAG_UNKNOWN;
 }
 
-/* The address is on this very cable, nothing above explains it, and the carrier is there. */
+/* Returns YES if the address is in the subnet of the port used. Must be the last rule, because it
+ * assumes that the carrier is up and that no other cause applies. */
 enum diag_known diag_is_no_answer(const struct diag_case *c)
 {
-    /* Who only heard of it does not know which rail of a merged NIC it was. */
+    /* The reporting end does not know which port of a merged NIC failed. */
     if (c->is_turned &&
         diag_and(c->host->merges_nics, has_sibling(c->local, c->local_port)) != DIAG_NO) {
         return DIAG_UNKNOWN;
@@ -508,9 +516,10 @@ enum diag_known diag_is_no_answer(const struct diag_case *c)
     return same_subnet(c) == DIAG_YES ? DIAG_YES : DIAG_UNKNOWN;
 }
 
-/* ---- policy weft found no way: which of the pairs that would have made it fails? ---- */
+/* ---- policy weft found no rail: why was none of the possible pairs of ports usable? ---- */
 
-/* Some pair of ports faces each other, and one of each such pair is down. */
+/* Returns YES if ports face each other and one of any such pair is down. Does not require that all
+ * pairs are down. */
 enum diag_known diag_is_facing_down(const struct diag_case *c)
 {
     enum diag_known answer = DIAG_NO;
@@ -549,7 +558,8 @@ static enum diag_known has_v2(const struct diag_port *port)
     return answer;
 }
 
-/* Ports face each other, and no such pair has version 2 GIDs on both ends. */
+/* Returns YES if ports face each other, and no such pair has RoCE v2 GIDs of addresses at both
+ * ends. */
 enum diag_known diag_is_facing_without_v2(const struct diag_case *c)
 {
     enum diag_known answer = diag_any_facing(c->local, c->remote);

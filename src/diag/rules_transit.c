@@ -1,12 +1,12 @@
-/* Hosts without a cable to each other that reach each other by IP over a third: modify to RTR
- * succeeds, for the gateway answers, and what follows vanishes where the third does not pass it
- * on. */
+/* Rules about hosts without a common cable that reach each other by IP through a third host. Modify
+ * to RTR succeeds, because the gateway answers. Later packets are lost if the third host does not
+ * forward them. */
 #include "diag/private.h"
 
-/* How it is with the hosts between the two, of whom each is asked the same. */
+/* Answers of all hosts between the two to one question. */
 struct answers {
-    enum diag_known any; /* some host is between the two, and the answer is yes */
-    enum diag_known all; /* there is none between of which it is no */
+    enum diag_known any; /* YES if a host is between the two and answers yes */
+    enum diag_known all; /* YES if no host between the two answers no or unknown */
 };
 
 static enum diag_known is_between(const struct diag_case *c, const struct diag_host *host)
@@ -21,7 +21,8 @@ static enum diag_known is_between(const struct diag_case *c, const struct diag_h
                     diag_faces_one_of(c->remote_port, ports));
 }
 
-/* Asked of IPv4, which ip_forward is about. */
+/* Evaluates forwarding on all hosts between the two. Unknown for IPv6, because ip_forward concerns
+ * IPv4. */
 static struct answers ask(const struct diag_case *c, bool forwards)
 {
     struct answers answers = {.any = DIAG_NO, .all = DIAG_YES};
@@ -41,7 +42,8 @@ static struct answers ask(const struct diag_case *c, bool forwards)
     return answers;
 }
 
-/* Which of several hosts between the two is the gateway, is not known. */
+/* Requires the same answer from all hosts between the two, because the gateway among them is
+ * unknown. */
 static enum diag_known is_transit(const struct diag_case *c, bool forwards)
 {
     struct answers answers = ask(c, forwards);
@@ -59,8 +61,8 @@ enum diag_known diag_is_forward_off(const struct diag_case *c)
     return is_transit(c, false);
 }
 
-/* It forwards, by its setting, and both cables brought what RTR asked: what is left is its
- * firewall. */
+/* Returns YES if the third host forwards and both cables work, so that only its firewall can drop
+ * the packets. */
 enum diag_known diag_is_forward_blocked(const struct diag_case *c)
 {
     enum diag_known damaged = diag_or(diag_is_corrupting(c), diag_is_paused(c));

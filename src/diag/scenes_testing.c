@@ -1,4 +1,5 @@
-/* Scenes of causes that only settings, counters or both ends' tables tell apart. */
+/* Defines scenes whose causes differ only in settings, counters, addresses or the GID tables of
+ * both ends. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static void fails_rtr(struct scene *s, int sys_errno)
     weft_fail_errno(&s->failure->error, sys_errno, "rtr", "modify_qp");
 }
 
-/* On the cable that they share. */
+/* Sets the ports and GIDs of the failure to those of the cable that the hosts share. */
 static void aim_well(struct scene *s)
 {
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
@@ -25,7 +26,7 @@ static void lose_packets_well(struct scene *s)
     aim_well(s);
 }
 
-/* What the two ends of the cable counted. */
+/* Sets the counters at both ends of the cable: packets from titanic (`out`) and to it (`in`). */
 static void count(struct scene *s, int64_t out_sent, int64_t out_received,
                   int64_t in_sent, int64_t in_received)
 {
@@ -40,7 +41,7 @@ static void count(struct scene *s, int64_t out_sent, int64_t out_received,
     near[DIAG_RX_PAUSES] = far[DIAG_RX_PAUSES] = 0;
 }
 
-/* Titanic's p1 has no address of 169.254.0.0/16, so that iceberg's is not in its subnet. */
+/* Iceberg:p0 has an address of 169.254.0.0/16. Titanic:p1 has none, so they share no subnet. */
 void scene_self_assigned_there(struct scene *s)
 {
     scene_set_address(&s->b->ports[0], "169.254.30.3/16");
@@ -48,7 +49,7 @@ void scene_self_assigned_there(struct scene *s)
     scene_aim(s, "p1", "192.168.102.2", "169.254.30.3");
 }
 
-/* NICs p0 and p1 are one card, and NCCL 2.30 takes it for one device. */
+/* On each host, p0 and p1 belong to one NIC, which NCCL 2.30 merges into one device. */
 void scene_merged(struct scene *s)
 {
     s->a->ports[1].device = s->b->ports[1].device = 0;
@@ -57,7 +58,7 @@ void scene_merged(struct scene *s)
     scene_aim(s, "p0", "192.168.101.1", "192.168.100.1");
 }
 
-/* Titanic's p0 and p1 are a PF and a VF of one NIC; iceberg has none that shares a card. */
+/* Titanic:p0 and titanic:p1 belong to one NIC (a PF and a VF). Iceberg's ports belong to two. */
 void scene_merged_here(struct scene *s)
 {
     s->a->ports[1].device = s->a->ports[0].device;
@@ -66,7 +67,7 @@ void scene_merged_here(struct scene *s)
     scene_aim(s, "p1", "192.168.102.2", "192.168.101.2");
 }
 
-/* A second cable between the two, and the NICs are paired crosswise. */
+/* A second cable joins titanic:p1 and iceberg:p0, and the program pairs p0 of both hosts. */
 void scene_crossed(struct scene *s)
 {
     scene_set_address(&s->b->ports[0], "192.168.102.9/24");
@@ -103,7 +104,7 @@ void scene_self_assigned(struct scene *s)
     scene_aim(s, "p0", "169.254.1.1", "169.254.2.2");
 }
 
-/* One end keeps 192.168.101.2, but on a /30 that does not hold the other. */
+/* Iceberg:p1 has 192.168.101.2/30, a subnet that does not contain titanic's address. */
 void scene_prefixes(struct scene *s)
 {
     scene_set_address(&s->a->ports[0], "192.168.101.129/24");
@@ -136,14 +137,14 @@ void scene_duplicate(struct scene *s)
     weft_format(s->failure->error.values[3].text, 64, "192.168.101.1");
 }
 
-/* Policy weft takes two ports of one address for no pair. */
+/* Policy weft does not pair two ports that have the same address. */
 void scene_duplicate_route(struct scene *s)
 {
     scene_set_address(&s->b->ports[1], "192.168.101.1/24");
     weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
 }
 
-/* The address of a port that is not in use, on which an answer ends up at the wrong host. */
+/* The remote GID is an address of both iceberg:p0 and titanic:p1. Titanic:p1 is not in use. */
 void scene_duplicate_elsewhere(struct scene *s)
 {
     scene_set_address(&s->b->ports[0], "192.168.102.2/24");
@@ -158,7 +159,7 @@ void scene_fixed_index(struct scene *s)
     aim_well(s);
 }
 
-/* Leaves the host nothing but a port without carrier, which faces nobody. */
+/* Restricts the host to the port `named` by NCCL_IB_HCA. That port has no carrier and no GID. */
 static void name_other_cage(struct diag_host *host, struct diag_port *named)
 {
     weft_format(host->hca_list, sizeof(host->hca_list), "=%s", named->name);
@@ -189,7 +190,7 @@ void scene_list_there(struct scene *s)
     s->a->ports[0].is_opened = s->a->ports[1].is_opened = DIAG_YES;
 }
 
-/* The port that the list names does lead to the peer, and its cable is out. */
+/* The only port that titanic may use leads to the peer, but has no carrier. */
 void scene_list_cut(struct scene *s)
 {
     weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
@@ -214,7 +215,7 @@ static void add_cable(struct scene *s, const char *from, const char *from_port,
     weft_format(cable->to_port, sizeof(cable->to_port), "%s", to_port);
 }
 
-/* Puts both ports of a host into bonds. */
+/* Makes the ports of a host members of these bonds. */
 static void bond(struct diag_host *host, const char *first, const char *second)
 {
     const char *const names[] = {first, second};
@@ -225,7 +226,7 @@ static void bond(struct diag_host *host, const char *first, const char *second)
     }
 }
 
-/* Titanic's other cable leads to carpathia, and nobody answers. */
+/* RTR times out. Titanic's other cable leads to carpathia, and no port is in a bond. */
 static void is_not_answered(struct scene *s)
 {
     add_cable(s, "titanic", "p0", "iceberg", "p1");
@@ -250,7 +251,7 @@ void scene_bond_there(struct scene *s)
     bond(s->b, "bond0", "bond0");
 }
 
-/* Neither of the bond's cables leads to the peer. */
+/* Neither cable of titanic's bond leads to iceberg. */
 void scene_bond_elsewhere(struct scene *s)
 {
     is_not_answered(s);
@@ -270,7 +271,7 @@ void scene_no_route(struct scene *s)
     weft_error_text(&s->failure->error, "rendezvous", "192.168.100.1");
 }
 
-/* Titanic only waited. */
+/* Titanic only waited for iceberg, which had no route to titanic. */
 void scene_no_route_there(struct scene *s)
 {
     struct diag_error *call = &s->b->errors[s->b->n_errors++];
@@ -283,7 +284,8 @@ void scene_no_route_there(struct scene *s)
     weft_format(call->peer, sizeof(call->peer), "titanic");
 }
 
-/* Adds a GID that no address of the port equals, as that of an interface of a container. */
+/* Adds a GID without a matching address of the port, as of an interface in a container. The host's
+ * settings select its slot. */
 static void add_foreign_gid(struct diag_host *host, struct diag_port *port)
 {
     struct diag_gid *gid = &port->gids[port->n_gids++];
@@ -311,7 +313,8 @@ void scene_foreign_slot_there(struct scene *s)
     weft_error_text(&s->failure->error, "remote_port", "p1");
 }
 
-/* Puts an IPv6 address into the slot that `host` names; its IPv4 one moves on. */
+/* Puts an IPv6 address into slot 3, which the settings of `host` select, and moves the IPv4 address
+ * to slot 5. */
 static void put_v6_first(struct diag_host *host, struct diag_port *port)
 {
     struct diag_gid *gid = &port->gids[port->n_gids++];
@@ -332,7 +335,7 @@ void scene_other_family(struct scene *s)
     weft_error_text(&s->failure->error, "remote_port", "p1");
 }
 
-/* Both name slot 3, which is right at the end that fails. */
+/* The settings of both hosts select slot 3, which is correct at titanic, where RTR fails. */
 void scene_other_family_there(struct scene *s)
 {
     put_v6_first(s->b, &s->b->ports[1]);
@@ -405,7 +408,7 @@ void scene_corrupting(struct scene *s)
     lose_packets_well(s);
 }
 
-/* The job stands, and nobody's request failed: the rail in use tells. */
+/* The job makes no progress and no work request failed, so only the rail in use is known. */
 void scene_paused(struct scene *s)
 {
     struct diag_use *use = &s->a->uses[s->a->n_uses++];
@@ -440,7 +443,8 @@ void scene_firewall(struct scene *s)
     s->b->ports[1].counters[DIAG_RX_FILTERED_PORT] = 40;
 }
 
-/* Both devices have made more queue pairs than 16 bits count. */
+/* The QP numbers of both devices exceed 16 bits, and each end knows only the low 16 bits of its
+ * peer's number. */
 void scene_truncated(struct scene *s)
 {
     struct diag_error *other = &s->b->errors[s->b->n_errors++];
@@ -466,7 +470,7 @@ void scene_rp_filter(struct scene *s)
     s->b->ports[1].counters[DIAG_RX_FILTERED_SOURCE] = 40;
 }
 
-/* iceberg says that nobody answers, titanic that it waits. */
+/* Titanic's connection attempt times out. Iceberg only knows that titanic gave up. */
 void scene_filtered(struct scene *s)
 {
     scene_hears_of_it(s);
@@ -486,7 +490,7 @@ void scene_late(struct scene *s)
     weft_error_text(&refusal->error, "rendezvous", "10.0.0.1");
 }
 
-/* Iceberg, whose list of hosts was written on titanic, dials itself. */
+/* Iceberg dials a loopback address, and so itself, because its host list was written on titanic. */
 void scene_loopback(struct scene *s)
 {
     struct diag_error *refusal = &s->b->errors[0];
@@ -535,13 +539,13 @@ void scene_device_failed(struct scene *s)
     refuse(s, "register", EIO);
 }
 
-/* A stream, not a verb: no limit of a device is meant. */
+/* A TCP call failed, not a verb, so no limit of a device is the cause. */
 void scene_no_descriptor(struct scene *s)
 {
     refuse(s, "tcp", EMFILE);
 }
 
-/* What iceberg met, titanic has only heard of. */
+/* Titanic's error is iceberg's failure, as reported by an ABORT. */
 void scene_hearsay(struct scene *s)
 {
     struct weft_error *error = &s->failure->error;
@@ -555,7 +559,7 @@ void scene_hearsay(struct scene *s)
     s->a->ports[0].arp_ignore = 8;
 }
 
-/* The device's event came before any packet was missed. */
+/* The connection failed because of the device's event, before a packet was lost. */
 void scene_port_event(struct scene *s)
 {
     weft_fail(&s->failure->error, WEFT_ERR_CLOSED, "port", "device 0 port 1 went down");
@@ -564,7 +568,7 @@ void scene_port_event(struct scene *s)
         (struct diag_event){.type = "port_error", .port = "p0"};
 }
 
-/* The data was for carpathia; the cable that failed leads to iceberg, which relays it. */
+/* Titanic sends to carpathia over the relay iceberg, and the cable to iceberg failed. */
 void scene_way_to_relay(struct scene *s)
 {
     scene_down_here(s);

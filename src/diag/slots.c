@@ -1,13 +1,13 @@
-/* PCIe links that train narrower or slower than they could. */
+/* Warns about PCIe links that run with fewer lanes or at a lower speed than possible. */
 #include "base/text.h"
 #include "diag/private.h"
 
 #define LANES_MAX 32
 #define MTS_MAX 1000000
-/* From 8 GT/s on 128 of 130 bits are data, before it 8 of 10. */
+/* Minimum transfer rate with 128b/130b coding (8 GT/s); slower links use 8b/10b. */
 #define MTS_OF_128_130 8000
 
-/* Of one direction, or IO_UNKNOWN. */
+/* Returns the rate of a link in bit/s, in one direction, or IO_UNKNOWN. */
 static int64_t rate_of(int64_t lanes, int64_t mts)
 {
     if (lanes < 1 || lanes > LANES_MAX || mts < 1 || mts > MTS_MAX) {

@@ -1,12 +1,13 @@
-/* Data on a slow cable while a fast one between the same hosts carries none: nothing fails. */
+/* Warns about data on a slow cable while a faster one between the same hosts is idle. Nothing fails
+ * because of it. */
 #include <string.h>
 
 #include "diag/private.h"
 
-/* Rates that differ by less are of one kind of cable, or rounded. */
+/* Minimum ratio of two rates. Smaller differences are rounding, or cables of one kind. */
 #define FASTER_BY 2
 
-/* What the two can carry, or IO_UNKNOWN. */
+/* Returns the rate of a cable between two ports, or IO_UNKNOWN. */
 static int64_t rate_of(const struct diag_port *a, const struct diag_port *b)
 {
     if (a == NULL || b == NULL || a->rate_bps <= 0 || b->rate_bps <= 0) {
@@ -15,8 +16,8 @@ static int64_t rate_of(const struct diag_port *a, const struct diag_port *b)
     return a->rate_bps < b->rate_bps ? a->rate_bps : b->rate_bps;
 }
 
-/* The fastest of what `host` used towards `peer`, and its rate; IO_UNKNOWN where one rate is
- * not known, or nothing was used. */
+/* Finds the fastest rail that `host` used to `peer`. Returns its rate, or IO_UNKNOWN if a rate is
+ * unknown or no rail was used. */
 static int64_t fastest_used(const struct diag_host *host, const struct diag_host *peer,
                             const struct diag_use **out)
 {
@@ -47,7 +48,8 @@ struct lane {
     int64_t rate_bps;
 };
 
-/* The fastest two ports that face each other, are up, and always were. */
+/* Finds the fastest pair of ports that face each other, are up, and are not known to have lost
+ * their carrier. */
 static struct lane fastest_cable(const struct diag_host *host,
                                  const struct diag_host *peer)
 {
@@ -100,7 +102,7 @@ void diag_inspect_lanes(const struct diag_input *input, struct diag_findings *ou
     }
     for (uint32_t i = 0; i < input->n_hosts; i++) {
         if (input->hosts[i].n_left_out > 0) {
-            return; /* that is told, and why */
+            return; /* reported with its cause as left out */
         }
     }
     for (uint32_t i = 0; i < input->n_hosts; i++) {

@@ -1,13 +1,15 @@
-/* What a job lived through: frames that had to be repeated, a carrier that went and came back, a
- * device that is gone. Told as warnings where nothing failed, and only from evidence that leaves no
- * other reading: what may hide another cause must be known to be none. */
+/* Warns about what a job survived: retransmitted frames, a carrier that was lost and came back, a
+ * failed device. Does nothing if a host failed. Reports only conditions with one possible reading,
+ * so values that could hide another cause must be known and harmless. */
 #include <string.h>
 
 #include "diag/private.h"
 
-/* Counters of two ends are not read in one moment: so many frames may be under way. */
+/* Maximum number of frames that can be in flight between the readings of the counters of two
+ * ends. */
 #define UNDER_WAY 4
-/* Of a cable that loses alike both ways, so many in one and none in the other is no chance. */
+/* More losses than this in one direction and none in the other are not chance, because at equal
+ * loss rates 16 of 16 in a given direction has a probability of 2^-16. */
 #define CERTAIN 16
 
 int64_t diag_carrier_losses(const struct diag_host *host, const char *port)
@@ -21,7 +23,7 @@ int64_t diag_carrier_losses(const struct diag_host *host, const char *port)
         const struct diag_event *event = &host->events[i];
         bool is_loss = strcmp(event->type, "port_error") == 0;
 
-        /* Those of queue pairs have no port. */
+        /* An event without a type, or a loss of an unnamed port, can concern this port. */
         if (event->type[0] == '\0' || (is_loss && event->port[0] == '\0')) {
             return IO_UNKNOWN;
         }
@@ -51,7 +53,7 @@ static bool is_none(const struct diag_port *port, enum diag_counter counter)
     return port->counters[counter] != IO_UNKNOWN && port->counters[counter] <= UNDER_WAY;
 }
 
-/* Frames that left and did not arrive, where that is known to be the cable's doing. */
+/* Warns about frames that were sent but not received, if only the cable can have lost them. */
 static void inspect_frames(const struct diag_input *input, const struct rail *rail,
                            struct diag_findings *out)
 {
@@ -79,13 +81,13 @@ static void inspect_frames(const struct diag_input *input, const struct rail *ra
 
 /* ---- behind a switch ---- */
 
-/* Ports of one subnet, three or more, and what they counted together. */
+/* All ports of one subnet and the sums of their counters. Three or more are joined by a switch. */
 struct segment {
-    const struct diag_host *host; /* that of `port` */
-    const struct diag_port *port; /* at which most came out of sequence */
+    const struct diag_host *host; /* the host of `port` */
+    const struct diag_port *port; /* port with the most packets out of sequence */
     uint32_t n_ports;
     int64_t sent, received, retransmits;
-    bool is_known; /* each counted all of this, and nothing else explains a loss */
+    bool is_known; /* each port has all counters, and no other cause for a loss */
 };
 
 static bool is_sound(const struct diag_host *host, const struct diag_port *port)
@@ -118,7 +120,8 @@ static void count_port(struct segment *segment, const struct diag_host *host,
     }
 }
 
-/* Adds up the ports that face `port`, and itself. Processes of one machine describe it once. */
+/* Adds up `port` and all ports that face it. Uses only the first process of each machine, because
+ * all its processes describe the same ports. */
 static struct segment segment_of(const struct diag_input *input,
                                  const struct diag_host *host,
                                  const struct diag_port *port)
@@ -145,8 +148,8 @@ static struct segment segment_of(const struct diag_input *input,
     return segment;
 }
 
-/* Frames that one of three or more ports sent, and none received: a switch that is between them
- * dropped them, at the queue of the port where most came out of sequence. */
+/* Warns about frames that one of three or more ports sent and none received. The switch between
+ * them dropped these frames, at the queue of the port with the most packets out of sequence. */
 static void inspect_segment(const struct diag_input *input, const struct diag_host *host,
                             const struct diag_port *port, struct diag_findings *out)
 {
@@ -211,7 +214,8 @@ static void inspect_rail(const struct diag_input *input, const struct rail *rail
     diag_say(out, &finding);
 }
 
-/* It says so itself: whoever else has a way goes on without it. */
+/* Warns about devices that reported a fatal error. A process with another rail continues without
+ * the device. */
 static void inspect_devices(const struct diag_host *host, struct diag_findings *out)
 {
     for (uint32_t i = 0; i < host->n_events; i++) {

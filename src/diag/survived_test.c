@@ -9,7 +9,7 @@
 
 static struct scene scene;
 static struct diag_findings findings;
-static struct diag_port *p0, *p1; /* titanic's, which faces iceberg's */
+static struct diag_port *p0, *p1; /* titanic:p0 and iceberg:p1, which face each other */
 
 static void setup(void)
 {
@@ -42,7 +42,8 @@ static void teardown(void)
     diag_input_fini(&scene.input);
 }
 
-/* NULL: nothing is told. */
+/* Checks that the only finding is a warning with this code at titanic:p0, or that there is none if
+ * `code` is NULL. */
 static void check_code(const char *code)
 {
     diag_findings_fini(&findings);
@@ -70,16 +71,16 @@ START_TEST(frames_that_were_repeated_are_a_warning)
 {
     check_code("link.lossy");
     p0->counters[DIAG_RX_PACKETS] = 1100;
-    check_code(NULL); /* ten one way and none the other: chance may do that */
+    check_code(NULL); /* 10 one way and none the other can be chance */
     p1->counters[DIAG_RX_PACKETS] = 980;
     check_code("link.one_way");
     p0->counters[DIAG_RX_PACKETS] = 1099;
     check_code("link.lossy");
     p0->counters[DIAG_RX_PACKETS] = 1100;
-    p1->counters[DIAG_RX_PACKETS] = 997; /* three: they may be under way */
+    p1->counters[DIAG_RX_PACKETS] = 997; /* 3 one way, which can be chance or in flight */
     check_code(NULL);
     p1->counters[DIAG_RX_PACKETS] = 990;
-    p0->counters[DIAG_RETRANSMITS] = 0; /* nobody missed them */
+    p0->counters[DIAG_RETRANSMITS] = 0; /* no packet was retransmitted */
     check_code(NULL);
 }
 END_TEST
@@ -95,7 +96,7 @@ START_TEST(damage_and_carrier_explain_what_was_lost)
 }
 END_TEST
 
-/* COMM_EST and the like name no port: they say nothing about carriers. */
+/* Events of queue pairs, such as COMM_EST (4), name no port and do not concern carriers. */
 START_TEST(events_of_queue_pairs_hide_no_loss_of_carrier)
 {
     scene.a->events[scene.a->n_events++] = (struct diag_event){.type = "event_4"};
@@ -116,7 +117,7 @@ START_TEST(where_something_failed_only_that_is_told)
 }
 END_TEST
 
-/* What could have hidden another reading of the same frames. */
+/* No warning is given if a value is unknown that could show another cause of the missing frames. */
 START_TEST(nothing_is_told_where_something_is_not_known)
 {
     int64_t *const numbers[] = {
@@ -142,7 +143,7 @@ START_TEST(nothing_is_told_where_something_is_not_known)
     lose_carrier(scene.a, "");
     check_code(NULL);
     scene.a->n_events = 0;
-    scene.a->uses[0].vanished_mtu = 4096; /* probes that were too large: told as such */
+    scene.a->uses[0].vanished_mtu = 4096; /* full-size probes were lost: another finding */
     diag_findings_fini(&findings);
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
@@ -151,7 +152,8 @@ START_TEST(nothing_is_told_where_something_is_not_known)
 }
 END_TEST
 
-/* Lanes and speed as they are, and as card and slot could. */
+/* Sets the PCIe link of a port: number of lanes and millions of transfers per second, at present
+ * and at most. */
 static void put_slot(struct diag_port *port, int64_t lanes, int64_t lanes_max,
                      int64_t mts, int64_t mts_max)
 {
@@ -188,10 +190,10 @@ START_TEST(a_slot_is_narrow_by_what_it_could_and_should)
     ck_assert_str_eq(findings.items[0].evidence[0].text, "p0 p1");
     ck_assert_str_eq(findings.items[0].evidence[5].name, "pcie_rate_bps");
     ck_assert_int_eq(findings.items[0].evidence[5].number, 63015384615);
-    put_slot(other, 16, 16, 5000, 5000); /* as it was built, too slow as it may be */
-    put_slot(p0, 4, 16, 32000, 32000);   /* 126 Gbit/s: it does not matter */
+    put_slot(other, 16, 16, 5000, 5000); /* 64 Gbit/s, which is its maximum */
+    put_slot(p0, 4, 16, 32000, 32000);   /* 126 Gbit/s, which exceeds the port's rate */
     ck_assert_uint_eq(count_findings(), 0);
-    put_slot(p0, 16, 16, 5000, 8000); /* 8 of 10 bits are data: 64 Gbit/s */
+    put_slot(p0, 16, 16, 5000, 8000); /* 64 Gbit/s, because 8 of 10 bits are data */
     ck_assert_uint_eq(count_findings(), 1);
     ck_assert_int_eq(findings.items[0].evidence[5].number, 64000000000);
 }
@@ -219,8 +221,8 @@ START_TEST(a_slot_of_which_something_is_unknown_or_absurd_is_not_told_of)
 }
 END_TEST
 
-/* What a device says of itself is told with its name, by whose it is; of what it is not known
- * nothing is. */
+/* A device_fatal event is reported at its host, with the device's name. An event without a type or
+ * a device is not reported. */
 START_TEST(a_device_that_is_gone_is_told)
 {
     struct diag_event *event = &scene.a->events[scene.a->n_events++];
@@ -248,7 +250,7 @@ START_TEST(a_device_that_is_gone_is_told)
 }
 END_TEST
 
-/* A probe over titanic's other port had no answer, and the job went over p0. */
+/* A rail to iceberg was left out because RTR failed with ENOMEM, and the job succeeded. */
 START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
 {
     struct diag_error *why = &scene.a->left_out[0];
@@ -272,7 +274,7 @@ START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
     ck_assert_str_eq(because->text, "host.kernel_memory");
     ck_assert_str_eq(because[-1].name, "survived");
     ck_assert_int_eq(because[-1].number, 1);
-    /* A failure is told alone. */
+    /* If a host failed, only the failure is reported. */
     weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "verify",
               "wrong");
     ck_assert_uint_eq(count_findings(), 1);
@@ -280,8 +282,8 @@ START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
 }
 END_TEST
 
-/* The cable never came up, and a relay stood in for it: the cause is that of a neighbour that the
- * kernel looks for, and the cost is beside it. */
+/* The cable never came up, and relays carried its data. The finding is the cause of the unresolved
+ * neighbour. Its evidence includes the number of relays. */
 START_TEST(a_cable_that_a_relay_stands_in_for_is_told_with_its_cost)
 {
     struct diag_error *why = &scene.a->left_out[0];
@@ -316,8 +318,8 @@ START_TEST(a_cable_that_a_relay_stands_in_for_is_told_with_its_cost)
 }
 END_TEST
 
-/* ... but where nothing shows that the cable is at fault it is named as left out: the process at
- * its other end has carried the job, and is not to be looked for. */
+/* If no evidence shows that the cable is at fault, the finding is link.left_out with its cause. The
+ * process at the other end is not the cause, because it carried the job. */
 START_TEST(a_cable_that_a_relay_stands_in_for_blames_no_process)
 {
     static const struct {
@@ -355,9 +357,8 @@ START_TEST(a_cable_that_a_relay_stands_in_for_blames_no_process)
 }
 END_TEST
 
-/* The two have no cable that their addresses make one, and data went over a third host: that is no
- * rail that was left out, but what is wrong between them, and by the same rules as if it had ended
- * the job. */
+/* No cable joins ports of the two hosts in one subnet, and their data went over a third host. The
+ * finding is the cause, by the rules for failures, not link.left_out. */
 START_TEST(a_pair_without_a_way_of_its_own_is_told_by_the_cause)
 {
     struct diag_error *why = &scene.a->left_out[0];
@@ -372,13 +373,13 @@ START_TEST(a_pair_without_a_way_of_its_own_is_told_by_the_cause)
     ck_assert_str_eq(findings.items[0].entry->code, "route.no_facing_port");
     ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
     ck_assert(findings.items[0].is_survived);
-    /* One end alone may be to blame, and is named then. */
+    /* The cause can be at one end only. */
     p0->n_gids = 0;
     p0->n_addresses = 0;
     ck_assert_uint_eq(count_findings(), 1);
     ck_assert_str_eq(findings.items[0].entry->code, "addr.missing");
     ck_assert_int_eq(findings.items[0].severity, DIAG_WARNING);
-    /* The address may stand, and its GID be gone. */
+    /* The netdev can have an address whose GID is missing. */
     p0->n_addresses = 1;
     ck_assert_uint_eq(count_findings(), 1);
     ck_assert_str_eq(findings.items[0].entry->code, "gid.missing");
@@ -388,7 +389,7 @@ START_TEST(a_pair_without_a_way_of_its_own_is_told_by_the_cause)
 }
 END_TEST
 
-/* Carpathia's port is in the subnet of the others, as behind a switch. */
+/* Adds host carpathia with a port in the subnet of p0 and p1, as behind one switch. */
 static struct diag_port *add_third(void)
 {
     struct diag_host *third = &scene.input.hosts[scene.input.n_hosts++];
@@ -425,7 +426,7 @@ START_TEST(frames_that_a_switch_dropped_are_a_warning_at_the_port_that_missed_th
     ck_assert(findings.items[0].is_survived);
     ck_assert_str_eq(findings.items[0].host, "carpathia");
     ck_assert_str_eq(findings.items[0].port, "p0");
-    /* As many as may be under way. */
+    /* 12 frames of three ports can be in flight while the counters are read. */
     p->counters[DIAG_RX_PACKETS] = 1002;
     ck_assert_uint_eq(count_findings(), 0);
     p->counters[DIAG_RX_PACKETS] = 980;
@@ -457,8 +458,8 @@ static enum diag_code code_of_recovery(void)
     return findings.items[0].entry->id;
 }
 
-/* The rail of p0 and p1 did not come back: the slot that it goes by has another GID, at either
- * end. It is told by its own name, also where that is `undetermined`. */
+/* The rail of p0 and p1 did not recover, because the GID of either end is in another slot than
+ * before. The finding is the cause, even if that is `undetermined`, not link.left_out. */
 START_TEST(a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends)
 {
     struct diag_error *why = &scene.a->left_out[0];
@@ -482,18 +483,18 @@ START_TEST(a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends)
     weft_format(why->peer, sizeof(why->peer), "iceberg");
     scene.a->n_left_out = 1;
 
-    ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED); /* the slots are right */
+    ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED); /* both slots are unchanged */
     near->index = 5;
     ck_assert_int_eq(code_of_recovery(), DIAG_GID_STALE_INDEX);
     near->index = 3;
     far->index = 5;
     ck_assert_int_eq(code_of_recovery(), DIAG_GID_STALE_INDEX);
-    far->type = 1; /* the same address, of the other version */
+    far->type = 1; /* the same address, but RoCE v1 */
     ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED);
     far->type = 2;
     far->index = IO_UNKNOWN;
     ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED);
-    near->index = 5; /* that is enough */
+    near->index = 5; /* one end is sufficient */
     ck_assert_int_eq(code_of_recovery(), DIAG_GID_STALE_INDEX);
     error->phase[0] = '\0';
     ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED);
@@ -504,7 +505,7 @@ START_TEST(a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends)
 }
 END_TEST
 
-/* p0 of both are joined as well, and carry nothing. */
+/* A faster cable joins titanic:p1 and iceberg:p0, and carries nothing. */
 START_TEST(a_slow_cable_beside_a_fast_one_is_told_of)
 {
     struct diag_port *fast = &scene.a->ports[1], *other = &scene.b->ports[0];
@@ -512,7 +513,7 @@ START_TEST(a_slow_cable_beside_a_fast_one_is_told_of)
     p0->counters[DIAG_RETRANSMITS] = 0;
     p0->rate_bps = p1->rate_bps = 10000000000;
     fast->rate_bps = other->rate_bps = 20000000000;
-    ck_assert_uint_eq(count_findings(), 0); /* they lead elsewhere */
+    ck_assert_uint_eq(count_findings(), 0); /* they do not face each other */
     scene_set_address(other, "192.168.102.9/24");
     ck_assert_uint_eq(count_findings(), 1);
     ck_assert_str_eq(findings.items[0].entry->code, "route.slow_lane");
@@ -521,10 +522,10 @@ START_TEST(a_slow_cable_beside_a_fast_one_is_told_of)
     ck_assert_str_eq(findings.items[0].port, "p0");
     ck_assert_str_eq(findings.items[0].peer, "iceberg");
     lose_carrier(scene.b, other->name);
-    ck_assert_uint_eq(count_findings(), 0); /* it was away when connections were made */
+    ck_assert_uint_eq(count_findings(), 0); /* it might have been down during set-up */
     scene.b->n_events--;
     fast->rate_bps = 19999999999;
-    ck_assert_uint_eq(count_findings(), 0); /* not that much faster */
+    ck_assert_uint_eq(count_findings(), 0); /* less than twice as fast */
     fast->rate_bps = 20000000000;
     other->is_up = DIAG_NO;
     ck_assert_uint_eq(count_findings(), 0);
@@ -535,12 +536,12 @@ START_TEST(a_slow_cable_beside_a_fast_one_is_told_of)
     scene.a->uses[scene.a->n_uses] = scene.a->uses[0];
     weft_format(scene.a->uses[scene.a->n_uses].local_port, DIAG_NAME_BYTES, "p1");
     weft_format(scene.a->uses[scene.a->n_uses++].remote_port, DIAG_NAME_BYTES, "p0");
-    ck_assert_uint_eq(count_findings(), 0); /* it carries something */
+    ck_assert_uint_eq(count_findings(), 0); /* it carries data */
     scene.a->n_uses--;
     ck_assert_uint_eq(count_findings(), 1);
     weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "verify",
               "wrong");
-    ck_assert_uint_eq(count_findings(), 1); /* a failure is told alone */
+    ck_assert_uint_eq(count_findings(), 1); /* only the failure is reported */
     ck_assert_str_eq(findings.items[0].entry->code, "data.wrong");
 }
 END_TEST

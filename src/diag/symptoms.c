@@ -1,6 +1,6 @@
-/* The table of symptoms. Numbers of errno: Linux (asm-generic/errno*.h), whatever machine reads a
- * log. Statuses: enum ibv_wc_status (infiniband/verbs.h). Phrases: NCCL 2.25 to 2.30 (src/init.cc,
- * ncclGetErrorString) and PyTorch's ProcessGroupNCCL. */
+/* The table of symptoms. Numbers of errno are those of Linux (asm-generic/errno*.h), because a log
+ * is read on any machine. Statuses are enum ibv_wc_status (infiniband/verbs.h). Phrases are those
+ * of NCCL 2.25 to 2.30 (src/init.cc, ncclGetErrorString) and PyTorch's ProcessGroupNCCL. */
 #include "diag/symptoms.h"
 
 #include <string.h>
@@ -604,7 +604,7 @@ static const struct diag_symptom symptoms[] = {
          }},
 };
 
-/* What strerror(3) says of them, in logs. */
+/* Texts of strerror(3) for these numbers, which logs contain. */
 static const struct {
     int number;
     const char *text;
@@ -656,8 +656,9 @@ static bool is_word_byte(char c)
     return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z');
 }
 
-/* Where `text` has `words`, whatever the case and not inside a longer word; NULL: nowhere. An
- * underscore is no letter, so that a name is found behind IBV_WC_; `is_whole`: it is one. */
+/* Returns the first position of `words` in `text`, or NULL. Ignores case and skips positions inside
+ * a longer word. An underscore before it is allowed, so that names are found after IBV_WC_, unless
+ * `is_whole`. */
 static const char *find_words(const char *text, const char *words, bool is_whole)
 {
     size_t n = strlen(words);
@@ -677,7 +678,7 @@ static const char *find_words(const char *text, const char *words, bool is_whole
     return NULL;
 }
 
-/* The digits at `at`, which may follow blanks, '=' or ':'; -1: there are none. */
+/* Returns the number at `at`, which may follow blanks, '=', ':' or '('; -1 if there is none. */
 static int number_at(const char *at)
 {
     int number = 0;
@@ -702,7 +703,7 @@ static const struct diag_symptom *by_number(enum diag_symptom_kind kind, int num
     return NULL;
 }
 
-/* "errno 110", "status=12": the number that follows the word. */
+/* Finds the symptom by the number after `label`, as in "errno 110" or "status=12". */
 static const struct diag_symptom *by_label(const char *text, const char *label,
                                            enum diag_symptom_kind kind)
 {
@@ -711,7 +712,8 @@ static const struct diag_symptom *by_label(const char *text, const char *label,
     return at == NULL ? NULL : by_number(kind, number_at(at + strlen(label)));
 }
 
-/* "RETRY_EXC_ERR" stands in "RNR_RETRY_EXC_ERR", which is another one: the longest name counts. */
+/* Finds the symptom by its name, otherwise by its errno's text. The longest name wins, because
+ * "RNR_RETRY_EXC_ERR" contains "RETRY_EXC_ERR". */
 static const struct diag_symptom *by_name(const char *text)
 {
     const struct diag_symptom *best = NULL;

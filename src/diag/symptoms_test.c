@@ -18,7 +18,8 @@ static const struct diag_symptom *the_one(const char *text)
     return found[0];
 }
 
-/* Each cause but the last has a question; a code stands once; a cause is a finding or has words. */
+/* Each cause but the last has a question. No code is listed twice. A cause that is not a finding
+ * has a text. */
 START_TEST(every_symptom_has_causes_and_what_separates_them)
 {
     const struct diag_symptom *symptom;
@@ -32,7 +33,7 @@ START_TEST(every_symptom_has_causes_and_what_separates_them)
         for (size_t k = 0; k < DIAG_CAUSES_MAX; k++) {
             const struct diag_cause *cause = &symptom->causes[k];
 
-            if (k >= n) { /* nothing stands behind the last */
+            if (k >= n) { /* no entry follows the last cause */
                 ck_assert_msg(cause->what == NULL && cause->ask == NULL,
                               "%s: a question is missing", symptom->name);
                 continue;
@@ -68,7 +69,7 @@ START_TEST(every_completion_status_is_there)
 }
 END_TEST
 
-/* This table's numbers are Linux'. */
+/* The numbers in this table are those of Linux, on which the test runs. */
 START_TEST(errnos_have_their_names_and_texts)
 {
     static const struct {

@@ -5,7 +5,8 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* What each event is about and whether it is the end of it: ibv_get_async_event(3). */
+/* Name and object of each event, and whether the object can no longer be used
+ * (ibv_get_async_event(3)). */
 static const struct {
     const char *name;
     enum rdma_async_scope scope;
@@ -83,7 +84,7 @@ bool rdma_async_next(struct rdma *rdma, struct rdma_async *out)
         struct io_device *device = rdma->env->devices[d];
         struct io_async_event event;
         memset(&event, 0, sizeof(event));
-        /* EAGAIN: none. Anything else is a device that has nothing to say any more. */
+        /* EAGAIN means that there is no event. After any other error the device reports none. */
         if (device->ops->async_event(device, &event) != 0) {
             continue;
         }

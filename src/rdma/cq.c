@@ -71,7 +71,7 @@ void rdma_cq_close(struct rdma_cq *cq)
     memset(cq, 0, sizeof(*cq));
 }
 
-/* The first route whose number is not below `qpn`. */
+/* Returns the index of the first route whose number is not below `qpn`, or n_routes. */
 static uint32_t lower_bound(const struct rdma_cq *cq, uint32_t qpn)
 {
     uint32_t low = 0;
@@ -112,7 +112,7 @@ void rdma_cq_unroute(struct rdma_cq *cq, uint32_t qpn)
             (cq->n_routes - at) * sizeof(*cq->routes));
 }
 
-/* Keeps what means something, in order; returns how many. */
+/* Removes completions with GENERAL_ERR, and keeps the order of the others. Returns their number. */
 static int without_noise(struct ibv_wc *wc, int n)
 {
     int kept = 0;
@@ -148,7 +148,7 @@ int rdma_poll(const struct rdma *rdma, uint32_t device_index, struct ibv_cq *cq,
     return 0;
 }
 
-/* Fills the batch. AGAIN: empty and armed. */
+/* Fills the batch. Returns WEFT_AGAIN if the CQ is empty and armed. */
 static weft_status poll(struct rdma_cq *cq, struct weft_error *error)
 {
     const struct io_device_ops *ops = device_of(cq)->ops;
@@ -161,7 +161,7 @@ static weft_status poll(struct rdma_cq *cq, struct weft_error *error)
             return fail(cq, failure, "poll_cq", error);
         }
         if (cq->n_batch > 0) {
-            /* What was polled may be what the arming was spent on. */
+            /* One of these completions may have used up the arming. */
             cq->is_armed = false;
             return WEFT_OK;
         }

@@ -61,7 +61,7 @@ static void expect_empty(void)
 START_TEST(completions_find_their_owner)
 {
     open_cq();
-    /* Out of order, more than the table starts with. */
+    /* Not sorted, and more than the table has room for at first. */
     static const uint32_t qpns[] = {40, 10, 30, 20, 60, 50, 90, 80, 70, 0xffffff};
     for (uint32_t i = 0; i < 10; i++) {
         rdma_cq_route(&cq, qpns[i], i);
@@ -73,7 +73,7 @@ START_TEST(completions_find_their_owner)
         expect_next(100 + i, i);
     }
     expect_empty();
-    /* A number that was given up is nobody's, until somebody takes it again. */
+    /* Completions of a number without a route are strays, until the number has a route again. */
     rdma_cq_unroute(&cq, 30);
     rdma_cq_unroute(&cq, 30);
     complete(&host, 30, 1);
@@ -91,8 +91,7 @@ START_TEST(completions_find_their_owner)
 }
 END_TEST
 
-/* A completion that comes while the CQ is being armed wakes nobody: only the poll after the
- * arming sees it. */
+/* A completion that arrives during arming wakes no task. Only the poll after arming finds it. */
 static void complete_while_arming(struct fake_host *on)
 {
     on->on_arm = NULL;
@@ -109,7 +108,7 @@ START_TEST(nothing_is_slept_over)
     ck_assert(!cq.is_armed);
     expect_empty();
     ck_assert_uint_eq(host.n_armed, 2);
-    /* Woken for nothing: still armed, not armed again. */
+    /* A wake-up without a completion leaves the CQ armed, so that it is not armed again. */
     expect_empty();
     ck_assert_uint_eq(host.n_armed, 2);
 }
@@ -126,13 +125,13 @@ START_TEST(bursts_longer_than_a_batch_come_in_order)
         expect_next(i, 0);
     }
     expect_empty();
-    /* Four polls for 50, one empty, one after the arming. */
+    /* Four polls for 50, an empty one, and one after arming. */
     ck_assert_uint_eq(host.n_polled, 6);
     ck_assert_uint_eq(host.n_armed, 1);
 }
 END_TEST
 
-/* Every other completion, the first among them, is one that means nothing. */
+/* Adds `n` completions. Every other one, beginning with the first, has GENERAL_ERR. */
 static void complete_with_noise(int n)
 {
     for (int i = 0; i < n; i++) {
@@ -155,7 +154,7 @@ START_TEST(harmless_errors_are_dropped_and_others_are_not)
         ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
     }
     expect_empty();
-    /* Less than was asked for means that the CQ is empty, also where something was dropped. */
+    /* Fewer than requested means that the CQ is empty, even if some were dropped. */
     complete_with_noise(34);
     ck_assert_int_eq(rdma_poll(rdma, 0, cq.cq, RDMA_CQ_BATCH, wcs, &n), 0);
     ck_assert_int_eq(n, RDMA_CQ_BATCH);
@@ -163,7 +162,7 @@ START_TEST(harmless_errors_are_dropped_and_others_are_not)
     ck_assert_int_eq(rdma_poll(rdma, 0, cq.cq, RDMA_CQ_BATCH, wcs, &n), 0);
     ck_assert_int_eq(n, 1);
     ck_assert_uint_eq(wcs[0].wr_id, 33);
-    /* On other devices the same status is the end of the queue pair. */
+    /* On other devices the status is returned, because the queue pair is lost. */
     rdma->attrs[0].general_err_is_harmless = false;
     complete_with_noise(1);
     expect_next(0, 5);
@@ -176,7 +175,7 @@ START_TEST(creation_may_be_slow_fail_or_be_given_up)
     fake_rule_add(&host, IO_OP_CREATE_CQ, 1, 0, false, 1);
     fake_rule_add(&host, IO_OP_CREATE_CQ, 2, ENOMEM, false, 0);
     fake_rule_add(&host, IO_OP_CREATE_CQ, 3, EINVAL, true, 0);
-    /* As many entries as the device has, if it has fewer. */
+    /* Lowered to the device's maximum. */
     ck_assert_int_eq(rdma_cq_open(&cq, rdma, 0, 1 << 20, NULL, &error), WEFT_OK);
     ck_assert_int_eq(rdma_cq_progress(&cq, &error), WEFT_AGAIN);
     ck_assert_int_eq(rdma_cq_progress(&cq, &error), WEFT_OK);

@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* Ranges are rounded to 4 KiB: host pages are whole multiples of it, so that no page is
- * registered that the range does not touch, whatever the kernel's page size. */
+/* Ranges are rounded to 4 KiB. Host pages are multiples of it, so that no page is registered that
+ * the range does not touch, whatever the kernel's page size. */
 #define PAGE_BYTES ((uintptr_t)4096)
 
 enum entry_state { ENTRY_REGISTERING, ENTRY_READY, ENTRY_FAILED };
@@ -17,16 +17,16 @@ struct rdma_mr_entry {
     struct rdma_mr_entry *next, *prev; /* in the cache's list, most recently used first */
     enum entry_state state;
     uint32_t device_index;
-    uintptr_t start, end; /* whole pages, end exclusive */
+    uintptr_t start, end; /* whole pages unless is_dmabuf; end is exclusive */
     int access;
     struct ibv_mr *mr; /* NULL until READY */
     struct io_op op;
     uint32_t n_users;
-    bool is_stale; /* the memory went away, or is a dma-buf's: not found again */
+    bool is_stale; /* never shared: invalidated, or a dma-buf's */
     bool is_dmabuf;
     int fd;
     uint64_t offset;
-    int failure; /* errno of FAILED */
+    int failure; /* errno if FAILED */
 };
 
 struct rdma_mr_cache {
@@ -69,7 +69,7 @@ static void unlink_entry(struct rdma_mr_cache *cache, struct rdma_mr_entry *entr
     }
 }
 
-/* Gives the registration back, without waiting, and forgets the entry. */
+/* Deregisters or abandons the registration, without waiting, and frees the entry. */
 static void drop(struct rdma_mr_cache *cache, struct rdma_mr_entry *entry)
 {
     struct io_device *device = cache->rdma->env->devices[entry->device_index];
@@ -96,8 +96,8 @@ void rdma_mr_cache_destroy(struct rdma_mr_cache *cache)
     free(cache);
 }
 
-/* Registrations under way are shared only by users of one task: only that one is woken.
- */
+/* Returns an entry that `wanted` can share, or NULL. A registration in progress is shared only by
+ * users of the same task, because no other task is woken. */
 static struct rdma_mr_entry *find(const struct rdma_mr_cache *cache,
                                   const struct rdma_mr_entry *wanted,
                                   const struct io_task *task)
@@ -114,7 +114,7 @@ static struct rdma_mr_entry *find(const struct rdma_mr_cache *cache,
     return NULL;
 }
 
-/* Deregisters the least recently used entries without a user beyond the limit. */
+/* Deregisters the least recently used unreferenced entries beyond RDMA_MR_IDLE_MAX. */
 static void trim(struct rdma_mr_cache *cache)
 {
     struct rdma_mr_entry *entry = cache->last;
@@ -195,7 +195,7 @@ weft_status rdma_mr_get(struct rdma_mr_cache *cache, uint32_t device_index, void
         .end = (start_at + length + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1),
         .access = access,
     };
-    /* ibv_reg_mr(3): remote write and atomics need local write. */
+    /* Remote write and atomics need local write (ibv_reg_mr(3)). */
     if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0) {
         wanted.access |= IBV_ACCESS_LOCAL_WRITE;
     }

@@ -12,7 +12,7 @@ static struct weft_error error;
 static struct io_task task_a, task_b;
 static struct rdma_mr a, b, c;
 
-/* Never touched: only addresses matter here. */
+/* Returns an address that is never accessed. */
 static char *at(uintptr_t address)
 {
     return (char *)address; /* NOLINT */
@@ -38,7 +38,7 @@ static void teardown(void)
     fake_host_fini(&host);
 }
 
-/* A hold that is ready at once, or what kept it from being. */
+/* Takes a reference. Returns WEFT_OK if it is ready at once. */
 static weft_status hold(struct rdma_mr *mr, uint32_t dev, uintptr_t start, size_t length,
                         int access)
 {
@@ -62,7 +62,7 @@ START_TEST(pages_are_rounded_outwards)
     ck_assert_ptr_eq(host.devices[0].host, &host);
     ck_assert_uint_eq(a.lkey, 0x1001);
     ck_assert_uint_eq(a.rkey, 0x2001);
-    /* Both pages that it touches are covered, and no more. */
+    /* The two pages that it touches are registered, and no more. */
     ck_assert_int_eq(hold(&b, 0, 0x10000, 0x2000, RW), WEFT_OK);
     ck_assert_uint_eq(b.rkey, a.rkey);
     ck_assert_int_eq(hold(&c, 0, 0x10000, 0x2001, RW), WEFT_OK);
@@ -77,7 +77,7 @@ START_TEST(pages_are_rounded_outwards)
 }
 END_TEST
 
-/* Covering, access and device all have to agree. */
+/* An entry is shared only if it covers the range, and access and device agree. */
 START_TEST(only_the_same_access_and_device_is_shared)
 {
     ck_assert_int_eq(hold(&a, 0, 0x10000, 0x4000, IBV_ACCESS_REMOTE_WRITE), WEFT_OK);
@@ -112,18 +112,18 @@ START_TEST(an_idle_entry_is_found_again_and_a_used_one_stays)
     ck_assert_uint_eq(stats().n_idle, 0);
     ck_assert_uint_eq(host.n_ops[IO_OP_REG_MR], 1);
     rdma_mr_put(rdma->mrs, &a);
-    rdma_mr_put(rdma->mrs, &a); /* holds nothing: nothing happens */
+    rdma_mr_put(rdma->mrs, &a); /* no-op without memory */
 }
 END_TEST
 
-/* 300 buffers used once: the 44 whose last use is longest ago go. */
+/* Uses 300 buffers once. The 44 least recently used ones are deregistered. */
 START_TEST(the_least_recently_used_go_first)
 {
     for (uintptr_t i = 0; i < 300; i++) {
         ck_assert_int_eq(hold(&a, 0, 0x100000 + i * 0x1000, 0x1000, RW), WEFT_OK);
         rdma_mr_put(rdma->mrs, &a);
         if (i == 200) {
-            /* Page 3 is used again and so outlives its neighbours. */
+            /* Page 3 is used again, so that it outlives its neighbours. */
             ck_assert_int_eq(hold(&a, 0, 0x103000, 0x1000, RW), WEFT_OK);
             rdma_mr_put(rdma->mrs, &a);
         }
@@ -136,7 +136,7 @@ START_TEST(the_least_recently_used_go_first)
     ck_assert_uint_eq(stats().n_hits, hits + 1);
     ck_assert_int_eq(hold(&b, 0, 0x102000, 0x1000, RW), WEFT_OK);
     ck_assert_uint_eq(stats().n_hits, hits + 1);
-    /* Used entries are not counted, nor taken. */
+    /* Referenced entries are not idle, and are not deregistered. */
     rdma_mr_put(rdma->mrs, &a);
     rdma_mr_put(rdma->mrs, &b);
 }
@@ -149,11 +149,11 @@ START_TEST(invalidate_ends_idle_entries_now_and_used_ones_later)
     ck_assert_int_eq(hold(&c, 0, 0x30000, 0x1000, RW), WEFT_OK);
     rdma_mr_put(rdma->mrs, &b);
     rdma_mr_put(rdma->mrs, &c);
-    /* From the last byte of a's to the last but one page: c is untouched. */
+    /* From the last byte of a up to c, which is not affected. */
     rdma_mr_invalidate(rdma->mrs, at(0x11fff), 0x30000 - 0x11fff);
     ck_assert_uint_eq(host.n_ops[IO_OP_DEREG_MR], 1);
     ck_assert_uint_eq(stats().n_idle, 1);
-    /* a is still its user's, but nobody else finds it. */
+    /* a keeps its entry, but no other reference shares it. */
     uint32_t rkey = a.rkey;
     ck_assert_int_eq(rdma_mr_progress(rdma->mrs, &a, &error), WEFT_OK);
     ck_assert_uint_eq(a.rkey, rkey);
@@ -170,7 +170,7 @@ START_TEST(registration_is_waited_for_and_shared_by_one_task)
 {
     fake_rule_add(&host, IO_OP_REG_MR, 1, 0, false, 2);
     ck_assert_int_eq(hold(&a, 0, 0x10000, 0x2000, RW), WEFT_AGAIN);
-    /* The same task joins; another would not be woken, and registers for itself. */
+    /* The same task shares it. Another task would not be woken, and registers for itself. */
     ck_assert_int_eq(
         rdma_mr_get(rdma->mrs, 0, at(0x10000), 0x1000, RW, &task_a, &b, &error), WEFT_OK);
     ck_assert_int_eq(
@@ -198,7 +198,7 @@ START_TEST(the_last_user_of_a_registration_under_way_gives_it_up)
     rdma_mr_put(rdma->mrs, &b);
     ck_assert_uint_eq(host.n_running, 0);
     ck_assert_uint_eq(stats().n_idle, 0);
-    /* rdma_close in teardown with one under way: given up as well. */
+    /* rdma_close in teardown abandons a registration in progress, too. */
     fake_rule_add(&host, IO_OP_REG_MR, 2, 0, false, 9);
     ck_assert_int_eq(hold(&a, 0, 0x10000, 0x2000, RW), WEFT_AGAIN);
 }
@@ -215,7 +215,7 @@ START_TEST(enomem_is_the_memlock_limit)
     ck_assert_int_eq(weft_error_value(&error, "bytes")->number, 0x21000);
     ck_assert_int_eq(weft_error_value(&error, "memlock_bytes")->number, 65536);
     ck_assert_int_eq(weft_error_value(&error, "access")->number, RW);
-    /* Asked again it says the same; a failed entry is never shared. */
+    /* Later calls return the same error. A failed entry is never shared. */
     if (a.entry != NULL) {
         struct weft_error again;
         weft_error_clear(&again);

@@ -65,7 +65,7 @@ enum rdma_path_verdict rdma_path_lost(struct rdma *rdma, const struct rdma_port 
         return RDMA_PATH_AGAIN;
     }
     if (!is_known && began_ns < path->suspected_ns + RDMA_PATH_PAUSE_NS) {
-        return RDMA_PATH_AGAIN; /* the same bad moment, seen by another connection */
+        return RDMA_PATH_AGAIN; /* may have the same cause as the first loss */
     }
     if (mtu <= LEAST_MTU || path->proven >= mtu) {
         return RDMA_PATH_OTHER;

@@ -1,45 +1,50 @@
-/* What probes told of path MTUs: which packets vanished on the way to a host although both ports
- * allow them. Known to all connections of a process, forgotten with it. */
+/* Remembers what probes showed about path MTUs. Packets of some sizes are lost on the way to a host
+ * although both ports allow them (an MTU black hole). All connections of a process share this
+ * knowledge, which ends with the process. */
 #ifndef WEFT_RDMA_PATH_MTU_H
 #define WEFT_RDMA_PATH_MTU_H
 
 #include "rdma/rdma.h"
 
-/* From a port of this host to another host. */
+/* Knowledge about the path from one port of this host to another host. */
 struct rdma_path {
     uint32_t device;
     uint8_t port;
     uint8_t peer[16];  /* the host's id */
-    uint32_t proven;   /* the largest path MTU that crossed both ways; 0: none yet */
-    uint32_t vanished; /* the smallest whose packets vanished; 0: none */
-    /* One whose packets had no answer once, and until when; 0: none. */
+    uint32_t proven;   /* largest path MTU that crossed in both directions; 0 if none */
+    uint32_t vanished; /* smallest path MTU whose loss is confirmed; 0 if none */
+    /* Path MTU whose packets were lost once, and when that was reported; 0 if none. */
     uint32_t suspected;
     weft_ns suspected_ns;
 };
 
-/* What is lost for load comes again: probes that began less than this after a first loss say
- * nothing new. */
+/* A second loss confirms the first only if its probes began at least this long after the first was
+ * reported. Congestion is usually over by then. */
 #define RDMA_PATH_PAUSE_NS INT64_C(200000000)
 
 enum rdma_path_verdict {
-    RDMA_PATH_AGAIN,   /* late or lost: to be asked again, after RDMA_PATH_PAUSE_NS */
-    RDMA_PATH_LOWERED, /* asked again, and lost again */
-    /* ... but it is the least, or has crossed before: something else fails. */
+    /* Not confirmed: try the same path MTU again after RDMA_PATH_PAUSE_NS. */
+    RDMA_PATH_AGAIN,
+    /* Confirmed: try the next smaller path MTU. */
+    RDMA_PATH_LOWERED,
+    /* Confirmed, but the path MTU is not the cause: it is the smallest, or has crossed before. */
     RDMA_PATH_OTHER,
 };
 
-/* `mtu` (bytes, one of the five), or what is left to try below what vanished. */
+/* Returns the largest path MTU that is at most `mtu` (bytes, one of the five) and smaller than any
+ * whose loss is confirmed. */
 uint32_t rdma_path_mtu(const struct rdma *rdma, const struct rdma_port *port,
                        const uint8_t peer[16], uint32_t mtu);
-/* The smallest path MTU whose packets vanished, or 0. */
+/* Returns the smallest path MTU whose loss is confirmed, or 0. */
 uint32_t rdma_path_vanished(const struct rdma *rdma, const struct rdma_port *port,
                             const uint8_t peer[16]);
-/* Small packets crossed, those of `mtu` did not, sent from `began_ns` until now: the verdict on
- * the path. `out_next`: the path MTU to try next; set only if it was lowered. */
+/* Records that small packets crossed the path, and that packets of `mtu` did not, from `began_ns`
+ * until now. Returns the verdict on the path. Sets `*out_next` to the path MTU to try next only if
+ * it returns RDMA_PATH_LOWERED. */
 enum rdma_path_verdict rdma_path_lost(struct rdma *rdma, const struct rdma_port *port,
                                       const uint8_t peer[16], uint32_t mtu,
                                       weft_ns began_ns, uint32_t *out_next);
-/* Packets of `mtu` crossed both ways. */
+/* Records that packets of `mtu` crossed the path in both directions. */
 void rdma_path_prove(struct rdma *rdma, const struct rdma_port *port,
                      const uint8_t peer[16], uint32_t mtu);
 

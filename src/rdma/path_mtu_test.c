@@ -29,7 +29,7 @@ static uint32_t mtu_to(uint32_t port, const uint8_t *peer)
     return rdma_path_mtu(rdma, &rdma->ports[port], peer, 4096);
 }
 
-/* Full packets of `mtu`, sent now, are lost: told 300 ms later. */
+/* Loses full-size packets of `mtu` that are sent now, and reports it 300 ms later. */
 static enum rdma_path_verdict lose(uint32_t port, const uint8_t *peer, uint32_t mtu,
                                    uint32_t *next)
 {
@@ -39,7 +39,7 @@ static enum rdma_path_verdict lose(uint32_t port, const uint8_t *peer, uint32_t 
     return rdma_path_lost(rdma, &rdma->ports[port], peer, mtu, began_ns, next);
 }
 
-/* Lost, asked again after the pause, and lost again. */
+/* Loses packets twice, the second time after the pause. */
 static enum rdma_path_verdict lose_twice(uint32_t port, const uint8_t *peer, uint32_t mtu,
                                          uint32_t *next)
 {
@@ -60,10 +60,10 @@ START_TEST(each_failure_halves_what_is_tried_down_to_256)
         mtu = next;
         n++;
     }
-    ck_assert_uint_eq(mtu, 256); /* which is tried, and not left behind */
+    ck_assert_uint_eq(mtu, 256); /* is still tried */
     ck_assert_uint_eq(n, 4);
     ck_assert_uint_eq(rdma_path_vanished(rdma, p0, iceberg), 512);
-    /* The other end may have found it first, and a port may allow less anyway. */
+    /* A path MTU whose loss is known is lowered at once. A port may allow less anyway. */
     ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_LOWERED);
     ck_assert_uint_eq(next, 256);
     ck_assert_uint_eq(rdma_path_mtu(rdma, p0, iceberg, 256), 256);
@@ -78,14 +78,15 @@ START_TEST(late_once_is_no_verdict)
 
     ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_AGAIN);
     first = host.now;
-    /* Another connection of the same bad moment, and one that was too quick, add nothing. */
+    /* A loss confirms nothing if its probes began before the first was reported, or too soon
+     * after. */
     ck_assert_int_eq(rdma_path_lost(rdma, p0, iceberg, 4096, first - 100000000, &next),
                      RDMA_PATH_AGAIN);
     host.now += 100000000;
     ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_AGAIN);
     ck_assert_uint_eq(mtu_to(0, iceberg), 4096);
     ck_assert_uint_eq(rdma_path_vanished(rdma, p0, iceberg), 0);
-    /* What crosses then begins anew: the next loss is a first one. */
+    /* After packets have crossed, the next loss is a first one. */
     rdma_path_prove(rdma, p0, carpathia, 4096);
     rdma_path_prove(rdma, p0, iceberg, 4096);
     ck_assert_int_eq(lose(0, iceberg, 4096, &next), RDMA_PATH_AGAIN);

@@ -1,5 +1,6 @@
-/* The policies one by one; private to rdma/policy*.c. Each returns how many rails it
- * wrote (at most `cap`), or the index of a GID in port->gids. */
+/* Functions of the individual policies; private to rdma/policy*.c. rdma_*_choose returns the number
+ * of rails that it wrote (at most `cap`). rdma_*_gid returns an index into port->gids, or
+ * UINT32_MAX. */
 #ifndef WEFT_RDMA_POLICIES_H
 #define WEFT_RDMA_POLICIES_H
 
@@ -8,7 +9,8 @@
 uint32_t rdma_weft_gid(const struct rdma_port_facts *port);
 uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                           uint32_t cap);
-/* The first pair of ports that would face each other if both were active, where none does. */
+/* Finds the first pair of ports that would face each other if both were active. May be called only
+ * if no active pair does. Returns false if there is no such pair. */
 bool rdma_weft_inactive(const struct rdma_choice_input *input, struct rdma_rail *out);
 
 uint32_t rdma_nccl_gid(const struct rdma_port_facts *port,
@@ -23,14 +25,16 @@ extern const struct rdma_recovery rdma_nccl_recovery;
 uint32_t rdma_plugin_qpn(uint32_t qpn);
 void rdma_plugin_patience(const char *fast_fail, struct rdma_patience *patience);
 uint32_t rdma_plugin_gid(const struct rdma_port_facts *port, int gid_index);
-/* The listener's port and the connector's that the connector finds, indices into their facts.
- * *out_is_fast: the first of its two searches did, among fast ports. False: none. */
+/* Finds the ports that the connector selects, as indices into the facts of each end. `*out_is_fast`
+ * is true if they were found by the first of its two searches, among fast ports. Returns false if
+ * there are none. */
 bool rdma_plugin_pair(const struct rdma_choice_input *input, uint32_t *out_connector,
                       uint32_t *out_listener, bool *out_is_fast);
 uint32_t rdma_plugin_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                             uint32_t cap);
 
-/* 10/8, 172.16/12 or 100.64/10, which Mooncake takes for overlay networks. */
+/* Returns true if `gid` is in 10/8, 172.16/12 or 100.64/10, which Mooncake assumes to be overlay
+ * networks. */
 bool rdma_mooncake_takes_for_overlay(const union ibv_gid *gid);
 void rdma_mooncake_patience(struct rdma_patience *patience);
 uint32_t rdma_mooncake_gid(const struct rdma_port_facts *port, int gid_index);

@@ -85,8 +85,9 @@ uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *
     return UINT32_MAX;
 }
 
-/* The slot that a setting names, or -1. NCCL's param.cc: an empty setting is none, any base, and
- * what is no number is 0. Mooncake's config.cpp and the mesh plugin: atoi. */
+/* Returns the slot that a setting names, or -1. NCCL's param.cc ignores an empty setting, accepts
+ * any base, and reads text that is no number as 0. Mooncake's config.cpp and the mesh plugin use
+ * atoi. */
 static int gid_slot(const char *text, bool is_nccl)
 {
     long value;
@@ -125,8 +126,8 @@ uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn)
 bool rdma_hears_one_client(enum rdma_policy policy)
 {
     weft_check((unsigned)policy < RDMA_N_POLICIES);
-    /* nccl-mesh-plugin 679a394: the thread that accepts a client reads its message with a recv
-     * that has no limit. */
+    /* The thread of nccl-mesh-plugin 679a394 that accepts a client reads its message with a recv
+     * without a timeout. */
     return policy == RDMA_POLICY_MESH_PLUGIN_2026_01;
 }
 
@@ -141,7 +142,7 @@ void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
     }
 }
 
-/* The addresses of an end, as "10.0.0.1/24 10.0.1.1/24", cut to what a value holds. */
+/* Adds the addresses of an end, such as "10.0.0.1/24 10.0.1.1/24", cut to the length of a value. */
 static void add_addresses(struct weft_error *error, const char *name,
                           const struct rdma_port_facts *ports, uint32_t n_ports)
 {
@@ -162,7 +163,7 @@ static void add_addresses(struct weft_error *error, const char *name,
     weft_error_text(error, name, n > 0 ? text : "none");
 }
 
-/* Names the port that is down, of the two of a cable: this end's if both are. */
+/* Reports which of the two ports of a cable is down: this end's if both are. */
 static void name_inactive(const struct rdma_choice_input *input,
                           const struct rdma_rail *rail, struct weft_error *error)
 {

@@ -1,5 +1,5 @@
-/* Which local NIC, GID, port and path MTU face a peer, as different programs choose: pure
- * functions of facts from both ends. Each rule names its source. */
+/* Chooses the local port, GID and path MTU for a connection to a peer, as different programs do.
+ * All functions are pure functions of facts about both ends. Each rule names its source. */
 #ifndef WEFT_RDMA_POLICY_H
 #define WEFT_RDMA_POLICY_H
 
@@ -22,70 +22,72 @@ enum rdma_policy {
 
 const char *rdma_policy_name(enum rdma_policy policy); /* "nccl-2.25" */
 bool rdma_policy_parse(const char *name, enum rdma_policy *out);
-bool rdma_is_nccl(enum rdma_policy policy); /* of whatever version */
+bool rdma_is_nccl(enum rdma_policy policy); /* NCCL of any version */
 
-/* What becomes of a connection some of whose rails fail, and how a rail comes back. */
+/* Behaviour of a connection after some of its rails failed. */
 struct rdma_recovery {
-    bool fails_over; /* the connection goes on over the rails that are left */
-    /* The rails are those of the first set-up, with the GIDs' slots that were looked up then. */
+    bool fails_over; /* the connection continues over the remaining rails */
+    /* Rails that are used again keep the ports and GID slots of the first set-up. */
     bool keeps_rails;
-    uint32_t attempts_max; /* to get a rail back, then never again; 0: no limit */
-    /* Of a limited number: from the failure to the first, and from one that failed to the next. */
+    /* Maximum number of attempts to use failed rails again; 0 if unlimited. */
+    uint32_t attempts_max;
+    /* Used only if attempts_max > 0: delay from the failure to the first attempt, and from a failed
+     * attempt to the next. */
     weft_ns start_ns, step_ns;
 };
 const struct rdma_recovery *rdma_recovery(enum rdma_policy policy);
 
-/* A port as either end describes it to the other: what a choice may depend on. */
+/* Facts of one port that each end sends to the other. A choice depends on nothing else. */
 #define RDMA_FACTS_GIDS_MAX 8
 struct rdma_port_facts {
     char name[40];
-    uint32_t device; /* ports of one NIC share it */
+    uint32_t device; /* shared by all ports of one card (rdma_nic) */
     bool is_active;
-    /* NCCL's own choice of a device, made at this end without a look at the peer, is this port;
-     * of an end that chose none, NIC `channel` mod n counts. */
+    /* True if NCCL's own choice of a device at this end, which ignores the peer, includes this
+     * port. If an end has no such port, NIC `channel` mod n is used. */
     bool is_chosen;
     bool may_stall;      /* io_device_attr */
     uint32_t active_mtu; /* bytes */
     uint32_t netdev_mtu;
     uint64_t rate_bps;
-    uint32_t n_gids; /* at most RDMA_FACTS_GIDS_MAX are told */
+    uint32_t n_gids; /* up to RDMA_FACTS_GIDS_MAX, even if the port has more */
     struct {
         union ibv_gid gid;
         uint8_t type;       /* enum ibv_gid_type */
-        uint8_t prefix_len; /* 0: no address behind it (default GIDs) */
+        uint8_t prefix_len; /* of the address behind it; 0 if none (default GIDs) */
         uint32_t index;
     } gids[RDMA_FACTS_GIDS_MAX];
 };
 
-/* What a program's settings make of its choice of a GID. */
+/* Rule by which a program selects a GID, made from its settings. */
 struct rdma_gid_rule {
-    int index; /* the slot that they fix, or -1 */
-    /* The rest is of NCCL's scan, which goes on where no slot is fixed. */
-    bool wants_ipv6; /* NCCL_IB_ADDR_FAMILY */
-    /* NCCL_IB_ROCE_VERSION_NUM; no GID has what is neither 1 nor 2. */
+    int index; /* slot that the settings fix, or -1 */
+    /* The other fields are for NCCL's scan of the table, which is used if no slot is fixed. */
+    bool wants_ipv6; /* from NCCL_IB_ADDR_FAMILY */
+    /* From NCCL_IB_ROCE_VERSION_NUM. No GID matches a value other than 1 or 2. */
     int64_t roce_version;
     struct io_ip range; /* NCCL_IB_ADDR_RANGE, of the wanted family */
-    int range_len;      /* 0: all addresses are in it, below 0: none */
+    int range_len;      /* 0 if all addresses match, below 0 if none does */
 };
-/* What it is if nothing is set. */
+/* The rule if nothing is set. */
 #define RDMA_GID_RULE_NONE ((struct rdma_gid_rule){.index = -1, .roce_version = 2})
 
-/* Settings that such rules are made of. NULL: not set. */
+/* Settings from which GID rules are made; NULL if not set. */
 struct rdma_gid_settings {
     const char *index, *family, *range, *roce_version; /* NCCL_IB_* */
     const char *mooncake_index;                        /* MC_GID_INDEX */
     const char *mesh_index;                            /* NCCL_MESH_GID_INDEX */
 };
-/* What the policy's program makes of its settings: Mooncake of MC_GID_INDEX before
- * NCCL_IB_GID_INDEX, the mesh plugin of its own, policy weft of none. */
+/* Makes the rule by which the policy's program selects a GID. Mooncake uses NCCL_IB_GID_INDEX only
+ * if MC_GID_INDEX is not set. The mesh plugin uses only its own setting, and policy weft none. */
 struct rdma_gid_rule rdma_gid_rule(enum rdma_policy policy,
                                    const struct rdma_gid_settings *settings);
 
-/* One rail: a local and a remote port with the GIDs to use. Indices into the facts. */
+/* One rail: a local and a remote port, as indices into the facts, and the GIDs to use. */
 struct rdma_rail {
     uint32_t local_port, remote_port;
     uint32_t local_gid, remote_gid; /* index into the port's gids[] */
-    uint32_t path_mtu; /* the lesser of both active_mtu, for policies that say so */
+    uint32_t path_mtu; /* bytes; for some policies not the lesser of both active_mtu */
 };
 
 struct rdma_choice_input {
@@ -94,70 +96,76 @@ struct rdma_choice_input {
     uint32_t n_local;
     const struct rdma_port_facts *remote; /* [n_remote] */
     uint32_t n_remote;
-    uint32_t channel;  /* nccl: of an end that chose none */
-    bool is_connector; /* which end asks */
+    /* Selects the NIC for Mooncake, and for NCCL at an end that chose none. */
+    uint32_t channel;
+    bool is_connector; /* the local end is the connector */
     struct rdma_gid_rule gid;
-    bool splits_nics;  /* !rdma_nccl_merges, on both ends: every port is a NIC */
-    bool is_same_host; /* both ends are processes of one host: the ports are the same */
+    /* Every port is a NIC, because NCCL does not merge ports (rdma_nccl_merges) at both ends. */
+    bool splits_nics;
+    bool is_same_host; /* both ends are processes of one host, and have the same ports */
 };
 
-/* Chooses up to `cap` rails to the peer, best first. WEFT_ERR_ROUTE (phase "route") with
- * both ends' addresses as values when there is none: policy weft, and mesh-plugin-2026-01;
- * the others choose blindly, as those programs do. */
+/* Chooses up to `cap` rails to the peer, best first. Fails with WEFT_ERR_ROUTE (phase "route") if
+ * there is none, with both ends' addresses as values. Policy weft and mesh-plugin-2026-01 need a
+ * common subnet. nccl-2.30-subnet-aware keeps its first choice if there is none, and the others
+ * ignore subnets, as those programs do. They fail only if an end has no usable port. */
 weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                         uint32_t cap, uint32_t *out_n,
                         struct weft_error *error) WEFT_MUST_CHECK;
 
-/* The GID that policy takes of one port on its own, without a peer: index into gids[], or
- * UINT32_MAX. nccl-2.25: net_ib's scan (family, range, RoCE version). weft: first v2 with
- * an address behind it. */
+/* Returns the GID of one port that the policy's program uses, regardless of the peer, as an index
+ * into gids[], or UINT32_MAX. For nccl-* it is the result of net_ib's scan (family, range, RoCE
+ * version). For weft it is the first v2 GID with an address behind it, link-local ones last. */
 uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
                          const struct rdma_gid_rule *rule);
 
-/* The number of a queue pair as the policy's program tells it to the peer, who sends to it.
- * mesh-plugin-2026-01: its lowest 16 bits. */
+/* Returns the QP number that the policy's program sends to the peer for `qpn`. mesh-plugin-2026-01
+ * sends only its lowest 16 bits. */
 uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn);
 
-/* Whether the policy's program looks at no other client of its listener before the one it took has
- * said all of its HELLO, however long that takes: mesh-plugin-2026-01. */
+/* Returns true if the listener of the policy's program serves one client at a time
+ * (mesh-plugin-2026-01). It reads the whole HELLO of a client before it looks at the next, without
+ * a time limit. */
 bool rdma_hears_one_client(enum rdma_policy policy);
 
-/* How patient a queue pair is: fields of ibv_modify_qp(3), rnr_retry 7 for ever. */
+/* Timeout and retries of a queue pair: fields of ibv_modify_qp(3). rnr_retry 7 is unlimited. */
 struct rdma_patience {
     uint8_t timeout, retry_cnt, rnr_retry;
 };
-/* Lowers `patience` to what the policy's program asks for: mesh-plugin-2026-01 where its setting
- * NCCL_MESH_FAST_FAIL (NULL: not set) says so, mooncake-2026-06 always. */
+/* Replaces `patience` by the values of the policy's program. mesh-plugin-2026-01 has its own only
+ * if `fast_fail` (NCCL_MESH_FAST_FAIL; NULL if not set) is a nonzero number, mooncake-2026-06
+ * always. Other policies keep `patience`. */
 void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
                          struct rdma_patience *patience);
 
-/* Settings that say how long a program goes on. NULL: not set. */
+/* Settings that limit how long a program retries; NULL if not set. */
 struct rdma_met_settings {
     const char *timeout, *retry_cnt; /* NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT */
     /* NCCL_IB_MQP_RETRY_CNT, NCCL_IB_MQP_RETRY_SLEEP_MSEC */
     const char *step_retry_cnt, *step_retry_ms;
     const char *fast_fail; /* NCCL_MESH_FAST_FAIL */
 };
-/* Writes what users of the policy's program meet where `error` ends a job of Weft: a hang of the
- * first data, because the program sends no probe, or of the step to RTR, because it repeats that.
- * False: nothing else than what the error says. */
+/* Writes how `error`, which ended a job of Weft, shows itself to users of the policy's program. The
+ * first data can hang, because the program sends no probe, or the step to RTR, because the program
+ * retries it. Returns false if the program fails as Weft does. */
 bool rdma_as_met(enum rdma_policy policy, const struct rdma_met_settings *settings,
                  const struct weft_error *error, char *out, size_t cap);
 
-/* Whether NCCL makes one device of the ports of a NIC, by NCCL_IB_MERGE_NICS and
- * NCCL_NET_MERGE_LEVEL; NULL: not set. */
+/* Returns true if NCCL merges the ports of a NIC into one device, by NCCL_IB_MERGE_NICS and
+ * NCCL_NET_MERGE_LEVEL (NULL if not set). */
 bool rdma_nccl_merges(const char *merge_nics, const char *merge_level);
 
-/* Whether NCCL opens this port of `device`, by NCCL_IB_HCA (NULL: not set): "mlx5_0:1,mlx5_2", each
- * the beginning of a name, or with '=' before the list the whole; '^' before it takes the others.
- * A list without a name has everything in it: "," takes all, "^" none.
- * net_ib.cc ncclIbInitDevices, socket.cc parseStringList and matchIfList. */
+/* Returns true if NCCL opens this port of `device`, by NCCL_IB_HCA (NULL if not set), a list such
+ * as "mlx5_0:1,mlx5_2". An entry is the beginning of a device name and, after ':', a port. With '='
+ * before the list it is the whole name. With '^' before that, the listed ports are excluded. A list
+ * without a name contains all ports, so "," opens all and "^" none (net_ib.cc ncclIbInitDevices,
+ * socket.cc parseStringList and matchIfList). */
 bool rdma_nccl_opens(const char *ib_hca, const char *device, uint8_t port);
-/* Whether the policy's program opens the port: NCCL's as above, the others open all. */
+/* Returns true if the policy's program opens the port: NCCL as above, the others always. */
 bool rdma_opens(enum rdma_policy policy, const char *ib_hca, const char *device,
                 uint8_t port);
 
-/* One rule that led to a rail, and where it is written. */
+/* One rule that led to a rail, and its source. */
 #define RDMA_REASONS_MAX 5
 struct rdma_reason {
     const char *what; /* "device", "port", "gid", "path_mtu", "recovery" */
@@ -165,13 +173,13 @@ struct rdma_reason {
     const char *source; /* static text */
 };
 
-/* Why `rails` (what rdma_choose gave for `input`) are what this end takes, as of the first of
- * them. Returns how many reasons there are. */
+/* Explains why this end uses `rails`, the result of rdma_choose for `input`. Only the first rail is
+ * explained. Returns the number of reasons. */
 uint32_t rdma_reasons(const struct rdma_choice_input *input,
                       const struct rdma_rail *rails, uint32_t n_rails,
                       struct rdma_reason out[RDMA_REASONS_MAX]);
 
-/* The address that a GID is. */
+/* Returns the IP address that a GID consists of; IPv4 addresses are mapped. */
 struct io_ip rdma_gid_ip(const union ibv_gid *gid);
 
 #endif

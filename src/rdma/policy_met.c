@@ -1,5 +1,5 @@
-/* What users of a policy's program meet where Weft says something else, because it probes and
- * repeats otherwise than that program. */
+/* Describes how failures of Weft show themselves to users of a policy's program. Such a program
+ * fails otherwise if it sends no probes or retries more. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,10 @@
 #include "rdma/timers.h"
 
 #define RESOLVE_MS                                                                       \
-    (TIMER_RESOLVE_NS / TIMER_MS) /* of a step to RTR that ends with errno 110 */
+    (TIMER_RESOLVE_NS / TIMER_MS) /* a step to RTR that fails with errno 110 */
 
-/* NCCL's param.cc: an empty setting is none, any base, and what is no number is 0. */
+/* Reads a parameter as NCCL's param.cc does. An empty setting counts as not set, any base is
+ * accepted, and text that is no number is 0. */
 static int64_t nccl_number(const char *text, int64_t otherwise)
 {
     return text == NULL || text[0] == '\0' ? otherwise : strtoll(text, NULL, 0);
@@ -22,7 +23,7 @@ static int64_t within(int64_t value, int64_t most)
     return value < 0 ? 0 : value > most ? most : value;
 }
 
-/* "34 s", "8.6 s" */
+/* Writes a time as "34 s" or "8.6 s". */
 static const char *seconds(int64_t ms, char out[24])
 {
     if (ms >= 10000) {
@@ -34,8 +35,8 @@ static const char *seconds(int64_t ms, char out[24])
     return out;
 }
 
-/* The data that meets no probe: connect.cc's IB_TIMEOUT and IB_RETRY_CNT, and what the other two
- * ask for. */
+/* Describes how the first data hangs where a probe of Weft had no answer. The limits are
+ * connect.cc's IB_TIMEOUT and IB_RETRY_CNT, or what the other two programs request. */
 static void hang(enum rdma_policy policy, const struct rdma_met_settings *settings,
                  char *out, size_t cap)
 {
@@ -64,8 +65,9 @@ static void hang(enum rdma_policy policy, const struct rdma_met_settings *settin
         rdma_is_nccl(policy) ? ": NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT" : "");
 }
 
-/* ibvwrap.cc: modify_qp again after pauses of 1, 2, 3 ... times a length. mesh_connect_qp: five
- * tries, pauses of 10, 20, 40 and 80 ms. */
+/* Describes how the step to RTR hangs because the program retries it. NCCL calls modify_qp again
+ * after pauses of 1, 2, 3 ... times a length (ibvwrap.cc). mesh_connect_qp tries five times, with
+ * pauses of 10, 20, 40 and 80 ms. Returns false if the program does not retry. */
 static bool repeat(enum rdma_policy policy, const struct rdma_met_settings *settings,
                    char *out, size_t cap)
 {

@@ -1,19 +1,20 @@
-/* Mooncake's transfer engine as of June 2026 (commit 30f01bdb), before the change that puts private
- * addresses before link-local ones (kvcache-ai/Mooncake#2741). Paths are below
+/* Policy of Mooncake's transfer engine as of June 2026 (commit 30f01bdb), before the change that
+ * prefers private addresses to link-local ones (kvcache-ai/Mooncake#2741). Paths are below
  * mooncake-transfer-engine. */
 #include "rdma/policies.h"
 
 #define NICS_MAX 32
 
-/* include/transport/rdma_transport/rdma_gid_probe.h: classifyAutoGidCandidate, best first. The
- * classes of GIDs without a network interface are left out: facts do not tell of interfaces. */
+/* Classes of GIDs, best first (include/transport/rdma_transport/rdma_gid_probe.h,
+ * classifyAutoGidCandidate). The classes of GIDs without a network interface are omitted, because
+ * facts do not contain interfaces. */
 enum gid_class { CLASS_ROUTABLE, CLASS_DEGRADED, CLASS_OTHER, CLASS_NONE };
 
 struct nic {
     uint32_t port, gid; /* index into the facts, and into the port's gids[] */
 };
 
-/* rdma_context.cpp: isOverlayIPv4. */
+/* Follows isOverlayIPv4 of rdma_context.cpp. */
 bool rdma_mooncake_takes_for_overlay(const union ibv_gid *gid)
 {
     struct io_ip ip = rdma_gid_ip(gid);
@@ -23,8 +24,9 @@ bool rdma_mooncake_takes_for_overlay(const union ibv_gid *gid)
                                 (v4[0] == 100 && (v4[1] & 0xc0) == 64));
 }
 
-/* A GID of RoCE v2 is worth less if it is fe80::/10 or of an overlay network; any other that is
- * not zero is for where there is none (rankAutoGidCandidates). */
+/* Returns the class of a GID (rankAutoGidCandidates). A RoCE v2 GID is degraded if it is in
+ * fe80::/10 or in an overlay network. A GID of another type is used only if there is no v2 GID. A
+ * GID that is zero is never used. */
 static enum gid_class class_of(const struct rdma_port_facts *port, uint32_t i)
 {
     const union ibv_gid *gid = &port->gids[i].gid;
@@ -42,8 +44,8 @@ static enum gid_class class_of(const struct rdma_port_facts *port, uint32_t i)
                : CLASS_ROUTABLE;
 }
 
-/* The best class, and in it the lowest slot, which on mlx5 is that of fe80::. A fixed index is
- * taken as it is. */
+/* Returns the GID in the lowest slot of the best class, which on mlx5 can be that of fe80::. A
+ * fixed index is used as it is. */
 uint32_t rdma_mooncake_gid(const struct rdma_port_facts *port, int gid_index)
 {
     enum gid_class best = CLASS_NONE;
@@ -63,8 +65,8 @@ uint32_t rdma_mooncake_gid(const struct rdma_port_facts *port, int gid_index)
     return taken;
 }
 
-/* openRdmaDevice: port 1 (MC_IB_PORT) of every device, if it is active and has a GID; without one
- * the device is left out. */
+/* Lists the first port of every card, if it is active and has a GID. It stands for what
+ * openRdmaDevice uses: port 1 (MC_IB_PORT) of every device. */
 static uint32_t list_nics(const struct rdma_port_facts *ports, uint32_t n_ports,
                           int gid_index, struct nic out[NICS_MAX])
 {
@@ -81,9 +83,10 @@ static uint32_t list_nics(const struct rdma_port_facts *ports, uint32_t n_ports,
     return n;
 }
 
-/* src/topology.cpp: selectDevice, at either end by itself: each in turn (MC_PATH_ROUNDROBIN, and
- * without it every trial after the first, which is random). One queue pair per pair of NICs.
- * rdma_endpoint.cpp, doSetupConnection: each end its own active MTU. */
+/* Selects a NIC at each end, regardless of the other (src/topology.cpp, selectDevice). Each NIC is
+ * used in turn, as with MC_PATH_ROUNDROBIN. Without that setting the first trial is random, and
+ * only later ones go round. A pair of NICs has one queue pair. Each end uses its own active MTU
+ * (rdma_endpoint.cpp, doSetupConnection). */
 uint32_t rdma_mooncake_choose(const struct rdma_choice_input *input,
                               struct rdma_rail *out, uint32_t cap)
 {
@@ -107,7 +110,7 @@ uint32_t rdma_mooncake_choose(const struct rdma_choice_input *input,
     return 1;
 }
 
-/* rdma_endpoint.cpp: kTimeout, kRetryCount, and rnr_retry 7. */
+/* Uses kTimeout and kRetryCount of rdma_endpoint.cpp, and its rnr_retry 7. */
 void rdma_mooncake_patience(struct rdma_patience *patience)
 {
     *patience = (struct rdma_patience){.timeout = 14, .retry_cnt = 7, .rnr_retry = 7};

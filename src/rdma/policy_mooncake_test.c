@@ -1,4 +1,4 @@
-/* Mooncake's choices (June 2026) over hand-written ports. */
+/* Tests of Mooncake's choices (June 2026) for hand-written ports. */
 #include <check.h>
 
 #include "base/suite_testing.h"
@@ -7,7 +7,7 @@
 
 #define MOONCAKE RDMA_POLICY_MOONCAKE_2026_06
 
-/* The index into gids[] that is taken where slot `index` is fixed; -1: none is. */
+/* Returns the index into gids[] that is chosen if slot `index` is fixed, or none if it is -1. */
 static uint32_t choose_gid(const struct rdma_port_facts *port, int index)
 {
     struct rdma_gid_rule rule = RDMA_GID_RULE_NONE;
@@ -16,7 +16,7 @@ static uint32_t choose_gid(const struct rdma_port_facts *port, int index)
     return rdma_choose_gid(MOONCAKE, port, &rule);
 }
 
-/* What is taken where fe80:: (v1, v2), and `prefix` (v1, v2), are in slots 0 to 3. */
+/* Returns the GID chosen if slots 0 to 3 hold fe80:: (v1, v2) and `prefix` (v1, v2). */
 static uint32_t taken(const char *prefix)
 {
     struct rdma_port_facts port = mlx5_port("p0", 0, prefix);
@@ -44,7 +44,7 @@ START_TEST(private_addresses_lose_to_the_lowest_slot)
         {"100.127.255.1/24", 1},
         {"100.128.0.1/24", 3},
         {"192.168.0.1/24", 3},
-        {"169.254.0.1/16", 3}, /* no fe80::, and not in its list */
+        {"169.254.0.1/16", 3}, /* neither fe80:: nor in its list */
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -63,12 +63,12 @@ START_TEST(a_class_comes_before_a_slot)
     ck_assert_uint_eq(choose_gid(&port, -1), 0);
     add_gid(&port, 2, "10.0.0.1/24", V2);
     ck_assert_uint_eq(choose_gid(&port, -1), 1);
-    /* Its slot is lower, wherever it stands in the facts. */
+    /* Its slot is lower, although it is later in the facts. */
     add_gid(&port, 1, "fe80::1/64", V2);
     ck_assert_uint_eq(choose_gid(&port, -1), 2);
     add_gid(&port, 5, "fd00::1/64", V2);
     ck_assert_uint_eq(choose_gid(&port, -1), 3);
-    /* A fixed index is taken as it is, or nothing. */
+    /* A fixed index is used as it is, even if its slot is empty. */
     ck_assert_uint_eq(choose_gid(&port, 0), 0);
     ck_assert_uint_eq(choose_gid(&port, 2), 1);
     ck_assert_uint_eq(choose_gid(&port, 4), UINT32_MAX);
@@ -96,12 +96,13 @@ START_TEST(either_end_takes_its_nics_in_turn)
     remote[0].active_mtu = 1024;
     choice = choose(MOONCAKE, local, 2, remote, 3, 0, true);
     ck_assert_uint_eq(choice.n, 1);
-    expect_rail(&choice, 0, 0, 0, 1, 3, 4096); /* its own MTU, whatever the other's */
+    /* Its own MTU, regardless of the other's. */
+    expect_rail(&choice, 0, 0, 0, 1, 3, 4096);
     choice = choose(MOONCAKE, remote, 3, local, 2, 0, false);
     expect_rail(&choice, 0, 0, 0, 3, 1, 1024);
     choice = choose(MOONCAKE, local, 2, remote, 3, 5, true);
     expect_rail(&choice, 0, 1, 2, 3, 1, 4096);
-    /* A NIC is the first port of a device, and left out if that is down or has no GID. */
+    /* A NIC is the first port of a card. It is left out if that is down or has no GID. */
     local[1].device = 0;
     choice = choose(MOONCAKE, local, 2, remote, 3, 1, true);
     expect_rail(&choice, 0, 0, 1, 1, 1, 4096);

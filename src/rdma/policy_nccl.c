@@ -1,4 +1,4 @@
-/* NCCL's net_ib, as of 2.25.1 and, with subnet-aware routing, of 2.30.7. */
+/* Policies of NCCL's net_ib, as of 2.25.1 and, with subnet-aware routing, of 2.30.7. */
 #include "rdma/policies.h"
 
 #include <stdlib.h>
@@ -6,12 +6,13 @@
 
 #define NICS_MAX 32          /* MAX_IB_DEVS, net_ib.cc */
 #define NIC_PORTS_MAX 4      /* NCCL_NET_MAX_DEVS_PER_NIC */
-#define LISTENER_GIDS_MAX 2  /* connect.cc of 2.30.7: GIDs that the handle carries */
-#define GLOBAL_PREFIX_LEN 24 /* NCCL_IB_SUBNET_PREFIX_LEN; IPv6 is compared at 64 */
+#define LISTENER_GIDS_MAX 2  /* GIDs in the handle, connect.cc of 2.30.7 */
+#define GLOBAL_PREFIX_LEN 24 /* NCCL_IB_SUBNET_PREFIX_LEN; 64 for IPv6 */
 
-/* NCCL 2.29 and later with NCCL_IB_RESILIENCY_PORT_FAILOVER=1 and
- * NCCL_IB_RESILIENCY_PORT_RECOVERY=1, p2p_resiliency_recovery.cc: START_DELAY, ATTEMPTS_MAX, and
- * ALIVE_MSG_TIMEOUT for an attempt; the queue pairs get ready again with connect.cc's gidInfo. */
+/* Recovery of NCCL 2.29 and later with NCCL_IB_RESILIENCY_PORT_FAILOVER=1 and
+ * NCCL_IB_RESILIENCY_PORT_RECOVERY=1. The values are START_DELAY, ATTEMPTS_MAX and, for an attempt,
+ * ALIVE_MSG_TIMEOUT of p2p_resiliency_recovery.cc. The queue pairs are set up again with
+ * connect.cc's gidInfo. */
 const struct rdma_recovery rdma_nccl_recovery = {
     .fails_over = true,
     .keeps_rails = true,
@@ -20,7 +21,7 @@ const struct rdma_recovery rdma_nccl_recovery = {
     .step_ns = INT64_C(4000000000),
 };
 
-/* A merged device: the active ports of one NIC (NCCL_NET_MERGE_LEVEL=PORT). */
+/* One merged device: the active ports of one NIC (NCCL_NET_MERGE_LEVEL=PORT). */
 struct nic {
     uint32_t device;
     uint32_t ports[NIC_PORTS_MAX]; /* indices into the facts */
@@ -33,15 +34,16 @@ struct end {
     uint32_t n_nics;
 };
 
-/* Not to merge is level LOC; every farther one takes in what PORT does (ncclTopoMakeVnics,
- * ncclIbMakeVDeviceInternal). */
+/* Level LOC means that ports are not merged. All higher levels include what PORT merges
+ * (ncclTopoMakeVnics, ncclIbMakeVDeviceInternal). */
 bool rdma_nccl_merges(const char *merge_nics, const char *merge_level)
 {
     return (merge_nics == NULL || strcmp(merge_nics, "0") != 0) &&
            (merge_level == NULL || strcmp(merge_level, "LOC") != 0);
 }
 
-/* One entry of the list, `n` characters: a name, or the beginning of one, and a port. */
+/* Returns true if a port matches one entry of the list, of `n` characters: a name, or the beginning
+ * of one, and possibly a port. */
 static bool entry_matches(const char *entry, size_t n, bool is_exact, const char *device,
                           uint8_t port)
 {
@@ -66,7 +68,7 @@ bool rdma_nccl_opens(const char *ib_hca, const char *device, uint8_t port)
     while (at[0] != '\0') {
         size_t n = strcspn(at, ",");
 
-        is_empty = is_empty && strcspn(at, ",:") == 0; /* no name is no entry */
+        is_empty = is_empty && strcspn(at, ",:") == 0; /* an entry needs a name */
         is_listed = is_listed || entry_matches(at, n, is_exact, device, port);
         at += n;
         at += at[0] == ',';
@@ -74,8 +76,8 @@ bool rdma_nccl_opens(const char *ib_hca, const char *device, uint8_t port)
     return (is_empty || is_listed) != is_not;
 }
 
-/* ncclIbInitDevices: every active port of every device, in device order; ports of one NIC
- * are merged, at most four, unless they are split. */
+/* Lists the NICs as ncclIbInitDevices does: every active port of every device, in device order. Up
+ * to four ports of one NIC are merged, unless NICs are split. */
 static void list_nics(struct end *end, const struct rdma_port_facts *facts,
                       uint32_t n_ports, bool splits_nics)
 {
@@ -104,7 +106,7 @@ static void list_nics(struct end *end, const struct rdma_port_facts *facts,
     }
 }
 
-/* The slot's place in port->gids, or UINT32_MAX for an empty slot. */
+/* Returns the index into port->gids of a slot, or UINT32_MAX if the slot is empty. */
 static uint32_t slot(const struct rdma_port_facts *port, uint32_t index)
 {
     for (uint32_t i = 0; i < port->n_gids; i++) {
@@ -115,7 +117,7 @@ static uint32_t slot(const struct rdma_port_facts *port, uint32_t index)
     return UINT32_MAX;
 }
 
-/* ncclIbGetGid and validGid: configured (not zero) and not link-local. */
+/* Returns true if a GID is configured (not zero) and not link-local (ncclIbGetGid, validGid). */
 static bool is_valid(const union ibv_gid *gid)
 {
     struct io_ip ip = rdma_gid_ip(gid);
@@ -128,8 +130,9 @@ static bool is_inet(const union ibv_gid *gid)
     return io_ip_is_v4(&ip);
 }
 
-/* envIbAddrFamily, envIbAddrRange and the parameter IB_ROCE_VERSION_NUM: an unknown family is
- * AF_INET; a range that is none, of the other family or too long is ignored. */
+/* Reads settings as envIbAddrFamily, envIbAddrRange and the parameter IB_ROCE_VERSION_NUM do. An
+ * unknown family is AF_INET. A range is ignored if it is invalid, of the other family or too
+ * long. */
 void rdma_nccl_scan(const struct rdma_gid_settings *settings, struct rdma_gid_rule *rule)
 {
     const char *range = settings->range == NULL ? "" : settings->range;
@@ -155,12 +158,13 @@ void rdma_nccl_scan(const struct rdma_gid_settings *settings, struct rdma_gid_ru
     }
 }
 
-/* getGidAddrFamily, and matchGidAddrPrefix of a GID of that family. */
+/* Returns true if a GID is of the wanted family (getGidAddrFamily). */
 static bool is_wanted(const union ibv_gid *gid, const struct rdma_gid_rule *rule)
 {
     return is_inet(gid) != rule->wants_ipv6;
 }
 
+/* Returns true if a GID of the wanted family is in the range (matchGidAddrPrefix). */
 static bool is_in_range(const union ibv_gid *gid, const struct rdma_gid_rule *rule)
 {
     struct io_ip ip = rdma_gid_ip(gid);
@@ -170,7 +174,7 @@ static bool is_in_range(const union ibv_gid *gid, const struct rdma_gid_rule *ru
             io_ip_same_subnet(&ip, &rule->range, (unsigned)rule->range_len));
 }
 
-/* ncclUpdateGidIndex: whether the candidate replaces the current one. */
+/* Returns true if the candidate replaces the current GID (ncclUpdateGidIndex). */
 static bool replaces(const struct rdma_port_facts *port, uint32_t candidate,
                      uint32_t current, const struct rdma_gid_rule *rule)
 {
@@ -183,7 +187,7 @@ static bool replaces(const struct rdma_port_facts *port, uint32_t candidate,
     if (!is_wanted(next, rule) || !is_in_range(next, rule)) {
         return false;
     }
-    /* A candidate of the wanted family replaces one of another, whatever its version. */
+    /* A candidate of the wanted family replaces one of the other, whatever its version. */
     if (!is_wanted(now, rule)) {
         return true;
     }
@@ -192,8 +196,9 @@ static bool replaces(const struct rdma_port_facts *port, uint32_t candidate,
     return is_valid(next) && (differs || !is_valid(now)) && version == rule->roce_version;
 }
 
-/* ncclIbGetGidIndex: NCCL_IB_GID_INDEX as it is, else slot 0 and a scan of the others. An
- * empty slot reads as zeros, which are IPv6 to the scan, and only its use fails. */
+/* Returns the GID in slot NCCL_IB_GID_INDEX if that is set. Otherwise begins with slot 0 and scans
+ * the others (ncclIbGetGidIndex). Returns UINT32_MAX for an empty slot. An empty slot reads as
+ * zeros, which are IPv6 to the scan, and only its use fails. */
 uint32_t rdma_nccl_gid(const struct rdma_port_facts *port,
                        const struct rdma_gid_rule *rule)
 {
@@ -216,7 +221,7 @@ uint32_t rdma_nccl_gid(const struct rdma_port_facts *port,
     return current;
 }
 
-/* What stands for a port in a rail even when no GID can be had: the first, blindly. */
+/* Returns the GID of a port for a rail: the first one if no GID can be used. */
 static uint32_t gid_or_first(const struct rdma_port_facts *port,
                              const struct rdma_gid_rule *rule)
 {
@@ -231,8 +236,8 @@ static bool in_global_subnet(const union ibv_gid *a, const union ibv_gid *b)
     return io_ip_same_subnet(&x, &y, io_ip_is_v4(&x) ? GLOBAL_PREFIX_LEN : 64);
 }
 
-/* Whether every port of the NIC shares the subnet of one of the GIDs ("all PFs must
- * match", connect.cc of 2.30.7). */
+/* Returns true if every port of the NIC shares the subnet of one of the GIDs ("all PFs must match",
+ * connect.cc of 2.30.7). */
 static bool nic_matches(const struct end *end, const struct nic *nic,
                         const struct rdma_gid_rule *rule, const union ibv_gid *gids,
                         uint32_t n_gids)
@@ -251,7 +256,8 @@ static bool nic_matches(const struct end *end, const struct nic *nic,
     return true;
 }
 
-/* The given NIC if it matches, else the first that does, else the given one after all. */
+/* Returns the given NIC if it matches, otherwise the first that does, or the given one if none
+ * does. */
 static uint32_t reselect(const struct end *end, uint32_t given,
                          const struct rdma_gid_rule *rule, const union ibv_gid *gids,
                          uint32_t n_gids)
@@ -267,7 +273,7 @@ static uint32_t reselect(const struct end *end, uint32_t given,
     return given;
 }
 
-/* The GIDs of up to `cap` ports of a NIC. */
+/* Writes the GIDs of up to `cap` ports of a NIC. Returns their number. */
 static uint32_t gids_of(const struct end *end, uint32_t nic,
                         const struct rdma_gid_rule *rule, union ibv_gid *out,
                         uint32_t cap)
@@ -283,8 +289,9 @@ static uint32_t gids_of(const struct end *end, uint32_t nic,
     return n;
 }
 
-/* QP q goes by port q mod n of each end (ncclIbCreateQp's devIndex), with the lesser of
- * both active MTUs. One rail per distinct pair. */
+/* Makes one rail per queue pair, of which there are as many as ports at the end that has more. QP q
+ * uses port q mod n of each end (ncclIbCreateQp's devIndex), with the lesser of both active
+ * MTUs. */
 static uint32_t make_rails(const struct rdma_choice_input *input, const struct nic *local,
                            const struct nic *remote, struct rdma_rail *out, uint32_t cap)
 {
@@ -306,8 +313,8 @@ static uint32_t make_rails(const struct rdma_choice_input *input, const struct n
     return n;
 }
 
-/* What the end's own choice of a device gives; where none was made, NIC c mod n of channel c.
- * The choice may be one port of a card, if nothing is merged there. */
+/* Returns the NIC that the end itself chose, or NIC c mod n for channel c if it chose none. The
+ * choice can be one port of a card whose ports are not merged. */
 static struct nic first_nic(const struct end *end, uint32_t channel, uint32_t *out_index)
 {
     struct nic chosen = {.n_ports = 0};
@@ -326,9 +333,9 @@ static struct nic first_nic(const struct end *end, uint32_t channel, uint32_t *o
     return chosen.n_ports > 0 ? chosen : end->nics[*out_index];
 }
 
-/* Each end takes the NIC that its own machine suggests; the peer is never asked what it can
- * reach. The subnet-aware version then lets the connector move by the listener's first two GIDs,
- * and the listener by those of the connector's NIC. */
+/* Selects the NIC that each end's own machine suggests, whatever the peer can reach. The
+ * subnet-aware version then moves the connector to a NIC that matches the listener's first two
+ * GIDs. It also moves the listener to one that matches the GIDs of the connector's NIC. */
 uint32_t rdma_nccl_choose(const struct rdma_choice_input *input, bool subnet_aware,
                           struct rdma_rail *out, uint32_t cap)
 {

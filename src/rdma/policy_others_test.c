@@ -1,12 +1,12 @@
-/* The policies that other programs follow, mistakes included. */
+/* Tests of the policies of other programs, including their mistakes. */
 #include <check.h>
 #include <string.h>
 
 #include "base/suite_testing.h"
 #include "rdma/policy_testing.h"
 
-/* Channel 0 takes device 0 of both ends: titanic p0 (to iceberg) and carpathia p0 (to
- * titanic): no cable joins them, and nobody asks. */
+/* Channel 0 uses device 0 of both ends: titanic p0 (cabled to iceberg) and carpathia p0 (cabled to
+ * titanic). No cable joins them, and neither end checks that. */
 START_TEST(nccl_2_25_pairs_by_channel_and_asks_nobody)
 {
     struct rdma_port_facts local[2], remote[2];
@@ -20,7 +20,7 @@ START_TEST(nccl_2_25_pairs_by_channel_and_asks_nobody)
     expect_rail(&choice, 0, 1, 1, 3, 3, 1024);
     choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 1, 3, false);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
-    /* A dead port is no device: the others move up. */
+    /* A port that is down is no device, so that the others move up. */
     local[0].is_active = false;
     choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
@@ -30,8 +30,8 @@ START_TEST(nccl_2_25_pairs_by_channel_and_asks_nobody)
 }
 END_TEST
 
-/* Two ports of one NIC, cabled to different peers, become one device of two: QP 0 and QP 1 go
- * by one each, and so one of them always to the wrong peer. */
+/* Two ports of one NIC, cabled to different peers, become one device. QP 0 and QP 1 use one each,
+ * so that one of them always uses the wrong cable. */
 START_TEST(nccl_2_25_merges_the_ports_of_a_nic)
 {
     struct rdma_port_facts local[2], remote[2];
@@ -42,7 +42,7 @@ START_TEST(nccl_2_25_merges_the_ports_of_a_nic)
     ck_assert_uint_eq(choice.n, 2);
     expect_rail(&choice, 0, 0, 1, 3, 3, 4096);
     expect_rail(&choice, 1, 1, 1, 3, 3, 4096);
-    /* Five ports of one NIC: four to a merged device. */
+    /* Up to four of the five ports of a NIC are merged. */
     struct rdma_port_facts five[5];
     for (int i = 0; i < 5; i++) {
         five[i] = mlx5_port("p", 0, "10.0.0.1/24");
@@ -55,8 +55,8 @@ START_TEST(nccl_2_25_merges_the_ports_of_a_nic)
 }
 END_TEST
 
-/* What each end's own machine suggests counts, whatever the channel; and of a card only the ports
- * that were chosen. An end that says nothing goes by the channel. */
+/* Each end's own choice counts, whatever the channel, and of a card only the chosen ports. An end
+ * that chose none uses the channel. */
 START_TEST(nccl_2_25_takes_what_either_end_chose)
 {
     struct rdma_port_facts local[2], remote[2];
@@ -78,7 +78,7 @@ START_TEST(nccl_2_25_takes_what_either_end_chose)
     ck_assert_uint_eq(choice.n, 2);
     expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
     expect_rail(&choice, 1, 1, 0, 3, 3, 4096);
-    /* The subnet-aware one begins there, and moves: titanic p0 faces iceberg p1. */
+    /* The subnet-aware policy begins with that choice, and moves: titanic p0 faces iceberg p1. */
     local[1].device = 1;
     local[0].is_chosen = false;
     remote[0].is_chosen = false;
@@ -98,7 +98,7 @@ START_TEST(nccl_2_25_goes_on_without_a_usable_gid)
 }
 END_TEST
 
-/* Carpathia's channel 0 listens on p0 (.102). Titanic's default p0 (.101) does not match, p1
+/* Carpathia's channel 0 listens on p0 (.102). Titanic's default p0 (.101) does not match, but p1
  * (.102) does. */
 START_TEST(nccl_2_30_moves_the_connector_to_the_listeners_subnet)
 {
@@ -109,17 +109,18 @@ START_TEST(nccl_2_30_moves_the_connector_to_the_listeners_subnet)
     struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
-    /* The acceptor comes to the same pair from its side. */
+    /* The acceptor chooses the same pair from its side. */
     choice = choose(policy, remote, 2, local, 2, 0, false);
     expect_rail(&choice, 0, 0, 1, 3, 3, 4096);
-    /* Channel 1 listens on p1 (.103), which titanic cannot match: it keeps p1 (.102), and the
-     * acceptor moves to the port that matches it. */
+    /* Channel 1 listens on p1 (.103), which no port of titanic matches. Titanic keeps p1 (.102),
+     * and the acceptor moves to the port that matches it. */
     choice = choose(policy, local, 2, remote, 2, 1, true);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
 }
 END_TEST
 
-/* What remains wrong upstream: cables p0-p0 and p1-p1 carved as /30 from one /24 all match. */
+/* Still wrong upstream: with /30 subnets of one /24 all ports match, although the cables join p0
+ * with p1 and p1 with p0. */
 START_TEST(nccl_2_30_takes_a_global_24_for_a_cable)
 {
     struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/30"),
@@ -134,8 +135,8 @@ START_TEST(nccl_2_30_takes_a_global_24_for_a_cable)
 }
 END_TEST
 
-/* A NIC only matches if all its ports do: merged ports on two cables never do, and everybody
- * keeps the default. */
+/* A NIC matches only if all its ports do. Merged ports on two cables never match, and both ends
+ * keep the default. */
 START_TEST(nccl_2_30_needs_all_ports_of_a_nic_to_match)
 {
     struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/24"),
@@ -147,7 +148,7 @@ START_TEST(nccl_2_30_needs_all_ports_of_a_nic_to_match)
     struct choice choice = choose(policy, local, 3, remote, 2, 0, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
-    /* With p2 dead, NIC 1 is p1 alone, and matches. */
+    /* With p2 down, NIC 1 is p1 alone, and matches. */
     local[2].is_active = false;
     choice = choose(policy, local, 3, remote, 2, 0, true);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
@@ -184,10 +185,11 @@ START_TEST(the_plugin_matches_subnets_and_takes_v1)
     struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 1, 0, 2, 2, 1024);
-    /* The acceptor uses its own. */
+    /* The acceptor uses its own MTU. */
     choice = choose(policy, remote, 2, local, 2, 0, false);
     expect_rail(&choice, 0, 0, 1, 2, 2, 1024);
-    /* The connector looks at the MTU of the handle's first NIC, not of the one it goes to. */
+    /* The connector uses the MTU of the first NIC in the handle, not of the one that it connects
+     * to. */
     make_host(TITANIC, remote);
     make_host(CARPATHIA, local);
     remote[0].active_mtu = 512;
@@ -198,7 +200,7 @@ START_TEST(the_plugin_matches_subnets_and_takes_v1)
 }
 END_TEST
 
-/* Its connect fails at once; either end knows. */
+/* Without a match its connect fails at once, and neither end chooses a rail. */
 START_TEST(the_plugin_gives_up_without_a_match)
 {
     struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/24"),
@@ -211,7 +213,7 @@ START_TEST(the_plugin_gives_up_without_a_match)
     ck_assert_str_eq(choice.error.phase, "route");
     ck_assert_int_eq(choose(policy, remote, 2, local, 2, 0, false).status,
                      WEFT_ERR_ROUTE);
-    /* The wider mask of the connector alone decides. */
+    /* The wider netmask of the connector alone decides. */
     local[1] = mlx5_port("p1", 1, "10.0.1.1/16");
     choice = choose(policy, local, 2, remote, 2, 0, true);
     expect_rail(&choice, 0, 1, 1, 2, 2, 4096);
@@ -219,7 +221,8 @@ START_TEST(the_plugin_gives_up_without_a_match)
 }
 END_TEST
 
-/* Searches twice: fast ports of the connector first, whatever the listener's addresses' order. */
+/* Its first search is among fast ports of the connector, whatever the order of the listener's
+ * addresses. */
 START_TEST(the_plugin_looks_at_fast_ports_first)
 {
     static const struct {
@@ -243,7 +246,7 @@ START_TEST(the_plugin_looks_at_fast_ports_first)
         expect_rail(&choice, 0, rows[i].port, rows[i].port, 2, 2, 4096);
         choice = choose(policy, remote, 2, local, 2, 0, false);
         expect_rail(&choice, 0, rows[i].port, rows[i].port, 2, 2, 4096);
-        /* Without another fast one it is taken after all. */
+        /* It is used if there is no fast port. */
         choice = choose(policy, local, 1, remote, 2, 0, true);
         expect_rail(&choice, 0, 0, 0, 2, 2, 4096);
     }
@@ -296,10 +299,10 @@ START_TEST(nccl_takes_what_the_list_of_hcas_names)
         {",,b", "b", 1, true},
         {"^b:1", "b", 2, true},
         {"^b:2,c", "b", 2, false},
-        {"=b:2,=c", "c", 1, false}, /* one '=', for all names */
+        {"=b:2,=c", "c", 1, false}, /* one '=' applies to all names */
         {"=b:2,=c", "b", 2, true},
         {"B", "b", 1, false},
-        /* Without a name a list has everything in it. */
+        /* A list without a name contains everything. */
         {",", "b", 1, true},
         {"=,", "b", 1, true},
         {":1", "b", 2, true},
@@ -368,7 +371,7 @@ START_TEST(the_plugin_loses_patience_if_told_so)
 }
 END_TEST
 
-/* Weft probes and tries once where these programs do not. */
+/* These programs send no probe, or retry the step to RTR. Weft does the opposite. */
 START_TEST(programs_hang_where_weft_gives_up)
 {
     static const struct {
@@ -376,7 +379,7 @@ START_TEST(programs_hang_where_weft_gives_up)
         const char *phase;
         int sys_errno;
         struct rdma_met_settings settings;
-        const char *after; /* in what is said; NULL: nothing */
+        const char *after; /* in the text; NULL if there is no text */
     } rows[] = {
         {RDMA_POLICY_WEFT, "probe", 0, {0}, NULL},
         {RDMA_POLICY_WEFT, "rtr", 110, {0}, NULL},
@@ -429,7 +432,7 @@ START_TEST(programs_hang_where_weft_gives_up)
         ck_assert_msg(rows[i].after == NULL || strstr(text, rows[i].after) != NULL,
                       "%zu: %s", i, text);
     }
-    /* A probe that came back wrong is no hang. */
+    /* A probe that returned wrong data is no hang. */
     struct weft_error error = {.status = WEFT_OK};
     char text[200];
     weft_fail(&error, WEFT_ERR_DATA, "probe", "other bytes");

@@ -1,25 +1,26 @@
-/* nccl-mesh-plugin as of January 2026 (commit 679a394). */
+/* Policy of nccl-mesh-plugin as of January 2026 (commit 679a394). */
 #include "rdma/policies.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HANDLE_ADDRS_MAX 6  /* addresses that its 128-byte handle carries */
-#define SCANNED_GIDS 16     /* slots of the GID table that it looks at */
-#define DEFAULT_GID_INDEX 3 /* NCCL_MESH_GID_INDEX */
-/* mesh_classify_nic_lane: fast from 50 Gb/s on, or nearer to that than to 25 Gb/s. */
+#define HANDLE_ADDRS_MAX 6  /* addresses in its 128-byte handle */
+#define SCANNED_GIDS 16     /* slots of the GID table that it scans */
+#define DEFAULT_GID_INDEX 3 /* default of NCCL_MESH_GID_INDEX */
+/* Rates up to half way between 25 and 50 Gbit/s are slow (mesh_classify_nic_lane). */
 #define SLOW_MAX_BPS UINT64_C(37500000000)
 
-/* struct mesh_handle and what answers it have `uint16_t qp_num`; numbers are of 24 bits
- * (IBA 9.2.4), and a NIC that has made 65536 queue pairs since it started hands out longer ones.
- * The sender then addresses a queue pair that does not exist. */
+/* Returns the QP number that the plugin sends. struct mesh_handle and its answers have `uint16_t
+ * qp_num`, but QP numbers have 24 bits (IBA 9.2.4). A NIC that has created 65536 queue pairs since
+ * it started assigns longer ones. The sender then addresses a queue pair that does not exist. */
 uint32_t rdma_plugin_qpn(uint32_t qpn)
 {
     return (uint16_t)qpn;
 }
 
-/* mesh_connect_qp: `fast_fail ? 14 : 18`, `fast_fail ? 3 : 7` twice; the setting is read with
- * atoi. The patient values are those of policy weft or higher. */
+/* Follows mesh_connect_qp, which has `fast_fail ? 14 : 18` once and `fast_fail ? 3 : 7` twice, and
+ * reads the setting with atoi. Without it `patience` is kept, because the plugin's values are those
+ * of policy weft or higher. */
 void rdma_plugin_patience(const char *fast_fail, struct rdma_patience *patience)
 {
     if (fast_fail != NULL && strtol(fast_fail, NULL, 10) != 0) {
@@ -27,8 +28,9 @@ void rdma_plugin_patience(const char *fast_fail, struct rdma_patience *patience)
     }
 }
 
-/* The address that the plugin has of a port, its netdev's first IPv4 one (mesh_get_interface_ip):
- * the first in the table that has one behind it. Index into gids[], or UINT32_MAX. */
+/* Returns the GID with the address that the plugin uses for a port, as an index into gids[], or
+ * UINT32_MAX. The plugin uses the netdev's first IPv4 address (mesh_get_interface_ip). Here it is
+ * the first IPv4 GID in the table with an address behind it. */
 static uint32_t address_of(const struct rdma_port_facts *port)
 {
     for (uint32_t i = 0; i < port->n_gids; i++) {
@@ -41,9 +43,9 @@ static uint32_t address_of(const struct rdma_port_facts *port)
     return UINT32_MAX;
 }
 
-/* mesh_find_ipv4_gid_index: the first slot with the interface's address, whatever its RoCE version,
- * which on mlx5 is the v1 slot; else the first with any IPv4 one. The configured index counts only
- * where there is none. */
+/* Returns the first of the scanned slots with the interface's address, whatever its RoCE version,
+ * which on mlx5 is the v1 slot (mesh_find_ipv4_gid_index). Otherwise returns the first with any
+ * IPv4 address. The configured index is used only if there is none. */
 uint32_t rdma_plugin_gid(const struct rdma_port_facts *port, int gid_index)
 {
     uint32_t index = gid_index >= 0 ? (uint32_t)gid_index : DEFAULT_GID_INDEX;
@@ -73,14 +75,16 @@ static uint32_t gid_or_first(const struct rdma_port_facts *port, int gid_index)
     return gid == UINT32_MAX ? 0 : gid;
 }
 
-/* A port without carrier has no speed (/sys/class/net/NAME/speed). */
+/* Returns true if the port is fast. A port without carrier has no speed
+ * (/sys/class/net/NAME/speed). */
 static bool runs_fast(const struct rdma_port_facts *port)
 {
     return port->is_active && port->rate_bps > SLOW_MAX_BPS;
 }
 
-/* The listener's addresses in order, for each the first local NIC whose own netmask puts
- * it into its subnet. The listener's address is known without its netmask. */
+/* Takes the listener's addresses in order, and finds for each the first NIC of the connector whose
+ * netmask puts it in that NIC's subnet. The connector does not know the listener's netmask. Returns
+ * false if no address matches. */
 static bool find_pair(const struct rdma_port_facts *connector, uint32_t n_connector,
                       const struct rdma_port_facts *listener, uint32_t n_listener,
                       bool is_fast, uint32_t *out_connector, uint32_t *out_listener)
@@ -111,7 +115,7 @@ static bool find_pair(const struct rdma_port_facts *connector, uint32_t n_connec
     return false;
 }
 
-/* mesh_connect: a search among fast NICs, then one among all. */
+/* Searches among fast NICs, and then among all (mesh_connect). */
 bool rdma_plugin_pair(const struct rdma_choice_input *input, uint32_t *out_connector,
                       uint32_t *out_listener, bool *out_is_fast)
 {
@@ -127,9 +131,10 @@ bool rdma_plugin_pair(const struct rdma_choice_input *input, uint32_t *out_conne
                                      out_connector, out_listener);
 }
 
-/* The acceptor takes its own active MTU, the connector the lesser of its own and that of the
- * *first* NIC in the handle, so that the two ends may differ. Without a match the plugin's connect
- * fails ("No local NIC found on same subnet as any peer address"). */
+/* Chooses one rail. The acceptor uses its own active MTU. The connector uses the lesser of its own
+ * and that of the listener's *first* port, which stands for the MTU in the handle, so that the ends
+ * can differ. Without a match the plugin's connect fails ("No local NIC found on same subnet as any
+ * peer address"). */
 uint32_t rdma_plugin_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                             uint32_t cap)
 {

@@ -1,4 +1,4 @@
-/* Why a policy chose what it chose, told of its outcome: each rule with its source. */
+/* Explains the result of a policy: each rule that led to it, with its source. */
 #include "base/text.h"
 #include "rdma/policies.h"
 
@@ -6,13 +6,13 @@
 
 #define COARSE_V4 24
 #define COARSE_V6 64
-#define STOCK_RAILS 4 /* of a merged device */
+#define STOCK_RAILS 4 /* maximum of a merged device */
 
 struct reasons {
     const struct rdma_choice_input *input;
     const struct rdma_rail *rails;
     uint32_t n_rails;
-    const struct rdma_port_facts *local, *remote; /* of the first rail */
+    const struct rdma_port_facts *local, *remote; /* ports of the first rail */
     struct rdma_reason *out;
     uint32_t n;
 };
@@ -132,7 +132,7 @@ static void explain_nccl_device(struct reasons *r)
                                       : "");
 }
 
-/* Do all rails share a subnet as 2.30.7 compares? */
+/* Returns true if all rails share a subnet as 2.30.7 compares it. */
 static bool all_match(const struct reasons *r)
 {
     for (uint32_t i = 0; i < r->n_rails; i++) {

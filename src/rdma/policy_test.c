@@ -25,7 +25,7 @@ START_TEST(names_are_those_of_scenario_files)
 }
 END_TEST
 
-/* ---- one port on its own: which slot of the table ---- */
+/* ---- one port on its own: the slot of the table ---- */
 
 struct gid_case {
     const char *what;
@@ -35,12 +35,12 @@ struct gid_case {
         int type;
     } table[6];
     int gid_index;
-    /* the slot each policy takes; -1: none */
+    /* slot that each policy uses; -1 if none */
     int weft, nccl, plugin;
 };
 
 static const struct gid_case gid_cases[] = {
-    /* The usual mlx5 table. The plugin takes the v1 slot: it never looks at the type. */
+    /* The usual mlx5 table. The plugin uses the v1 slot, because it ignores the type. */
     {"mlx5",
      {{0, "fe80::1/0", V1},
       {1, "fe80::1/0", V2},
@@ -50,9 +50,9 @@ static const struct gid_case gid_cases[] = {
      3,
      3,
      2},
-    /* rxe knows v2 only: one default, then the address. */
+    /* rxe has v2 only: the default GID, then the address. */
     {"rxe", {{0, "fe80::1/0", V2}, {1, "10.0.0.1/24", V2}}, -1, 1, 1, 1},
-    /* The address was taken away and given back: slot 3 stays a hole. */
+    /* The address was removed and added again, so that slot 3 is empty. */
     {"hole at 3",
      {{0, "fe80::1/0", V1},
       {1, "fe80::1/0", V2},
@@ -63,9 +63,10 @@ static const struct gid_case gid_cases[] = {
      4,
      2},
     {"v1 only", {{0, "fe80::1/0", V1}, {1, "10.0.0.1/24", V1}}, -1, -1, 1, 1},
-    /* No IPv4: net_ib's scan never leaves slot 0. The plugin falls to its index 3. */
+    /* Without IPv4, net_ib's scan stays at slot 0. The plugin falls back to index 3, which is
+     * empty. */
     {"defaults only", {{0, "fe80::1/0", V1}, {1, "fe80::1/0", V2}}, -1, -1, 0, -1},
-    /* A unique local IPv6 address is no AF_INET one for net_ib. */
+    /* net_ib wants AF_INET, so that a unique local IPv6 address does not count. */
     {"ipv6 only",
      {{0, "fe80::1/0", V1},
       {1, "fe80::1/0", V2},
@@ -81,8 +82,8 @@ static const struct gid_case gid_cases[] = {
      1,
      0,
      -1},
-    /* NCCL_IB_GID_INDEX is obeyed blindly by net_ib; weft knows better; the plugin looks at it
-     * only where there is no IPv4 GID. */
+    /* net_ib uses NCCL_IB_GID_INDEX whatever the slot holds, and weft ignores it. The plugin uses
+     * its own index only if there is no IPv4 GID. */
     {"index set to 2",
      {{0, "fe80::1/0", V1},
       {1, "fe80::1/0", V2},
@@ -104,7 +105,7 @@ static const struct gid_case gid_cases[] = {
      3,
      -1,
      2},
-    /* Two addresses: the first v2 wins and stays. */
+    /* With two addresses, the first v2 GID is used. */
     {"two addresses",
      {{0, "fe80::1/0", V1},
       {1, "fe80::1/0", V2},
@@ -116,9 +117,9 @@ static const struct gid_case gid_cases[] = {
      3,
      3,
      2},
-    /* A container whose low slots cannot be read: the table begins at 4. */
+    /* The low slots cannot be read in a container, so that the table begins at 4. */
     {"container", {{4, "10.0.0.1/24", V1}, {5, "10.0.0.1/24", V2}}, -1, 5, 5, 4},
-    /* v2 listed before v1: the family decides first, and v1 never replaces v2. */
+    /* v2 is listed before v1. The family decides first, and v1 does not replace v2. */
     {"v2 first",
      {{0, "fe80::1/0", V2}, {1, "10.0.0.1/24", V2}, {2, "10.0.0.1/24", V1}},
      -1,
@@ -126,7 +127,7 @@ static const struct gid_case gid_cases[] = {
      1,
      1},
     {"empty table", {{0, NULL, 0}}, -1, -1, -1, -1},
-    /* The plugin takes its interface's address before any other IPv4 one. */
+    /* The plugin prefers its interface's address to any other IPv4 address. */
     {"another netdev's address first",
      {{0, "fe80::1/0", V2}, {1, "10.9.0.1/0", V2}, {2, "10.0.0.1/24", V2}},
      -1,
@@ -162,11 +163,11 @@ START_TEST(each_policy_takes_its_slot)
 }
 END_TEST
 
-/* What NCCL's scan makes of its settings: on an mlx5 table and an rxe table, each with fe80, two
- * IPv4 and one IPv6 address, in the order of the kernel. */
+/* One case of NCCL's scan: its settings, and the results for an mlx5 table and an rxe table. Each
+ * table has fe80, two IPv4 addresses and one IPv6 address, in the order of the kernel. */
 struct scan_case {
     const char *family, *range, *version;
-    int mlx5, rxe; /* the slot; -1: an empty one */
+    int mlx5, rxe; /* the slot; -1 if it is empty */
 };
 
 static const struct scan_case scan_cases[] = {
@@ -174,11 +175,11 @@ static const struct scan_case scan_cases[] = {
     {"", "", "", 3, 1},
     {"AF_INET", NULL, NULL, 3, 1},
     {"AF_INET6", NULL, NULL, 7, 3},
-    {"inet6", NULL, NULL, 3, 1}, /* no family: AF_INET */
-    {NULL, NULL, "1", 2, 1},     /* rxe has no v1: the first IPv4 one stays */
+    {"inet6", NULL, NULL, 3, 1}, /* not a family, so AF_INET */
+    {NULL, NULL, "1", 2, 1},     /* rxe has no v1, so the first IPv4 GID stays */
     {NULL, NULL, "2", 3, 1},
     {NULL, NULL, "0x1", 2, 1},
-    {NULL, NULL, "3", 2, 1}, /* the first of the family, and nothing replaces it */
+    {NULL, NULL, "3", 2, 1}, /* the first of the family, which is never replaced */
     {NULL, NULL, "two", 2, 1},
     {"AF_INET6", NULL, "1", 6, 0},
     {"AF_INET6", NULL, "3", 0, 0},
@@ -186,14 +187,14 @@ static const struct scan_case scan_cases[] = {
     {NULL, "10.9.0.0/16", "1", 4, 2},
     {NULL, "10.8.0.0/13", NULL, 5, 2},
     {NULL, "10.0.0.1/32", NULL, 3, 1},
-    {NULL, "172.16.0.0/12", NULL, 0, 0}, /* none is in it */
-    {NULL, "10.9.0.0", NULL, 3, 1},      /* no mask: no range */
+    {NULL, "172.16.0.0/12", NULL, 0, 0}, /* no GID is in it */
+    {NULL, "10.9.0.0", NULL, 3, 1},      /* no mask, so no range */
     {NULL, "10.9.0.0/33", NULL, 3, 1},
     {NULL, "10.9.0.0/0", NULL, 3, 1},
     {NULL, "10.9.0.0/", NULL, 3, 1},
     {NULL, "10.9.0.0/x", NULL, 3, 1},
     {NULL, "10.9.0.0/-1", NULL, 0, 0},
-    {NULL, "fd00::/64", NULL, 3, 1}, /* of the other family: ignored */
+    {NULL, "fd00::/64", NULL, 3, 1}, /* of the other family, so ignored */
     {NULL, "ten/8", NULL, 3, 1},
     {"AF_INET6", "10.9.0.0/16", NULL, 7, 3},
     {"AF_INET6", "fd00::/64", NULL, 7, 3},
@@ -223,7 +224,7 @@ START_TEST(nccl_scans_as_its_settings_say)
     ck_assert_int_eq(taken, c->rxe);
     ck_assert_int_eq(weft.index, -1);
     ck_assert_int_eq(slot_of(&mlx5, rdma_choose_gid(RDMA_POLICY_WEFT, &mlx5, &weft)), 3);
-    /* An empty slot reads as zeros, which are IPv6: it replaces slot 0 if that is IPv4. */
+    /* An empty slot reads as zeros, which count as IPv6. It replaces slot 0 if that is IPv4. */
     struct rdma_port_facts v4 = make_port("p0", 0);
     add_gid(&v4, 0, "10.0.0.1/24", V2);
     taken = slot_of(&v4, rdma_choose_gid(RDMA_POLICY_NCCL_2_25, &v4, &rule));
@@ -231,7 +232,7 @@ START_TEST(nccl_scans_as_its_settings_say)
 }
 END_TEST
 
-/* Which settings fix a slot, by policy. */
+/* Settings that fix a slot, by policy. */
 START_TEST(each_program_reads_its_own_index)
 {
     static const struct {
@@ -297,7 +298,7 @@ START_TEST(weft_names_both_ends_addresses_when_there_is_no_cable)
 }
 END_TEST
 
-/* Two /30 carved from one /24: a global /24 would call every port a neighbour. */
+/* The ports have /30 subnets of one /24. A global /24 would make all of them neighbours. */
 START_TEST(weft_goes_by_the_interfaces_own_prefixes)
 {
     struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/30"),
@@ -307,12 +308,12 @@ START_TEST(weft_goes_by_the_interfaces_own_prefixes)
     struct choice choice = choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
-    /* One end has a wider mask: its own says yes, the peer's says no. */
+    /* One end has a wider prefix, which matches, but the peer's does not. */
     struct rdma_port_facts wide[] = {mlx5_port("p0", 0, "10.0.0.1/16")};
     struct rdma_port_facts narrow[] = {mlx5_port("p0", 0, "10.0.9.2/30")};
     choice = choose(RDMA_POLICY_WEFT, wide, 1, narrow, 1, 0, true);
     ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
-    /* The peer's prefix is not known: ours decides. */
+    /* The peer's prefix is unknown, so that the local one decides. */
     narrow[0].gids[3].prefix_len = 0;
     choice = choose(RDMA_POLICY_WEFT, wide, 1, narrow, 1, 0, true);
     ck_assert_uint_eq(choice.n, 1);
@@ -325,7 +326,7 @@ START_TEST(weft_takes_both_twins_and_each_port_once)
                                       mlx5_port("c0.1", 1, "192.168.1.1/24")};
     struct rdma_port_facts remote[] = {mlx5_port("c1.0", 0, "192.168.0.2/24"),
                                        mlx5_port("c1.1", 1, "192.168.1.2/24")};
-    /* The second is faster at both ends: best first. */
+    /* The second rail is faster at both ends, so that it comes first. */
     local[1].rate_bps *= 2;
     remote[1].rate_bps *= 2;
     struct choice choice = choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true);
@@ -333,7 +334,7 @@ START_TEST(weft_takes_both_twins_and_each_port_once)
     expect_rail(&choice, 0, 1, 1, 3, 3, 4096);
     expect_rail(&choice, 1, 0, 0, 3, 3, 4096);
 
-    /* All four in one subnet: two rails, not four. */
+    /* All four ports are in one subnet, which makes two rails, not four. */
     struct rdma_port_facts flat_local[] = {mlx5_port("c0.0", 0, "10.0.0.1/24"),
                                            mlx5_port("c0.1", 1, "10.0.0.2/24")};
     struct rdma_port_facts flat_remote[] = {mlx5_port("c1.0", 0, "10.0.0.3/24"),
@@ -343,7 +344,7 @@ START_TEST(weft_takes_both_twins_and_each_port_once)
     expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
     expect_rail(&choice, 1, 1, 1, 3, 3, 4096);
 
-    /* Of equal rates the larger path MTU comes first. */
+    /* At equal rates the larger path MTU comes first. */
     flat_local[0].active_mtu = 1024;
     choice = choose(RDMA_POLICY_WEFT, flat_local, 2, flat_remote, 2, 0, true);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
@@ -395,26 +396,26 @@ START_TEST(weft_prefers_ipv4_and_uses_link_local_only_without_a_choice)
     add_gid(&remote, 2, "10.0.0.0/31", V2);
     choice = choose(RDMA_POLICY_WEFT, &local, 1, &remote, 1, 0, true);
     expect_rail(&choice, 0, 0, 0, 2, 2, 4096);
-    /* Only fe80 left, one port each: there is no other cable it could be. */
+    /* Only fe80 is left, with one port at each end, so that only one cable is possible. */
     local.n_gids = 1;
     remote.n_gids = 1;
     choice = choose(RDMA_POLICY_WEFT, &local, 1, &remote, 1, 0, true);
     expect_rail(&choice, 0, 0, 0, 0, 0, 4096);
-    /* With a second port it could be either. */
+    /* With a second port, two cables are possible. */
     struct rdma_port_facts two[] = {local, local};
     ck_assert_int_eq(choose(RDMA_POLICY_WEFT, two, 2, &remote, 1, 0, true).status,
                      WEFT_ERR_ROUTE);
     two[1].is_active = false;
     ck_assert_int_eq(choose(RDMA_POLICY_WEFT, two, 2, &remote, 1, 0, true).status,
                      WEFT_OK);
-    /* The own address seen at the peer is a copied configuration, not a neighbour. */
+    /* This end's own address at the peer is a copied configuration, not a neighbour. */
     ck_assert_int_eq(choose(RDMA_POLICY_WEFT, &local, 1, &local, 1, 0, true).status,
                      WEFT_ERR_ROUTE);
 }
 END_TEST
 
-/* 169.254/16 on every port says nothing of cables while other addresses do; alone it is a
- * subnet like any other. */
+/* 169.254/16 on every port identifies no cable, and is not used while other addresses match. Alone
+ * it is a subnet like any other. */
 START_TEST(weft_asks_169_254_only_when_nothing_else_answers)
 {
     struct rdma_port_facts local[] = {make_port("p0", 0), make_port("p1", 1)};

@@ -1,11 +1,12 @@
-/* Policy weft: every pair of ports that shares a subnet at the interface's own prefix, by
- * v2 GIDs with an address behind them; nothing is assumed of names, indices or order. */
+/* Policy weft. Chooses every pair of ports that shares a subnet at the interface's own prefix, by
+ * v2 GIDs with an address behind them. Relies on no names, indices or order. */
 #include "rdma/policies.h"
 
 #define PAIRS_MAX 256
 
-/* How much sharing a subnet says, most first. Link-local subnets are on every cable alike:
- * 169.254/16 is still somebody's setting, fe80::/64 is there without any. */
+/* Kinds of subnets. The earlier ones show more reliably that two ports face each other. Link-local
+ * subnets are the same on every cable. 169.254/16 is at least configured, but fe80::/64 always
+ * exists. */
 enum scope { SCOPE_ROUTABLE, SCOPE_LINK_LOCAL_V4, SCOPE_LINK_LOCAL_V6 };
 
 static enum scope scope_of(const struct io_ip *ip)
@@ -34,8 +35,8 @@ uint32_t rdma_weft_gid(const struct rdma_port_facts *port)
     return link_local;
 }
 
-/* Whether two GIDs face each other: both v2, one family, and either end's prefix agrees.
- * An end whose prefix is unknown (0) is not asked, but one of both must be known. */
+/* Returns true if two GIDs face each other: they are v2, differ, and are in one subnet of `scope`.
+ * The local prefix must be known (not 0) and match. The peer's must match, too, if it is known. */
 static bool gids_face(const struct rdma_port_facts *local, uint32_t l,
                       const struct rdma_port_facts *remote, uint32_t r, enum scope scope)
 {
@@ -54,7 +55,7 @@ static bool gids_face(const struct rdma_port_facts *local, uint32_t l,
            (b_len == 0 || io_ip_same_subnet(&a, &b, b_len));
 }
 
-/* The GIDs by which two ports face each other: IPv4 before IPv6, then table order. */
+/* Finds the GIDs by which two ports face each other: IPv4 before IPv6, then in table order. */
 static bool ports_face(const struct rdma_port_facts *local,
                        const struct rdma_port_facts *remote, enum scope scope,
                        struct rdma_rail *out)
@@ -136,7 +137,7 @@ static uint32_t count_active(const struct rdma_port_facts *ports, uint32_t n_por
 
 bool rdma_weft_inactive(const struct rdma_choice_input *input, struct rdma_rail *out)
 {
-    /* One port each is no choice, and its default GID will do. */
+    /* With one port at each end, link-local GIDs can only be on one cable. */
     enum scope last = input->n_local == 1 && input->n_remote == 1 ? SCOPE_LINK_LOCAL_V6
                                                                   : SCOPE_LINK_LOCAL_V4;
 
@@ -153,8 +154,9 @@ bool rdma_weft_inactive(const struct rdma_choice_input *input, struct rdma_rail 
     return false;
 }
 
-/* Inside a host one NIC talks to itself: its fastest port, or the first of those. More would
- * only take more from the cables. */
+/* Chooses a port that sends to itself, for two processes of one host. The fastest one is preferred,
+ * then the one with the largest path MTU, then the first. More ports would only take more bandwidth
+ * from the cables. */
 static uint32_t choose_loopback(const struct rdma_choice_input *input,
                                 struct rdma_rail *out)
 {
@@ -176,8 +178,7 @@ static uint32_t choose_loopback(const struct rdma_choice_input *input,
     return n;
 }
 
-/* Rails use each port once: two pairs on one port would share its cable, not add to it.
- */
+/* Uses each port for one rail only, because two rails on one port would share its cable. */
 uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                           uint32_t cap)
 {
@@ -189,7 +190,7 @@ uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rai
     if (n_pairs == 0) {
         n_pairs = find_pairs(input, SCOPE_LINK_LOCAL_V4, pairs);
     }
-    /* The default GIDs only count where there is no choice to make. */
+    /* Use fe80:: only if each end has one active port, because every cable has that subnet. */
     if (n_pairs == 0 && count_active(input->local, input->n_local) == 1 &&
         count_active(input->remote, input->n_remote) == 1) {
         n_pairs = find_pairs(input, SCOPE_LINK_LOCAL_V6, pairs);

@@ -28,7 +28,7 @@ const char *rdma_qp_state_name(enum rdma_qp_state state)
     return (size_t)state < WEFT_LENGTH(names) ? names[state] : "?";
 }
 
-/* Which states may precede `next`. */
+/* Returns true if `next` may follow `from`. */
 static bool may_follow(enum rdma_qp_state from, enum rdma_qp_state next)
 {
     switch (next) {
@@ -49,7 +49,7 @@ static bool may_follow(enum rdma_qp_state from, enum rdma_qp_state next)
     case RDMA_QP_RTS:
         return from == RDMA_QP_TO_RTS;
     case RDMA_QP_TO_ERR:
-        /* RESET to ERR is illegal for RC: a young QP goes through INIT first. */
+        /* RESET to ERR is illegal for RC, so that a QP in RESET enters INIT first. */
         return from == RDMA_QP_INIT || from == RDMA_QP_TO_RTR || from == RDMA_QP_TO_RTS ||
                from == RDMA_QP_RTS;
     case RDMA_QP_ERR:
@@ -168,7 +168,7 @@ void rdma_qp_abandon(struct rdma_qp *qp)
         device->ops->abandon(device, &qp->op);
     } else if (qp->state == RDMA_QP_CREATING && qp->op.state == IO_OP_DONE &&
                qp->op.error == 0) {
-        qp->qp = qp->op.out.qp; /* made, but nobody had looked yet */
+        qp->qp = qp->op.out.qp; /* created, but not polled yet */
     }
     if (qp->qp != NULL && !destroying) {
         struct io_op destroy = {.kind = IO_OP_DESTROY_QP};
@@ -219,8 +219,8 @@ static int fill_init(struct rdma_qp *qp)
     return 0;
 }
 
-/* INIT to RTR, ibv_modify_qp(3). The hop limit only matters to routed v2 packets; the
- * kernel replaces it by the route's. */
+/* Prepares the step from INIT to RTR (ibv_modify_qp(3)). The hop limit matters only to routed v2
+ * packets, and the kernel replaces it by the route's. */
 static int fill_rtr(struct rdma_qp *qp)
 {
     const struct rdma_port *port = qp->config.port;
@@ -292,8 +292,8 @@ static int fill_destroy(struct rdma_qp *qp)
     return 0;
 }
 
-/* The states in which a verb is under way. `fill` prepares it; an errno of its says that
- * the verb need not be tried. */
+/* The states with a verb. `fill` prepares the verb. If it returns an errno, the verb is not
+ * started. */
 struct step {
     enum rdma_qp_state next;
     enum io_op_kind verb;
@@ -311,14 +311,14 @@ static const struct step steps[] = {
     [RDMA_QP_DESTROYING] = {RDMA_QP_GONE, IO_OP_DESTROY_QP, "destroy", fill_destroy},
 };
 
-/* NULL for states of rest. */
+/* Returns NULL for a state without a verb. */
 static const struct step *step_of(enum rdma_qp_state state)
 {
     bool is_moving = (size_t)state < WEFT_LENGTH(steps) && steps[state].fill != NULL;
     return is_moving ? &steps[state] : NULL;
 }
 
-/* Everything that this end knows and that a diagnosis may need. */
+/* Adds what this end knows about both ends and a diagnosis may need. */
 static void add_values(const struct rdma_qp *qp, struct weft_error *error)
 {
     char gid[IO_IP_TEXT_BYTES];
@@ -356,13 +356,14 @@ static weft_status fail(struct rdma_qp *qp, int failure, struct weft_error *erro
     weft_error_object(error, "%s", qp->label);
     add_values(qp, error);
     qp->failure = failure;
-    /* One try for each close: a destroy that was refused must not be tried for ever. */
+    /* One attempt for each rdma_qp_close, so that a destroy verb that fails is not retried
+     * forever. */
     qp->wants_close = false;
     enter(qp, RDMA_QP_FAILED);
     return status;
 }
 
-/* Takes over what a verb that succeeded gave. */
+/* Takes the result of a verb that succeeded, and enters the next state. */
 static void take(struct rdma_qp *qp)
 {
     if (qp->state == RDMA_QP_CREATING) {
@@ -377,7 +378,7 @@ static void take(struct rdma_qp *qp)
     enter(qp, step_of(qp->state)->next);
 }
 
-/* Starts the state's verb, or looks how it is doing. */
+/* Starts the state's verb, or polls it. Returns 0, EINPROGRESS or another errno. */
 static int drive(struct rdma_qp *qp)
 {
     struct io_device *device = device_of(qp);
@@ -401,7 +402,8 @@ static int drive(struct rdma_qp *qp)
     return device->ops->poll(device, &qp->op);
 }
 
-/* A slot that moved between the look-up and the verb is looked up once more. */
+/* Repeats the step to RTR once after ENODATA, because the slot moved between the look-up and the
+ * verb. Returns false if the failure is final. */
 static bool reselect(struct rdma_qp *qp, int failure)
 {
     if (qp->state != RDMA_QP_TO_RTR || failure != ENODATA || qp->n_reselected > 0 ||
@@ -413,10 +415,9 @@ static bool reselect(struct rdma_qp *qp, int failure)
     return true;
 }
 
-/* RTR succeeded, and its slot has another GID: then the queue pair has that. A slot that a queue
- * pair uses is given to nobody else before the queue pair goes (Linux core/cache.c, pending
- * delete), so that the GID had moved before the verb took it. An empty slot is the queue pair's
- * still. */
+/* Returns true if RTR succeeded, but its slot holds another GID, which the QP then uses. The GID
+ * moved before the verb, because a slot that a QP uses gets no other GID (Linux core/cache.c,
+ * pending delete). An empty slot still belongs to the QP. */
 static bool has_anothers_gid(const struct rdma_qp *qp)
 {
     return qp->state == RDMA_QP_TO_RTR && !qp->config.keeps_index &&
@@ -447,7 +448,7 @@ static weft_status move(struct rdma_qp *qp, struct weft_error *error)
     return reselect(qp, failure) ? WEFT_OK : fail(qp, failure, error);
 }
 
-/* Between two verbs, the wish to close or to fail decides where it goes. */
+/* Enters the state that a request to close or to fail leads to. Called only between two verbs. */
 static bool divert(struct rdma_qp *qp)
 {
     if (qp->wants_close && qp->state != RDMA_QP_DESTROYING && qp->state != RDMA_QP_GONE) {

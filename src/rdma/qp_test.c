@@ -71,7 +71,7 @@ static void expect(weft_status status, enum rdma_qp_state state)
     ck_assert_int_eq((int)qp.state, (int)state);
 }
 
-/* Up to RTS. */
+/* Brings the QP up to RTS. */
 static void bring_up(void)
 {
     expect(WEFT_OK, RDMA_QP_INIT);
@@ -161,7 +161,7 @@ START_TEST(slow_verbs_are_waited_for)
 }
 END_TEST
 
-/* A provider whose retry_cnt 7 means for ever (rxe) caps it. */
+/* retry_cnt is lowered on a device on which 7 is infinite (rxe). */
 START_TEST(retry_cnt_stays_finite)
 {
     rdma->attrs[0].retry_cnt_max = 6;
@@ -209,7 +209,7 @@ START_TEST(every_verb_may_fail)
     ck_assert_int_eq((int)qp.state, RDMA_QP_FAILED);
     ck_assert_str_eq(error.phase, failures[which].phase);
     ck_assert_int_eq(error.sys_errno, sys_errno);
-    /* It stays failed, and says the same. */
+    /* It stays FAILED, and returns the same errno. */
     struct weft_error again;
     weft_error_clear(&again);
     ck_assert_int_eq(rdma_qp_progress(&qp, &again), WEFT_ERR_SYSTEM);
@@ -219,7 +219,7 @@ START_TEST(every_verb_may_fail)
 }
 END_TEST
 
-/* What every diagnosis of a dead connection begins with. */
+/* Checks the values with which the diagnosis of a failed connection begins. */
 START_TEST(rtr_timeout_tells_both_ends)
 {
     fake_rule_add(&host, IO_OP_MODIFY_QP, 2, ETIMEDOUT, false, 0);
@@ -245,7 +245,7 @@ START_TEST(rtr_timeout_tells_both_ends)
 }
 END_TEST
 
-/* The table moved after it was last read: the slot is found by value, not by index. */
+/* The table changed after it was read. The slot is found by value, not by index. */
 START_TEST(a_moved_gid_is_found_by_value)
 {
     fake_slot_set(device, 1, 3, "10.0.0.9", IBV_GID_TYPE_ROCE_V2);
@@ -258,7 +258,7 @@ START_TEST(a_moved_gid_is_found_by_value)
 }
 END_TEST
 
-/* Programs that keep the slot of before: nothing is looked up, before the verb or after. */
+/* Programs that keep an earlier slot look nothing up, neither before the verb nor after it. */
 START_TEST(a_kept_slot_is_used_whatever_is_there)
 {
     fake_slot_set(device, 1, 3, "10.0.9.9", IBV_GID_TYPE_ROCE_V2);
@@ -277,7 +277,7 @@ START_TEST(a_kept_slot_is_used_whatever_is_there)
 }
 END_TEST
 
-/* It moves between look-up and verb: ENODATA once is worth another look, twice is not. */
+/* The GID moves between look-up and verb. The first ENODATA is retried, a second one is not. */
 START_TEST(enodata_at_rtr_is_tried_once_more)
 {
     fake_rule_add(&host, IO_OP_MODIFY_QP, 2, ENODATA, false, 1);
@@ -293,7 +293,7 @@ START_TEST(enodata_at_rtr_is_tried_once_more)
 }
 END_TEST
 
-/* Another address has the slot by the time that the verb takes it, which succeeds. */
+/* Another address has the slot when the verb uses it, and the verb succeeds. */
 START_TEST(a_slot_that_another_takes_under_rtr_is_noticed)
 {
     bool is_taken_again = _i == 1;
@@ -327,7 +327,7 @@ START_TEST(a_slot_that_another_takes_under_rtr_is_noticed)
 }
 END_TEST
 
-/* The queue pair still has what the table gives to nobody while it is used. */
+/* The table gives the slot to no other GID while the queue pair uses it. */
 START_TEST(a_slot_that_empties_under_rtr_is_its_own)
 {
     fake_rule_add(&host, IO_OP_MODIFY_QP, 2, 0, false, 1);
@@ -370,7 +370,7 @@ START_TEST(a_gid_that_left_the_table_fails_before_the_verb)
 }
 END_TEST
 
-/* RESET to ERR is illegal: the wish waits for INIT. */
+/* RESET to ERR is illegal, so that the request waits for INIT. */
 START_TEST(an_early_wish_for_err_goes_through_init)
 {
     fake_rule_add(&host, IO_OP_CREATE_QP, 1, 0, false, 1);
@@ -386,7 +386,7 @@ START_TEST(an_early_wish_for_err_goes_through_init)
 }
 END_TEST
 
-/* A verb under way is never interrupted, and none is begun after it. */
+/* A verb in progress is not interrupted, and only the destroy verb follows it. */
 START_TEST(close_during_any_verb_ends_in_gone)
 {
     fake_rule_add(&host, IO_OP_CREATE_QP, 1, 0, false, 1);
@@ -415,7 +415,7 @@ START_TEST(close_during_any_verb_ends_in_gone)
 }
 END_TEST
 
-/* From any state, with a verb under way or done and not yet looked at. */
+/* Abandons a QP in any state, with a verb in progress or done but not polled. */
 START_TEST(abandon_leaks_nothing)
 {
     fake_rule_add(&host, IO_OP_CREATE_QP, 1, 0, false, 1);
@@ -432,7 +432,7 @@ START_TEST(abandon_leaks_nothing)
         }
     }
     if (_i == 1) {
-        /* A backend may have made it before anybody polled. */
+        /* The backend may have created it before the QP polls. */
         ck_assert_int_eq(device->device.ops->poll(&device->device, &qp.op), 0);
     }
     rdma_qp_abandon(&qp);

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "rdma/mr.h"
 
-/* ibv_global_route.sgid_index is 8 bits wide: slots beyond cannot be used. */
+/* ibv_global_route.sgid_index has 8 bits, so that higher slots cannot be used. */
 #define GID_SLOTS_MAX 256
 
 static uint32_t table_len(const struct ibv_port_attr *attr)
@@ -57,7 +57,7 @@ const char *rdma_gid_type_name(enum ibv_gid_type type)
     }
 }
 
-/* How long the prefix is with which the netdev behind a GID holds the same address. */
+/* Returns the prefix length of the address of the netdev that equals the GID, or 0 if none does. */
 static uint8_t prefix_len_of(const struct io_hostinfo *info, uint32_t ifindex,
                              const union ibv_gid *gid)
 {
@@ -86,8 +86,8 @@ static bool has_lost_any(const struct rdma_port *port, const struct rdma_gid *be
     return false;
 }
 
-/* Reads the GID table. A slot that cannot be read is as good as empty: containers see
- * holes that answer EINVAL where the kernel's own tools see ENODATA. */
+/* Reads the GID table. A slot that cannot be read counts as empty. In a container, query_gid of an
+ * empty slot can fail with EINVAL where the kernel's own tools see ENODATA. */
 static void read_gids(struct rdma_port *port, uint32_t n_slots,
                       const struct io_hostinfo *info, weft_ns now)
 {
@@ -120,14 +120,14 @@ static void read_gids(struct rdma_port *port, uint32_t n_slots,
     free(before);
 }
 
-/* Fills what can change while the program runs. */
+/* Reads the facts that can change while the program runs. */
 static weft_status read_port(struct rdma *rdma, const struct io_hostinfo *info,
                              struct rdma_port *port, struct weft_error *error)
 {
     struct io_device *device = port->device;
     struct ibv_port_attr attr;
     if (rdma->is_lost[port->device_index]) {
-        return WEFT_OK; /* as it was last seen, and inactive */
+        return WEFT_OK; /* keeps the last facts, and is inactive */
     }
     memset(&attr, 0, sizeof(attr));
     int failure = device->ops->query_port(device, port->port, &attr);
@@ -139,7 +139,8 @@ static weft_status read_port(struct rdma *rdma, const struct io_hostinfo *info,
     }
     port->is_active = attr.state == IBV_PORT_ACTIVE;
     port->active_mtu = rdma_mtu_bytes(attr.active_mtu);
-    /* A port without a netdev still works by its GIDs; it only tells less. */
+    /* A port without a netdev can still be used by its GIDs. Only its rate and IP MTU are
+     * unknown. */
     uint32_t ifindex = 0;
     if (device->ops->port_netdev(device, port->port, &ifindex) != 0) {
         ifindex = 0;
@@ -170,7 +171,7 @@ weft_status rdma_refresh(struct rdma *rdma, struct weft_error *error)
     return WEFT_OK;
 }
 
-/* The ports of all devices, in device then port order, without what read_port fills. */
+/* Lists the ports of all devices, in device then port order, without what read_port fills. */
 static void list_ports(struct rdma *rdma)
 {
     struct io_env *env = rdma->env;
@@ -317,7 +318,8 @@ weft_status rdma_progress(struct rdma *rdma, struct weft_error *error)
     return all ? WEFT_OK : WEFT_AGAIN;
 }
 
-/* Returns an errno, or 0 if the verb is under way or done. */
+/* Starts a verb, and abandons it if it is not done at once. Returns an errno if it failed at
+ * once. */
 static int submit_forgotten(struct io_device *device, const struct io_op *filled)
 {
     struct io_op op = *filled;
@@ -334,7 +336,7 @@ void rdma_forget_op(struct io_device *device, const struct io_op *filled)
 {
     int error = submit_forgotten(device, filled);
 
-    /* What is refused for a moment would never be given back, because nobody asks again. */
+    /* Try again, because no caller repeats the verb and the object would leak. */
     if (error == EAGAIN || error == EINTR || error == ENOMEM) {
         (void)submit_forgotten(device, filled);
     }
@@ -369,7 +371,7 @@ void rdma_close(struct rdma *rdma)
     free(rdma);
 }
 
-/* Whether something is in the slot, and whether it is this. */
+/* Returns true if the slot is not empty. Sets `*out_same` to true if it holds this GID and type. */
 static bool look_at_slot(const struct rdma_port *port, uint32_t index,
                          const union ibv_gid *gid, enum ibv_gid_type type, bool *out_same)
 {
@@ -401,8 +403,8 @@ int rdma_find_gid(struct rdma *rdma, const struct rdma_port *port,
                   const union ibv_gid *gid, enum ibv_gid_type type, uint32_t *out_index)
 {
     weft_check(port >= rdma->ports && port < rdma->ports + rdma->n_ports);
-    /* Where it was last seen is nearly always where it is: one query, not a table's
-     * worth. */
+    /* Query the last known slot first, because it is nearly always still right. One query then
+     * replaces those of a whole table. */
     for (uint32_t i = 0; i < port->n_gids; i++) {
         const struct rdma_gid *known = &port->gids[i];
         if (known->type == type && memcmp(&known->gid, gid, sizeof(*gid)) == 0 &&
@@ -438,8 +440,8 @@ const struct rdma_gid *rdma_port_gid(const struct rdma_port *port,
     return NULL;
 }
 
-/* PCI paths end in "domain:bus:device.function"; functions of one card differ in the last
- * character only. */
+/* Returns the length of the part of a PCI path that all functions of a card share. Paths end in
+ * "domain:bus:device.function", so that they differ in the last character only. */
 static size_t card_len(const char *pci_path)
 {
     size_t n = strlen(pci_path);

@@ -120,18 +120,19 @@ START_TEST(protection_domains_may_be_slow_fail_or_be_given_up)
     fake_rule_add(&host, IO_OP_ALLOC_PD, 7, 0, false, 9);
     ck_assert_int_eq(rdma_open(&host.env, NULL, &rdma, &error), WEFT_OK);
     ck_assert_int_eq(rdma_progress(rdma, &error), WEFT_AGAIN);
-    /* teardown closes it with one made and one under way */
+    /* teardown closes it with one PD allocated and one in progress */
 }
 END_TEST
 
-/* Nobody asks again for what a verb at the end was refused: it is tried once more, at once. */
+/* A destroy verb that is refused during close is tried once more at once, because no caller retries
+ * it. */
 START_TEST(what_is_refused_for_a_moment_at_close_is_given_back)
 {
     static const int errors[] = {EAGAIN, EINTR, ENOMEM};
 
     rdma = fake_open(&host);
     fake_rule_add(&host, IO_OP_DEALLOC_PD, 1, errors[_i], true, 0);
-    /* teardown closes it, and finds nothing alive */
+    /* teardown closes it, and checks that no object is left */
 }
 END_TEST
 
@@ -164,7 +165,7 @@ START_TEST(refresh_sees_what_changed_and_keeps_ports_in_place)
 }
 END_TEST
 
-/* It is asked nothing any more, which would fail; the other device goes on. */
+/* A lost device is not queried, which would fail. The other device continues. */
 START_TEST(a_lost_device_is_left_alone)
 {
     struct weft_error error_now = {0};
@@ -179,7 +180,7 @@ START_TEST(a_lost_device_is_left_alone)
     ck_assert(rdma->ports[0].is_active);
     ck_assert_uint_eq(rdma->ports[0].active_mtu, 1024);
     ck_assert(!rdma->ports[1].is_active && !rdma->ports[2].is_active);
-    ck_assert_uint_gt(rdma->ports[2].n_gids, 0); /* for those who tell what it was */
+    ck_assert_uint_gt(rdma->ports[2].n_gids, 0); /* kept for reports */
     ck_assert_int_eq(rdma_progress(rdma, &error), WEFT_OK);
     ck_assert_int_eq(
         rdma_mr_get(rdma->mrs, 1, page, sizeof(page), 0, NULL, &mr, &error_now),
@@ -189,7 +190,8 @@ START_TEST(a_lost_device_is_left_alone)
 }
 END_TEST
 
-/* Before its protection domain was there: it is not waited for; with none left that is an error. */
+/* The device is lost before its PD exists, which is then not waited for. It is an error if no
+ * device is left. */
 START_TEST(a_device_may_go_before_it_is_ready)
 {
     fake_rule_add(&host, IO_OP_ALLOC_PD, 2, 0, false, 1000);
@@ -215,14 +217,14 @@ START_TEST(gids_are_found_by_value_and_type_as_the_table_is_now)
     ck_assert_uint_eq(index, 2);
     ck_assert_int_eq(rdma_find_gid(rdma, port, &gid, IBV_GID_TYPE_ROCE_V2, &index), 0);
     ck_assert_uint_eq(index, 3);
-    /* Slot 3 now holds the v1 twin: same value, other type. */
+    /* Slot 3 now holds the same GID with the other type. */
     fake_slot_set(p0, 1, 3, "10.0.0.1", IBV_GID_TYPE_ROCE_V1);
     ck_assert_int_eq(rdma_find_gid(rdma, port, &gid, IBV_GID_TYPE_ROCE_V2, &index),
                      ENODATA);
     fake_slot_set(p0, 1, 15, "10.0.0.1", IBV_GID_TYPE_ROCE_V2);
     ck_assert_int_eq(rdma_find_gid(rdma, port, &gid, IBV_GID_TYPE_ROCE_V2, &index), 0);
     ck_assert_uint_eq(index, 15);
-    /* Beyond the table, or with the device gone: not found, and no crash. */
+    /* Beyond the table, or after the device is gone, it is not found. */
     p0->ports[0].gid_tbl_len = 15;
     ck_assert_int_eq(rdma_find_gid(rdma, port, &gid, IBV_GID_TYPE_ROCE_V2, &index),
                      ENODATA);

@@ -100,7 +100,7 @@ static void unmake(struct fake_host *host, void *object)
     free(object);
 }
 
-/* Does what the operation is for. */
+/* Executes the operation. */
 static void perform(struct fake_host *host, struct io_op *op)
 {
     switch (op->kind) {
@@ -167,7 +167,7 @@ static int submit(struct io_device *device, struct io_op *op)
     op->backend[0] = host;
     weft_check(host->n_running < WEFT_LENGTH(host->running));
     host->running[host->n_running++] = op;
-    /* Kept out of the op so that the code under test cannot touch it. */
+    /* Number of polls left that return EINPROGRESS, stored as a pointer. */
     op->backend[1] = (void *)(uintptr_t)(rule != NULL ? rule->slow : 0); /* NOLINT */
     return 0;
 }
@@ -211,7 +211,7 @@ static void abandon(struct io_device *device, struct io_op *op)
     }
     forget(host, op);
     weft_text_add(&host->verbs, "abandon %s\n", io_op_kind_name(op->kind));
-    /* Made and unmade again, or unmade behind the scenes. */
+    /* A created object would be destroyed at once, so that only other operations are executed. */
     if (!makes(op->kind) && op->error == 0) {
         perform(host, op);
     }
@@ -346,7 +346,7 @@ struct fake_device *fake_device_add(struct fake_host *host, const char *name,
         fake->ports[p].gid_tbl_len = FAKE_SLOTS;
         struct io_netdev *netdev = &host->netdevs[host->info.n_netdevs];
         netdev->addresses = host->addresses[host->info.n_netdevs++];
-        netdev->ifindex = host->info.n_netdevs + 1; /* 1 is the loopback */
+        netdev->ifindex = host->info.n_netdevs + 1; /* ifindex 1 is the loopback */
         netdev->mtu_bytes = 9000;
         netdev->speed_bps = UINT64_C(100000000000);
         netdev->is_up = true;

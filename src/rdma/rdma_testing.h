@@ -1,6 +1,5 @@
-/* A host with scripted RDMA devices, for tests of rdma/ and of what stands on it:
- * every verb can be slow, fail or be given up, and every object is counted. It knows
- * no network. */
+/* A fake host with scripted RDMA devices, for tests of rdma/ and of its users. Every verb can be
+ * slow, fail or be abandoned, and every object is counted. There is no network. */
 #ifndef WEFT_RDMA_TESTING_H
 #define WEFT_RDMA_TESTING_H
 
@@ -21,24 +20,24 @@ struct fake_gid {
 };
 
 struct fake_device {
-    struct io_device device; /* first: what the code under test sees */
+    struct io_device device; /* used by the code under test */
     struct fake_host *host;
     struct io_device_attr attr;
     struct ibv_port_attr ports[FAKE_PORTS_MAX];
     uint32_t ifindex[FAKE_PORTS_MAX];
     struct fake_gid slots[FAKE_PORTS_MAX][FAKE_SLOTS];
-    int query_failure; /* errno of query_device and query_port */
+    int query_failure; /* errno of query_device and query_port; 0 if they succeed */
     struct io_async_event events[FAKE_EVENTS_MAX];
     uint32_t n_events;
 };
 
-/* The nth (from 1) operation of a kind answers otherwise. */
+/* Changes the result of the nth operation of a kind, counted from 1. */
 struct fake_rule {
     enum io_op_kind kind;
     uint32_t nth;
     int error;     /* errno of the operation */
-    bool refused;  /* by submit, instead of when done */
-    uint32_t slow; /* polls that answer EINPROGRESS first */
+    bool refused;  /* `error` is returned by submit, instead of by poll */
+    uint32_t slow; /* number of polls that return EINPROGRESS first */
 };
 
 struct fake_host {
@@ -54,30 +53,29 @@ struct fake_host {
     weft_ns now;
     struct fake_rule rules[FAKE_RULES_MAX];
     uint32_t n_rules;
-    uint32_t n_ops[IO_OP_DESTROY_QP + 1]; /* submitted, by kind */
-    struct io_op *running[64];            /* what poll still has to finish */
+    uint32_t n_ops[IO_OP_DESTROY_QP + 1]; /* number submitted, by kind */
+    struct io_op *running[64];            /* operations that are not done */
     uint32_t n_running;
     int32_t n_live; /* PDs, MRs, CQs and QPs that exist */
     uint32_t next_qpn, next_key;
-    struct weft_text verbs;          /* "modify_qp RTR ..." one line each */
-    struct ibv_wc wcs[FAKE_WCS_MAX]; /* what poll_cq hands out */
+    struct weft_text verbs; /* log of the verbs, one line each: "modify_qp RTR ..." */
+    struct ibv_wc wcs[FAKE_WCS_MAX]; /* completions that poll_cq returns next */
     int n_wcs;
     uint32_t n_armed, n_polled;
     int poll_failure, notify_failure;
-    void (*on_arm)(struct fake_host *host); /* runs inside req_notify; NULL: nothing */
+    void (*on_arm)(struct fake_host *host); /* called by req_notify; may be NULL */
 };
 
-/* A host called "titanic" without devices. */
+/* Initializes a host called "titanic" without devices. */
 void fake_host_init(struct fake_host *host);
 void fake_host_fini(struct fake_host *host);
-/* Adds a device with `n_ports` active ports at MTU 4096 and 100 Gbit/s, each with a
- * netdev of IP MTU 9000; GID tables are empty. */
+/* Adds a device with `n_ports` active ports, of MTU 4096 and 100 Gbit/s and with empty GID tables.
+ * Each has a netdev with IP MTU 9000. */
 struct fake_device *fake_device_add(struct fake_host *host, const char *name,
                                     uint8_t n_ports);
-/* Gives a port an address and, as the kernel does, fills the first free slots: v1 then
- * v2. */
+/* Gives a port an address. Fills its first two free slots with v1, then v2, as the kernel does. */
 void fake_address_add(struct fake_device *device, uint8_t port, const char *prefix);
-/* A slot as told; NULL text empties it. */
+/* Fills a slot, or empties it if `address` is NULL. */
 void fake_slot_set(struct fake_device *device, uint8_t port, uint32_t slot,
                    const char *address, enum ibv_gid_type type);
 void fake_rule_add(struct fake_host *host, enum io_op_kind kind, uint32_t nth, int error,
@@ -86,7 +84,7 @@ void fake_event_add(struct fake_device *device, enum ibv_event_type type, uint8_
                     struct ibv_qp *qp);
 union ibv_gid fake_gid_of(const char *address);
 
-/* Opens rdma and progresses until every PD exists. */
+/* Opens rdma and calls rdma_progress until every PD exists. */
 struct rdma *fake_open(struct fake_host *host);
 
 #endif

@@ -1,4 +1,4 @@
-/* rdma/ on the simulated fabric: what the scripted devices cannot show. */
+/* Tests of rdma/ on the simulated fabric, for behaviour that scripted devices do not have. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static struct weft_trace trace;
 static struct weft_text story;
 static struct weft_error error;
 
-/* Keeps what the queue pairs of titanic tell, without the times. */
+/* Keeps the event log of titanic's queue pairs, without times. */
 static void on_line(void *context, const char *line, size_t n_bytes)
 {
     const char *at = memchr(line, ' ', n_bytes);
@@ -50,7 +50,7 @@ static weft_ns now(void)
     return world->ops->now(world);
 }
 
-/* Lets time pass until something is to be looked at. */
+/* Lets up to 10 ms pass, until a task is woken. */
 static void pass(void)
 {
     struct io_loop *loop = world->ops->loop(world);
@@ -228,7 +228,7 @@ START_TEST(a_write_crosses_the_cable)
     ck_assert_uint_eq(wc.wr_id, 42);
     ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
     ck_assert_mem_eq(ends[ICEBERG].memory, ends[TITANIC].memory, sizeof(ends[0].memory));
-    /* Down again: what is posted in ERR is flushed, and its owner hears of it. */
+    /* A work request posted in ERR is flushed, and its owner gets the completion. */
     rdma_qp_to_error(&ends[TITANIC].qp);
     progress_until(&ends[TITANIC], RDMA_QP_ERR);
     write_to_iceberg(43);
@@ -255,8 +255,9 @@ START_TEST(a_write_crosses_the_cable)
 }
 END_TEST
 
-/* Nobody there, or another cable's subnet: the port asks its own cable all the same, as Linux
- * does when the interface is given. The kernel's second passes, and both ends are named. */
+/* The address does not exist, or is in another cable's subnet. The port sends ARP requests on its
+ * own cable anyway, as Linux does if the interface is given. The kernel's limit of 1 s passes, and
+ * the error names both ends. */
 START_TEST(a_wrong_address_costs_a_second)
 {
     struct io_ip wrong = _i == 0 ? io_ip_v4(10, 0, 0, 77) : io_ip_v4(192, 168, 7, 2);
@@ -282,14 +283,14 @@ static void address_fault(enum world_fault_kind kind, uint8_t last)
     ck_assert_int_eq(world->ops->inject(world, &fault), 0);
 }
 
-/* The address goes, another takes its slot, it comes back elsewhere: the index that was right
- * a moment ago now names somebody else. */
+/* The address is removed, another takes its slot, and it returns in another slot. The index that
+ * was right before now belongs to another address. */
 START_TEST(gids_that_move_are_followed)
 {
     address_fault(WORLD_FAULT_ADDR_DEL, 1);
     address_fault(WORLD_FAULT_ADDR_ADD, 9);
     address_fault(WORLD_FAULT_ADDR_ADD, 1);
-    /* The change wakes who asked for events. */
+    /* The change wakes the task that waits for events. */
     (void)world->ops->step(world, now() + 1000);
     ck_assert_ptr_eq(io_loop_pop(world->ops->loop(world)), &ends[TITANIC].task);
     bring_up();
@@ -308,7 +309,7 @@ START_TEST(gids_that_move_are_followed)
 }
 END_TEST
 
-/* Given up in the middle of address resolution: the world goes on without it. */
+/* The QP is abandoned during address resolution, and the simulation continues without it. */
 START_TEST(giving_up_while_resolving)
 {
     struct io_ip nobody = io_ip_v4(10, 0, 0, 77);

@@ -1,11 +1,11 @@
 /* Defines the timers of recovery: those of kernels and NICs, and Weft's own, which are derived from
- * them. Two timers that wait for each other never have the same length, because which of them
- * expires first would depend on the moment of the fault. The assertions at the end hold the order.
+ * them. Two timers that wait for each other never have the same length. Otherwise the moment of the
+ * fault would decide which of them expires first. The assertions at the end check this order.
  *
- * TIMER_RECOVERY_NS is the bound for a whole mesh: if all faults are over and every pair of members
- * has a route of at most one relay, each flow has a lane again within it (TIMER_RECOVERY_VIA for
- * more relays). A flow is over after TIMER_FAILOVER_NS without a lane, so that an outage of
- * TIMER_OUTAGE_NS is always survived. */
+ * TIMER_RECOVERY_NS is the limit for a whole mesh, from the end of all faults. Each flow has a lane
+ * again within it if every pair of members has a route of at most one relay (TIMER_RECOVERY_VIA for
+ * more relays). A flow ends after TIMER_FAILOVER_NS without a lane, so that it survives every
+ * outage of TIMER_OUTAGE_NS. */
 #ifndef WEFT_RDMA_TIMERS_H
 #define WEFT_RDMA_TIMERS_H
 
@@ -15,13 +15,13 @@
 
 /* ---- kernels and NICs ---- */
 
-/* Interval of requests for a neighbour that is not known (retrans_time_ms, arp(7)). The first
- * request can leave while the cable is down, so that no answer comes before the second. */
+/* Interval of ARP requests for an unknown neighbour (retrans_time_ms, arp(7)). The first request
+ * can be lost because the cable is still down; the second is then the first that is answered. */
 #define TIMER_ARP_NS (1000 * TIMER_MS)
-/* Limit of a queue pair's step to RTR, which waits for the neighbour: rdma_resolve_ip in
- * rdma_addr_find_l2_eth_by_grh (Linux drivers/infiniband/core/addr.c). */
+/* Time limit of a queue pair's step to RTR, which waits for the neighbour (rdma_resolve_ip in
+ * rdma_addr_find_l2_eth_by_grh, Linux drivers/infiniband/core/addr.c). */
 #define TIMER_RESOLVE_NS (1000 * TIMER_MS)
-/* First retransmission of a SYN (RFC 6298, 2.1). */
+/* Delay of the first retransmission of a SYN (RFC 6298, 2.1). */
 #define TIMER_SYN_NS (1000 * TIMER_MS)
 /* Time until a queue pair gives up: 4.096 us x 2^code for each of 1 + retries tries
  * (InfiniBand specification, 9.7.6.1.3). */
@@ -29,29 +29,31 @@
 
 /* ---- one connection ---- */
 
-/* Time that one waits longer than what it waits for. */
+/* Time by which a wait exceeds the event that it waits for. */
 #define TIMER_MARGIN_NS (300 * TIMER_MS)
-/* ACK timeout codes: 67 ms per try. On software that might be descheduled: 0.27 s per try, so
- * that an end that is descheduled for 1.8 s is waited for (7 retries, or 6 on rxe). */
+/* ACK timeout codes (4.096 us x 2^code): 67 ms per try, or 0.27 s if an end is software that can be
+ * descheduled. Such an end may be descheduled for 2.1 s with 7 retries, or for 1.8 s with the 6 of
+ * rxe. */
 #define TIMER_ACK_CODE 14
 #define TIMER_ACK_CODE_STALL 16
 #define TIMER_ACK_RETRIES 7
-/* One try of a probe, and tries. On software it must exceed a retransmission. */
+/* Timeout of one try of a probe, and number of tries. With software at an end it must exceed one
+ * ACK timeout, so that a lost packet can be retransmitted. */
 #define TIMER_PROBE_NS (100 * TIMER_MS)
 #define TIMER_PROBE_STALL_NS (400 * TIMER_MS)
 #define TIMER_PROBE_TRIES 3
-/* One address of a listener, TCP and authentication, of a connection that replaces another. The
- * first attempts use less, because another address may answer at once; with each attempt it
- * doubles up to a value that a second ARP request fits in. */
+/* Timeout for one address of a listener (TCP and authentication), of a connection that replaces
+ * another. The first attempts use less, because another address may answer at once. The timeout
+ * doubles with each failure, up to a value that includes a second ARP request. */
 #define TIMER_ADDRESS_FIRST_NS (250 * TIMER_MS)
 #define TIMER_ADDRESS_NS (TIMER_ARP_NS + TIMER_MARGIN_NS)
-/* The management address and one of the cable. */
+/* Number of addresses that are tried: the management address and one of the cable. */
 #define TIMER_ADDRESSES 2
-/* From TCP to proven queue pairs, of a connection that replaces another, for each hop. */
+/* Timeout from TCP to proven queue pairs, for each hop, of a connection that replaces another. */
 #define TIMER_SET_UP_OF(probes) (TIMER_RESOLVE_NS + (probes) + TIMER_MARGIN_NS)
 #define TIMER_SET_UP_NS TIMER_SET_UP_OF((TIMER_PROBE_TRIES * TIMER_PROBE_NS))
 #define TIMER_SET_UP_STALL_NS TIMER_SET_UP_OF((TIMER_PROBE_TRIES * TIMER_PROBE_STALL_NS))
-/* Limit for flushed completions to arrive, of a lane that failed or a connection that closes. */
+/* Timeout for flushed completions of a lane that failed or a connection that closes. */
 #define TIMER_DRAIN_NS (500 * TIMER_MS)
 
 /* ---- one flow ---- */
@@ -59,60 +61,66 @@
 /* Interval at which a quiet lane is probed, because the receiver's notice that it gave the lane up
  * can be lost with the lane. */
 #define TIMER_BEAT_NS (600 * TIMER_MS)
-/* Pause before a failed lane is connected again: none, then this, doubled with each failure. */
+/* Pause before a failed lane is connected again: none after the first failure, then
+ * TIMER_RETRY_FIRST_NS x 2^n after the nth, up to TIMER_RETRY_NS. */
 #define TIMER_RETRY_FIRST_NS (1 * TIMER_MS)
 #define TIMER_RETRY_NS (256 * TIMER_MS)
-/* The longest such pause for a port of a relay, because no event of this host shows that it is
- * back. */
+/* Maximum pause before a failed lane is connected again if a port of a relay is down. No event of
+ * this host shows that it is up again. */
 #define TIMER_RETRY_VIA_NS (100 * TIMER_MS)
-/* How long a relay's lane waits for a port before the sender is asked to try again, by another
- * route where there is one. Most flaps are over by then. */
+/* Time for which a relay's lane waits for a port. Most flaps are shorter. Afterwards the sender
+ * must try again, by another route if there is one. */
 #define TIMER_RELAY_WAIT_NS (100 * TIMER_MS)
-/* How long a relay leaves out a port that a failure named, because a relay makes no trials. */
+/* Time for which a relay leaves out a port that a failure named, because a relay makes no
+ * trials. */
 #define TIMER_RELAY_SUSPECT_NS (10000 * TIMER_MS)
-/* How long a hop that failed is left out of routes over relays. It exceeds an attempt over another
- * route that fails, too, or a flow would alternate between two of them although a third works. */
+/* Time for which routes over relays avoid a hop that failed. It exceeds a failing attempt over
+ * another route. Otherwise a flow would alternate between two failing routes although a third
+ * works. */
 #define TIMER_FAILED_HOP_NS                                                              \
     (TIMER_ATTEMPT_OF(TIMER_SET_UP_NS, 1) + TIMER_RETRY_NS + TIMER_MARGIN_NS)
-/* Pause of a relayed lane for which there is no route. */
+/* Pause of a relayed lane while there is no route for it. */
 #define TIMER_REROUTE_NS (200 * TIMER_MS)
-/* Pause of a process that has no address to listen on, which it waits for as long as for an address
- * of a neighbour. */
+/* Interval at which a process that has no address to listen on looks for one, up to TIMER_CABLES_NS
+ * in total. Also the minimum interval at which set-ups of connections read the ports again. */
 #define TIMER_LISTEN_NS (20 * TIMER_MS)
-/* How often each end of a connection says that its set-up goes on, and how long a first connection
- * of a flow waits for that. On software it waits as long as for an attempt. */
+/* Interval at which each end of a connection sends BUSY during set-up, and the maximum silence of
+ * the peer during a flow's first set-up. With software at an end the silence may last as long as an
+ * attempt. */
 #define TIMER_BUSY_NS (1000 * TIMER_MS)
 #define TIMER_SILENCE_NS (2 * TIMER_BUSY_NS + TIMER_MARGIN_NS)
-/* After how long a process that said nothing stands still, if its kernel acknowledges what it was
- * sent. One that lives answers, or sends BUSY. */
+/* Time after which a process that sends nothing counts as stalled, if its kernel acknowledged all
+ * that was sent to it. A running process answers or sends BUSY. */
 #define TIMER_STILL_AFTER_NS (TIMER_BUSY_NS + TIMER_MARGIN_NS / 3)
-/* A lane that fails within this time is not a new beginning: pauses grow. */
+/* Minimum time that a lane must be up before a failure of it counts as the first again. Pauses grow
+ * otherwise. */
 #define TIMER_STEADY_NS (1000 * TIMER_MS)
-/* Least time for a flow that never had a lane: SYNs are sent at 0, 1 and 3 s (RFC 6298). */
+/* Minimum time for which a flow that never had a lane tries to connect one. SYNs are sent at 0, 1
+ * and 3 s (RFC 6298). */
 #define TIMER_FIRST_LANE_NS (4 * TIMER_SYN_NS + TIMER_SYN_NS)
-/* How long a flow that has a lane waits for the others that it begins with. A lane over a cable
- * that is dead comes up later, if ever. It exceeds a second ARP request. */
+/* Time for which a flow that has a lane waits for the others that it begins with. A lane over a
+ * cable that is down comes up later, if at all. The time includes a second ARP request. */
 #define TIMER_FIRST_LANES_NS TIMER_SET_UP_NS
-/* How long a port must be up before a lane is moved to it, doubled with each time that it went down
- * within TIMER_FLAPS_NS. */
+/* Time for which a port must be up before a lane is moved to it. It doubles each time that a port
+ * of the flow goes down within TIMER_FLAPS_NS of the last time. */
 #define TIMER_HOLD_NS (20 * TIMER_MS)
 #define TIMER_HOLD_MAX_NS (10000 * TIMER_MS)
 #define TIMER_FLAPS_NS (60000 * TIMER_MS)
-/* Pause after a trial of rails that failed, doubled with each. */
+/* Pause before the next trial of failed rails. It doubles with each trial that fails. */
 #define TIMER_TRIAL_NS (1000 * TIMER_MS)
 #define TIMER_TRIAL_MAX_NS (60000 * TIMER_MS)
 
 /* ---- a mesh ---- */
 
-/* From a failure to the moment at which both ends know. */
+/* Maximum time from a failure until both ends have noticed it. */
 #define TIMER_DETECT_NS (TIMER_BEAT_NS + TIMER_QP_NS(TIMER_ACK_CODE, TIMER_ACK_RETRIES))
 #define TIMER_DETECT_STALL_NS                                                            \
     (TIMER_BEAT_NS + TIMER_QP_NS(TIMER_ACK_CODE_STALL, TIMER_ACK_RETRIES))
-/* The longest attempt to connect a lane over `n_via` relays. */
+/* Longest attempt to connect a lane over `n_via` relays. */
 #define TIMER_ATTEMPT_OF(set_up, n_via)                                                  \
     (TIMER_ADDRESSES * TIMER_ADDRESS_NS + (set_up) * ((n_via) + 1))
-/* From the end of the last fault until a flow has a lane: detection, an attempt that began before
- * and fails, a pause, and an attempt that succeeds. */
+/* Maximum time from the end of the last fault until a flow has a lane. It consists of detection, an
+ * attempt that began before and fails, a pause, and an attempt that succeeds. */
 #define TIMER_RECOVERY_OF(detect, set_up, n_via)                                         \
     ((detect) + TIMER_DRAIN_NS + 2 * TIMER_ATTEMPT_OF(set_up, n_via) + TIMER_RETRY_NS)
 #define TIMER_RECOVERY_VIA(n_via)                                                        \
@@ -120,56 +128,60 @@
 #define TIMER_RECOVERY_NS TIMER_RECOVERY_VIA(1)
 #define TIMER_RECOVERY_STALL_NS                                                          \
     TIMER_RECOVERY_OF(TIMER_DETECT_STALL_NS, TIMER_SET_UP_STALL_NS, 0)
-/* The longest time without any route that a job must survive. */
+/* Longest time without any route that every job must survive. */
 #define TIMER_OUTAGE_NS (5000 * TIMER_MS)
-/* How long a rank's flow may be without a lane. While it has none, each of its ports that comes up
- * gives it TIMER_RECOVERY_NS from then on, up to TIMER_FAILOVER_MAX_NS in total. */
+/* Time for which a rank's flow may be without a lane. Each of its ports that comes up meanwhile
+ * extends it to TIMER_RECOVERY_NS from then on, up to TIMER_FAILOVER_MAX_NS in total. */
 #define TIMER_FAILOVER_NS (TIMER_OUTAGE_NS + TIMER_RECOVERY_NS)
 #define TIMER_FAILOVER_MAX_NS (60000 * TIMER_MS)
-/* The same for a flow with no route but the cables that both ends share: their ports report that
- * they are back, and the first limit only has to outlast kernels. Also how long a flow that was
- * never up goes on at what no time mends, as far as it knows. */
+/* Replaces TIMER_FAILOVER_NS if a flow has no route but the cables that both ends share. It only
+ * has to outlast kernels, because the ports report that they are up again. Also the minimum time
+ * for which a flow that was never up continues if waiting cannot help, as far as it knows. */
 #define TIMER_CABLES_NS (TIMER_ARP_NS + TIMER_MARGIN_NS)
-/* The least such time with software at an end, which on a busy machine takes a second to
- * connect. */
+/* Minimum time for which a flow with software at an end may be without a lane. Such an end can need
+ * a second to connect on a busy machine. */
 #define TIMER_STALL_NS (3000 * TIMER_MS)
-/* How long a flow waits for a process that stands still. */
+/* Maximum time for which a flow without a lane waits for a stalled process. */
 #define TIMER_STILL_NS (30000 * TIMER_MS)
 
 /* ---- the order ---- */
 
 #define TIMER_ASSERT(condition) _Static_assert(condition, #condition)
 
-/* A second ARP request, and a SYN that follows it, fit in the longest wait for an address. */
+/* The longest timeout for an address includes a second ARP request, and a SYN that follows it. */
 TIMER_ASSERT(TIMER_ADDRESS_NS >= TIMER_ARP_NS + TIMER_MARGIN_NS);
 TIMER_ASSERT(TIMER_ADDRESS_NS >= TIMER_SYN_NS + TIMER_MARGIN_NS);
-/* A first wait leaves room for every other address before a second ARP request. */
+/* The shortest timeout for an address leaves time for every other address before a second ARP
+ * request. */
 TIMER_ASSERT(TIMER_ARP_NS >= TIMER_ADDRESSES * TIMER_ADDRESS_FIRST_NS + TIMER_MARGIN_NS);
-/* The step to RTR fails by itself, and probes do, before set-up is given up. */
+/* The step to RTR and probes fail by themselves before set-up times out. */
 TIMER_ASSERT(TIMER_SET_UP_NS >= TIMER_RESOLVE_NS + TIMER_MARGIN_NS);
 TIMER_ASSERT(TIMER_SET_UP_STALL_NS >= TIMER_RESOLVE_NS + TIMER_MARGIN_NS);
 TIMER_ASSERT(TIMER_PROBE_STALL_NS > TIMER_QP_NS(TIMER_ACK_CODE_STALL, 0));
-/* A lane that lost its first ARP request is waited for. */
+/* A flow waits for a lane that lost its first ARP request. */
 TIMER_ASSERT(TIMER_FIRST_LANES_NS > TIMER_ARP_NS + TIMER_MARGIN_NS);
-/* Two attempts that meet nothing but silence leave time for one that succeeds. */
+/* Two attempts without an answer leave time for one that succeeds. */
 TIMER_ASSERT(3 * TIMER_SILENCE_NS + TIMER_SET_UP_NS < TIMER_FAILOVER_NS);
-/* A hop that failed is remembered until another route was tried, and less long than a flow without
- * a lane waits. */
+/* Routes avoid a hop that failed until another route was tried, but not for as long as a flow waits
+ * without a lane. */
 TIMER_ASSERT(TIMER_FAILED_HOP_NS > TIMER_ATTEMPT_OF(TIMER_SET_UP_NS, 1) + TIMER_RETRY_NS);
 TIMER_ASSERT(TIMER_FAILED_HOP_NS < TIMER_RECOVERY_NS);
-/* What Weft repeats by itself keeps no step with what kernels repeat each second. */
+/* Weft's own intervals are not in step with those of kernels, which are 1 s. */
 TIMER_ASSERT(TIMER_BEAT_NS + TIMER_MARGIN_NS < TIMER_ARP_NS);
 TIMER_ASSERT(TIMER_RETRY_NS + TIMER_MARGIN_NS < TIMER_ARP_NS);
 TIMER_ASSERT(TIMER_DRAIN_NS + TIMER_MARGIN_NS < TIMER_ARP_NS);
-/* A flow on software outlives a short outage, too; one on NICs lives through all ARP requests. */
+/* A flow with software at an end survives a short outage, too, and does not end before a failure is
+ * detected. */
 TIMER_ASSERT(TIMER_FAILOVER_NS > TIMER_RECOVERY_STALL_NS);
 TIMER_ASSERT(TIMER_STALL_NS > TIMER_DETECT_STALL_NS);
-/* A process that stands still is noticed before a flow is over, and while one address is tried. */
+/* A stalled process is noticed before its flow ends, and while one address or probe is tried. The
+ * maximum wait for it exceeds an outage and the recovery. */
 TIMER_ASSERT(TIMER_STALL_NS > TIMER_STILL_AFTER_NS + TIMER_BEAT_NS);
 TIMER_ASSERT(TIMER_ADDRESS_NS > TIMER_STILL_AFTER_NS);
 TIMER_ASSERT(TIMER_PROBE_TRIES *TIMER_PROBE_STALL_NS > TIMER_STILL_AFTER_NS);
 TIMER_ASSERT(TIMER_STILL_NS > TIMER_OUTAGE_NS + TIMER_RECOVERY_STALL_NS);
-/* An attempt begins after an ARP request that was answered, and before the limit. */
+/* An attempt begins after an ARP request that was answered, and before the flow ends. Recovery
+ * includes three ARP requests. */
 TIMER_ASSERT(TIMER_CABLES_NS > TIMER_ARP_NS + TIMER_RETRY_NS);
 TIMER_ASSERT(TIMER_CABLES_NS > TIMER_RESOLVE_NS + TIMER_RETRY_NS);
 TIMER_ASSERT(TIMER_RECOVERY_NS > 3 * TIMER_ARP_NS + TIMER_MARGIN_NS);

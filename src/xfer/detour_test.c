@@ -1,4 +1,4 @@
-/* Flows that are set up while a cable is dead beside another route. */
+/* Tests flows with two routes, or with one cable, of which a cable fails during set-up or later. */
 #include <check.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const struct fabric_cable square[] = {{0, 1}, {0, 2}, {2, 1},
 
 #define FOR_GOOD 0
 
-/* The address that the fabric gave `host` on the cable from `a` to `b`. */
+/* Returns the address that the fabric gave `host` on the cable from `a` to `b`. */
 static struct io_prefix address_of(uint32_t a, uint32_t b, uint32_t host)
 {
     uint8_t cable = 0;
@@ -28,8 +28,8 @@ static struct io_prefix address_of(uint32_t a, uint32_t b, uint32_t host)
         .prefix_len = 24};
 }
 
-/* Makes a cable useless for `for_ns`, and returns in which way: without carrier, silent, paused by
- * one end, or without an address at one end. */
+/* Makes a cable unusable for `for_ns` and returns the kind of fault. The cable is down, drops all
+ * frames, is held by pause frames of one end, or lacks an address at one end. */
 static enum world_fault_kind kill_cable(struct weft_rng *rng, uint32_t a, uint32_t b,
                                         weft_ns for_ns)
 {
@@ -50,7 +50,7 @@ static enum world_fault_kind kill_cable(struct weft_rng *rng, uint32_t a, uint32
     return fault.kind;
 }
 
-/* Kills one of the relay's cables; returns true if it is the one to the receiver. */
+/* Makes one of the cables of relay 2 unusable. Returns true if it is the one to the receiver. */
 static bool kill_a_cable_of_2(struct weft_rng *rng, weft_ns for_ns)
 {
     bool is_onward = weft_rng_below(rng, 2) == 1;
@@ -59,11 +59,11 @@ static bool kill_a_cable_of_2(struct weft_rng *rng, weft_ns for_ns)
     return is_onward;
 }
 
-/* A flow begins with a direct lane and a detour, or with a lane over each of two relays. One of its
- * cables is dead from any moment of the set-up on: the flow goes over the other lane, and the
- * data arrives. A direct cable that never carried any is reported, and what stood in for it. That
- * no ports face each other is said only of a cable without carrier or address, not of one that an
- * attempt left out because nothing passes it. */
+/* A flow begins with a direct lane and an alternate over a relay, or with a lane over each of two
+ * relays. A cable fails for good at a random moment of the set-up. The flow uses the other lane,
+ * and the data arrives. flow_left_out() then reports a direct cable that never carried data, with
+ * the number of relays that replaced it. It reports phase "route" only for a cable that is down or
+ * lacks an address, not for one that an attempt left out. */
 START_TEST(a_dead_cable_beside_another_route_is_not_waited_for)
 {
     static const uint32_t via_2[] = {2}, via_3[] = {3};
@@ -111,9 +111,8 @@ START_TEST(a_dead_cable_beside_another_route_is_not_waited_for)
 }
 END_TEST
 
-/* What is reported of a cable that never came up is what kept it from coming up at last: a port
- * that was down for 3 ms is not it. Relays that stand in for it are counted once each, whatever
- * lanes go over them. */
+/* flow_left_out() reports the lasting reason why a cable never came up, not a port that was down
+ * for 3 ms. It counts each relay that replaced the cable once. */
 START_TEST(a_cable_that_never_came_up_is_reported_by_what_lasts)
 {
     static const uint32_t via_2[] = {2}, via_3[] = {3};
@@ -162,7 +161,8 @@ START_TEST(a_cable_that_never_came_up_is_reported_by_what_lasts)
 }
 END_TEST
 
-/* ... and a route that came late is not it either, nor what the peer says of the same. */
+/* A failure of the cable itself replaces an earlier one in which it had no route or which the peer
+ * reported. Other failures do not replace an earlier one. */
 START_TEST(what_a_cable_did_replaces_that_there_was_none)
 {
     static const struct {
@@ -207,15 +207,15 @@ START_TEST(what_a_cable_did_replaces_that_there_was_none)
 }
 END_TEST
 
-/* No ports of the two ends face each other, which both learn at the first attempt: the flow goes on
- * over the other lane without the pause for one that may be late, and says what it goes without. */
+/* No ports of the two ends face each other, which both ends detect at the first attempt. The flow
+ * uses the other lane without waiting for the first, and flow_left_out() reports the reason. */
 START_TEST(a_lane_that_no_ports_face_for_is_not_waited_for)
 {
     static const struct fabric_cable cables[] = {{0, 2}, {2, 1}};
     static const uint32_t via_2[] = {2};
     struct flow_config config = {
         .n_lanes = 2, .may_fail_over = true, .failover_ns = 10 * FABRIC_S};
-    bool has_share = _i % 2 == 1; /* the detour is for need alone, or to carry half */
+    bool has_share = _i % 2 == 1; /* the relayed lane carries half; false: an alternate */
     const struct weft_error *why;
 
     grid_open(&grid,
@@ -252,9 +252,9 @@ static weft_status reroute(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE
     return WEFT_OK;
 }
 
-/* A flow begins with one lane over a relay, and there is no management network. A cable of the
- * relay is dead from any moment of the set-up on, for good if there is another relay, else for up
- * to the outage that is always survived. */
+/* A flow begins with one lane over a relay. A cable of the relay fails at a random moment of the
+ * set-up. It fails for good if the flow can use another relay, otherwise for up to TIMER_OUTAGE_NS,
+ * which a flow always survives. */
 START_TEST(a_relay_that_is_cut_off_at_set_up_ends_no_flow)
 {
     static const uint32_t via_2[] = {2};
@@ -282,7 +282,7 @@ START_TEST(a_relay_that_is_cut_off_at_set_up_ends_no_flow)
     config.lanes[0].via = via_2;
     grid_flow(&grid, 0, 1, &config);
     grid_step_for(&grid, (weft_ns)weft_rng_below(&rng, 300) * 1000);
-    /* A relay answers before the sender gives its attempt up. */
+    /* A relay that cannot reach the receiver answers before the sender's attempt times out. */
     if (kill_a_cable_of_2(&rng, for_ns) && may_turn) {
         up_ns = TIMER_ATTEMPT_OF(TIMER_SET_UP_STALL_NS, 0) + TIMER_RETRY_NS;
     }
@@ -305,8 +305,8 @@ static weft_status reroute_to_3(void *user, uint32_t lane,
     return WEFT_OK;
 }
 
-/* A flow begins with one lane over a relay, or over two. The process of the last relay dies at any
- * moment of the set-up, which breaks the flow's stream or that of the relay before it. */
+/* A flow begins with one lane over one relay or two. The last relay is killed at a random moment of
+ * the set-up, which ends the stream of the sender or of the relay before. */
 START_TEST(a_relay_that_dies_at_set_up_ends_no_flow)
 {
     static const uint32_t via[] = {3, 2};
@@ -336,8 +336,8 @@ START_TEST(a_relay_that_dies_at_set_up_ends_no_flow)
 }
 END_TEST
 
-/* Pause frames hold one of the ports on the only lane's way at any moment while data flows, so
- * that no queue pair fails there. The sender or the relay notices, and the lane takes the other
+/* Pause frames hold a port on the route of the only lane from a random moment on while data is
+ * sent. No queue pair fails there. The sender or the relay detects it, and the lane takes the other
  * route. */
 START_TEST(a_port_held_while_data_flows_ends_no_flow)
 {
@@ -370,8 +370,9 @@ START_TEST(a_port_held_while_data_flows_ends_no_flow)
 }
 END_TEST
 
-/* The same for the direct lane of two, without a management network: what the sender says of the
- * lane that it gives up is held with it, so that the receiver has to notice by itself. */
+/* Pause frames hold a port of the direct lane, and there is no management network. The sender's
+ * ABORT of that lane is held as well, so that the receiver must detect the failure by itself. The
+ * flow goes on over its other lane. */
 START_TEST(a_direct_cable_held_while_data_flows_ends_no_flow)
 {
     static const uint32_t via_2[] = {2};
@@ -400,8 +401,9 @@ START_TEST(a_direct_cable_held_while_data_flows_ends_no_flow)
 }
 END_TEST
 
-/* The same for the only cable between two ranks, for a second, which is survived, or for good: no
- * queue pair fails of it, and the end that noticed does not wait for the job's limit. */
+/* Pause frames hold a port of the only cable of a flow, for 1 s, which the flow survives, or for
+ * good. No queue pair fails. The end that detects it fails without waiting for
+ * TIMER_FAILOVER_NS. */
 START_TEST(the_only_cable_held_while_data_flows_ends_in_time)
 {
     struct flow_config config = {.n_lanes = 1,
@@ -443,8 +445,8 @@ static size_t whole(uint32_t number)
     return GRID_MIXED_MAX;
 }
 
-/* A cable over which next to nothing passes, so that each lane stands still before its first
- * message is over: it does not begin again for ever (49 to 65 times in two minutes). */
+/* The only cable is so slow that each lane stalls before its first message is complete. The flow
+ * fails instead of starting again and again (before, 49 to 65 times in two minutes). */
 START_TEST(the_only_cable_that_crawls_ends_in_time)
 {
     struct flow_config config = {.n_lanes = 1,

@@ -1,7 +1,7 @@
-/* The end of a connection that another will replace: its queues flush, and what completed before
- * they did is counted. One marked work request goes behind the last of each queue; when all
- * marks have flushed nothing of this connection can come any more, neither a completion nor a
- * WRITE into a buffer. */
+/* Drains the queue pairs of a connection, or of rails of it, that another connection will replace.
+ * What completed before they flushed counts. A marked work request is posted behind the last one of
+ * each queue. When all marks have flushed, nothing can come from these queue pairs any more,
+ * neither a completion nor a WRITE into a buffer. */
 #include "base/check.h"
 #include "xfer/private.h"
 
@@ -13,7 +13,8 @@ static bool is_among(const struct xfer *xfer, uint32_t q, uint32_t rails)
     return (rails >> q % xfer->conn->n_rails & 1) != 0;
 }
 
-/* Moves the queue pairs on to ERR; a broken one counts as at rest. */
+/* Moves the queue pairs of `rails` to ERR. Returns true if none of them is in transition any more.
+ * A queue pair that cannot be moved counts as at rest. */
 static bool all_at_rest(struct xfer *xfer, uint32_t rails)
 {
     bool all = true;
@@ -35,7 +36,7 @@ static bool is_in_error(const struct xfer *xfer, uint32_t q)
     return xfer->conn->qps[q].state == RDMA_QP_ERR;
 }
 
-/* Posts the marks that are missing; a full queue has room when something flushed. */
+/* Posts the marks that are missing. A full queue has room again once something has flushed. */
 static void post_marks(struct xfer *xfer, uint32_t rails)
 {
     for (uint32_t q = 0; q < xfer->conn->n_qps; q++) {
@@ -79,11 +80,11 @@ static bool is_drained(const struct xfer *xfer, uint32_t rails)
 weft_status xfer_drain_rails(struct xfer *xfer, uint32_t rails)
 {
     if (!all_at_rest(xfer, rails)) {
-        return WEFT_AGAIN; /* a queue pair that is not in ERR may still write */
+        return WEFT_AGAIN; /* a queue pair that is not in ERR can still transfer data */
     }
     for (int look = 0; look < 2; look++) {
         post_marks(xfer, rails);
-        /* A queue that is broken tells nothing more. */
+        /* A queue that fails delivers no more completions. */
         if (xfer_poll_all(xfer) != WEFT_OK || is_drained(xfer, rails) ||
             (look == 0 && xfer_arm_all(xfer) != WEFT_OK)) {
             return WEFT_OK;
@@ -99,7 +100,7 @@ weft_status xfer_drain(struct xfer *xfer, weft_ns deadline_ns)
 
     xfer->is_draining = true;
     if (!all_at_rest(xfer, UINT32_MAX)) {
-        return WEFT_AGAIN; /* however late it is */
+        return WEFT_AGAIN; /* even after the deadline */
     }
     status = xfer_drain_rails(xfer, UINT32_MAX);
     return status == WEFT_AGAIN && late ? WEFT_OK : status;

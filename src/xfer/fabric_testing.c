@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "sim/nic_impl.h"
 
-/* The description that a world holds on to. */
+/* The description of the test environment, which must exist as long as that does. */
 struct fabric_spec {
     struct world_spec spec;
     struct world_host hosts[FABRIC_HOSTS_MAX];
@@ -140,8 +140,8 @@ static void accept_all(struct fabric *fabric, uint32_t host)
     }
 }
 
-/* An end of a connection: set-up until it is up, messages from then on. What goes wrong is in
- * conn->error or xfer_error. */
+/* Progresses one end of a connection: its set-up until it is up, and its transfer from then on.
+ * Errors stay in conn->error and xfer_error(). */
 static void progress_end(struct conn *conn, struct xfer **xfer)
 {
     struct weft_error error = {0};

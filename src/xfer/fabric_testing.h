@@ -1,5 +1,5 @@
-/* A simulated fabric with proven connections in both directions between chosen hosts, for
- * tests of xfer/ and coll/: one loop, run by the test. */
+/* Builds a simulated fabric whose hosts are connected in both directions, for tests of xfer/ and
+ * coll/. The test runs its single loop. */
 #ifndef WEFT_XFER_FABRIC_TESTING_H
 #define WEFT_XFER_FABRIC_TESTING_H
 
@@ -17,39 +17,42 @@ enum fabric_kind { FABRIC_RDMA = 1, FABRIC_LISTENER, FABRIC_CONN, FABRIC_USER };
 
 struct fabric;
 
+/* A cable. The ports of a host are numbered in the order of its cables. */
 struct fabric_cable {
-    uint32_t a, b; /* hosts; their ports are numbered in the order of their cables */
+    uint32_t a, b; /* hosts */
 };
 
 struct fabric_config {
-    uint32_t n_hosts; /* every pair has n_rails cables, each its own subnet ... */
-    const struct fabric_cable *cables; /* ... or these, n_cables, if not NULL */
+    uint32_t n_hosts;
+    /* Cables [n_cables], each with its own subnet; NULL for n_rails cables between each two
+     * hosts. */
+    const struct fabric_cable *cables;
     uint32_t n_cables;
-    uint32_t n_rails;      /* 1 unless told */
-    uint32_t qps_per_rail; /* 2 unless told */
-    weft_ps delay_ps;      /* 1 us unless told */
+    uint32_t n_rails;      /* default 1 */
+    uint32_t qps_per_rail; /* default 2 */
+    weft_ps delay_ps;      /* delay of a cable (default 1 us) */
     struct world_impairment impairment;
-    const char *profile; /* "mlx5" unless told */
-    uint64_t
-        pcie_root_bps; /* of the one that all ports of a host share; the ports' own */
+    const char *profile;    /* default "mlx5" */
+    uint64_t pcie_root_bps; /* rate of the PCIe root of a host's ports; 0 for no limit */
     const struct world_setting *overrides;
     uint32_t n_overrides;
     const struct world_fault *faults;
     uint32_t n_faults;
     bool one_way;       /* only host 0 connects to host 1 */
-    bool no_management; /* streams have nothing but the cables */
-    /* No connections: these take what listeners accept, and what tasks of connections and of
-     * rdma (async events) are woken for. */
+    bool no_management; /* no management network: streams use the cables only */
+    /* If not NULL, takes each accepted connection, and the fabric itself connects no hosts. */
     void (*on_accept)(struct fabric *fabric, uint32_t host, struct conn *conn);
+    /* Called when the task of a connection was woken; NULL if the fabric owns the connections. */
     void (*on_conn)(struct fabric *fabric, struct conn *conn);
+    /* Called when the task of a host's struct rdma was woken, which async events do; or NULL. */
     void (*on_event)(struct fabric *fabric, uint32_t host);
     void *user;
-    uint32_t send_wr_max, recv_wr_max; /* conn's defaults unless told */
-    enum rdma_policy policy;           /* weft unless told */
+    uint32_t send_wr_max, recv_wr_max; /* 0 for the defaults of conn_config_default() */
+    enum rdma_policy policy;           /* default RDMA_POLICY_WEFT */
     uint64_t seed;
 };
 
-/* One direction between two hosts: both ends of one connection. */
+/* Both ends of the connection in one direction between two hosts. */
 struct fabric_link {
     struct conn *sender, *receiver;
     struct xfer *out, *in; /* NULL until up */
@@ -62,7 +65,7 @@ struct fabric_host {
     struct rdma *rdma;
     struct conn_listener *listener;
     uint8_t handle[CONN_HANDLE_BYTES];
-    uint32_t idle_objects;
+    uint32_t idle_objects; /* verbs objects before the first connection */
 };
 
 struct fabric_spec;
@@ -77,19 +80,19 @@ struct fabric {
     uint32_t woken; /* bit h: a task of host h ran since the test last cleared it */
 };
 
-/* Builds the world and brings every connection up. */
+/* Builds the test environment and waits until every connection is up. */
 void fabric_open(struct fabric *fabric, const struct fabric_config *config);
-/* Lets every ready task run once and, if none was, time pass; false at `until`. */
+/* Runs all tasks that are ready or, if none is, advances the time. Returns false at `until`. */
 bool fabric_step(struct fabric *fabric, weft_ns until);
 /* Steps for `for_ns`. */
 void fabric_run(struct fabric *fabric, weft_ns for_ns);
 weft_ns fabric_now(const struct fabric *fabric);
-/* Closes every connection in order, checks that no verbs object is left, ends the world. */
+/* Closes every connection in order, checks that no verbs object is left, and frees the fabric. */
 void fabric_close(struct fabric *fabric);
-/* Ends the world without an orderly close. */
+/* Frees the fabric without closing connections. */
 void fabric_drop(struct fabric *fabric);
 
-/* Memory of a host, registered for one end of a link. */
+/* Host memory that is registered for one end of a link. */
 struct fabric_memory {
     uint8_t *bytes;
     size_t n_bytes;

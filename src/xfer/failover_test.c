@@ -1,5 +1,5 @@
-/* Flows whose cables, relays and peers fail: every message comes once, in order and whole, or both
- * ends get an error within their limits. */
+/* Tests flows whose cables, relays and peers fail. Every message arrives once, in order and
+ * complete, or both ends get an error within their limits. */
 #include <check.h>
 
 #include "base/check.h"
@@ -15,7 +15,7 @@ static const struct fabric_cable diamond[] = {{0, 1}, {0, 2}, {2, 1}, {0, 3}, {3
 
 #define FOR_GOOD 0
 
-/* Carrier stays, frames vanish. */
+/* Drops all frames of a cable in both directions. Its ports stay up. */
 static void black_hole(uint32_t host, uint32_t to, uint32_t nth, weft_ns for_ns)
 {
     grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_LOSS,
@@ -26,7 +26,7 @@ static void black_hole(uint32_t host, uint32_t to, uint32_t nth, weft_ns for_ns)
                                             .for_ns = for_ns});
 }
 
-/* The cable carries nothing from `host` to `to`. */
+/* Drops all frames that the cable carries from `host` to `to`. */
 static void mute(uint32_t host, uint32_t to, weft_ns for_ns)
 {
     grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_LOSS,
@@ -51,7 +51,7 @@ static uint32_t open_flow(uint32_t from, uint32_t to, uint32_t n_lanes,
     struct flow_config config = {
         .n_lanes = n_lanes, .may_fail_over = true, .failover_ns = failover_ns};
 
-    /* Fails after 8 x 8.4 ms or so. */
+    /* A queue pair gives up after 8 tries of 8.4 ms. */
     config.conn.timeout = 11;
     config.conn.retry_cnt = 7;
     for (uint32_t i = 0; i < n_lanes; i++) {
@@ -74,7 +74,8 @@ static void open_twins(uint32_t n_flows)
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
 }
 
-/* One of two cables goes down amid messages and comes back: events tell it or retries do. */
+/* One of two cables goes down while messages are sent, and comes up again. The flow detects it by
+ * port events, or without these by failed work requests. */
 START_TEST(a_twin_goes_down_and_comes_back)
 {
     bool is_told = _i % 2 == 0;
@@ -91,7 +92,7 @@ START_TEST(a_twin_goes_down_and_comes_back)
 
         ck_assert_uint_ge(counters.failovers, 1);
         if (is_told) {
-            ck_assert_int_eq(counters.without_lane_ns, 0); /* the twin goes on */
+            ck_assert_int_eq(counters.without_lane_ns, 0); /* the other rail goes on */
         } else {
             ck_assert_int_gt(counters.without_lane_ns, 0);
             ck_assert_int_lt(counters.without_lane_ns, 2 * FABRIC_S);
@@ -105,7 +106,8 @@ START_TEST(a_twin_goes_down_and_comes_back)
 }
 END_TEST
 
-/* No carrier change: only work requests tell. Later frames pass again. */
+/* A cable drops all frames for 6 s while its ports stay up, so that only failed work requests show
+ * it. The flow goes on with one rail, and has two again later. */
 START_TEST(a_rail_swallows_everything)
 {
     open_twins(2);
@@ -119,8 +121,8 @@ START_TEST(a_rail_swallows_everything)
 }
 END_TEST
 
-/* Nobody answered on one of two cables while the flow came up: it is tried again, and carries
- * data once somebody does. */
+/* One of two cables drops all frames while the flow comes up, so that set-up leaves it out. The
+ * flow tries it again, and uses it once frames pass. */
 START_TEST(a_rail_that_set_up_left_out_comes_back)
 {
     static const uint32_t direct = UINT32_MAX, share = 65536;
@@ -149,8 +151,8 @@ START_TEST(a_rail_that_set_up_left_out_comes_back)
 }
 END_TEST
 
-/* Down and up ten times a second: no more switches than the growing pauses allow, and all is well
- * when it ends. */
+/* A cable goes down and up ten times a second for 3 s. The flow changes its rails no more often
+ * than the growing pauses allow, and has both rails afterwards. */
 START_TEST(a_cable_flaps)
 {
     open_twins(2);
@@ -167,7 +169,7 @@ START_TEST(a_cable_flaps)
 }
 END_TEST
 
-/* Both ends of a flow whose every cable is gone say so, each within its limit. */
+/* All cables of two flows go down for good. Both ends of each flow fail within its limit. */
 START_TEST(nothing_is_left)
 {
     weft_ns at;
@@ -184,7 +186,7 @@ START_TEST(nothing_is_left)
     for (uint32_t i = 0; i < 2; i++) {
         const struct weft_error *error = flow_error(grid.flows[i].out);
 
-        /* What began it, and for how long it was tried. */
+        /* The error has the first failure, and how long the flow was without a lane. */
         ck_assert_int_eq(error->status, WEFT_ERR_CLOSED);
         ck_assert_str_eq(error->phase, "port");
         ck_assert_int_eq(weft_error_value(error, "failover_ns")->number, 10 * FABRIC_S);
@@ -197,8 +199,9 @@ START_TEST(nothing_is_left)
 }
 END_TEST
 
-/* Neither end, the sender's or the receiver's is software, which on a busy machine takes longer
- * than NICs to connect again: both ends know, and wait. */
+/* All cables go down. In the first case no end has a software device. In the others the sender or
+ * the receiver has one, which can need longer to connect again on a busy machine. Both ends then
+ * wait at least 3 s. */
 START_TEST(software_is_waited_for)
 {
     weft_ns least = (_i == 0 ? 1 : 3) * FABRIC_S;
@@ -227,9 +230,10 @@ START_TEST(software_is_waited_for)
 }
 END_TEST
 
-/* A process stands still, and what its cable lost meanwhile ends the last lane at the other end,
- * which waits for longer than 3 s, because the kernel of that process answers. One that does not go
- * on is given up after 30 s. Even: the receiver stands still, odd: the sender. */
+/* A process is stopped while its cable drops the frames of one direction for 300 ms, which ends the
+ * last lane at the peer. The peer waits longer than 3 s, because the kernel of the stopped process
+ * still acknowledges. A process that is stopped for 40 s is given up after TIMER_STILL_NS. Stops
+ * the receiver in even cases and the sender in odd ones. */
 START_TEST(a_process_that_stands_still_is_waited_for)
 {
     static const uint32_t direct = UINT32_MAX, share = 65536;
@@ -268,8 +272,8 @@ START_TEST(a_process_that_stands_still_is_waited_for)
 }
 END_TEST
 
-/* The receiver gives a lane up, and its word is lost with the cable, while the sender waits for
- * nothing but a clear-to-send. */
+/* The receiver detects that a lane has failed, but its ABORT is lost with the cable. The sender,
+ * which only waits for a clear-to-send, must detect the failure by itself. */
 START_TEST(a_quiet_sender_notices)
 {
     static const uint32_t direct = UINT32_MAX, share = 65536;
@@ -289,8 +293,8 @@ START_TEST(a_quiet_sender_notices)
 }
 END_TEST
 
-/* Nothing of what the sender says arrives any more, neither data nor that it gave the lane up: the
- * receiver asks on its only lane, and both ends are over. */
+/* Nothing arrives from the sender any more, neither data nor its ABORT. The receiver detects this
+ * by probing its only lane, and both ends fail. */
 START_TEST(a_receiver_that_is_cut_off_notices)
 {
     static const uint32_t direct = UINT32_MAX, share = 65536;
@@ -324,7 +328,8 @@ static void open_diamond(weft_ns failover_ns, uint32_t n_lanes, const uint32_t *
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
 }
 
-/* A relayed route stands in for the cable, and the cable takes over again. */
+/* The cable goes down, and data takes the relayed route. Once the cable is up again, the flow uses
+ * it. */
 START_TEST(an_alternate_stands_in)
 {
     static const uint32_t vias[] = {UINT32_MAX, 2}, shares[] = {65536, 0};
@@ -343,7 +348,7 @@ START_TEST(an_alternate_stands_in)
 }
 END_TEST
 
-/* Two relays share the data; one dies with what it holds. */
+/* Two relays share the data, and one is killed while it holds some. */
 START_TEST(a_relay_dies)
 {
     static const uint32_t vias[] = {2, 3}, shares[] = {32768, 32768};
@@ -376,7 +381,8 @@ START_TEST(the_only_relay_dies)
 }
 END_TEST
 
-/* A dead process is not waited for, on a direct lane or behind a relay. */
+/* The flow does not wait for a peer that was killed, on a direct lane or behind a relay. Kills the
+ * receiver of flow 0 in cases 0 and 1, and its sender in the others. */
 START_TEST(a_dead_peer_is_no_failover)
 {
     static const uint32_t vias[] = {UINT32_MAX, 2}, share = 65536;
@@ -393,7 +399,7 @@ START_TEST(a_dead_peer_is_no_failover)
         }
         ck_assert_uint_lt(i, 2999);
     }
-    if (_i % 2 == 1) { /* whom the others lost, the relay has seen end */
+    if (_i % 2 == 1) { /* the relay has seen the killed process end */
         uint32_t member;
 
         ck_assert_ptr_nonnull(relay_trouble(grid.relays[2], &member));
@@ -403,7 +409,7 @@ START_TEST(a_dead_peer_is_no_failover)
 }
 END_TEST
 
-/* What a relay met is told until the same way is up again. */
+/* relay_trouble() returns a failure until a lane between the same ranks is up again. */
 START_TEST(a_relay_forgets_what_is_mended)
 {
     static const uint32_t via = 2, share = 65536;
@@ -429,7 +435,7 @@ START_TEST(a_relay_forgets_what_is_mended)
 }
 END_TEST
 
-/* Whatever fails for a while, in whatever order. */
+/* Random cables go down or drop all frames, for random times. */
 START_TEST(every_message_comes_once)
 {
     static const uint32_t vias[3][3] = {

@@ -1,4 +1,5 @@
-/* What breaks, and what the peer forbids: typed errors on both ends, nothing left behind. */
+/* Tests failures of connections and violations of the protocol by the peer. Each ends in a typed
+ * error, and no verbs object is left. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static void grant(size_t size, struct xfer_request **out)
     fabric_run(&fabric, FABRIC_MS);
 }
 
-/* The error has what a diagnosis needs. */
+/* Checks that an error has the values that a diagnosis needs. */
 static void check_values(const struct weft_error *error)
 {
     static const char *const names[] = {"peer",       "rail",      "qp",
@@ -78,7 +79,7 @@ static void check_completion(const struct xfer *xfer, int wc_status, const char 
     ck_assert_ptr_nonnull(weft_error_value(error, "bytes_sent"));
 }
 
-/* A dead connection answers everything with its error. */
+/* Checks that every call on a transfer that has failed returns its error. */
 static void check_dead(struct xfer *xfer, struct xfer_request *request)
 {
     weft_status status = xfer_error(xfer)->status;
@@ -96,7 +97,7 @@ static void check_dead(struct xfer *xfer, struct xfer_request *request)
     ck_assert_ptr_null(none);
 }
 
-/* ---- what breaks ---- */
+/* ---- failures ---- */
 
 START_TEST(the_peers_queue_pair_dies)
 {
@@ -154,7 +155,7 @@ START_TEST(the_posted_memory_is_gone)
 }
 END_TEST
 
-/* One of two cables: each end learns by what it had under way there. */
+/* One of two cables goes down. Each end fails by a work request on that rail. */
 START_TEST(a_cable_is_cut)
 {
     struct xfer_request *receiving, *sending;
@@ -164,7 +165,7 @@ START_TEST(a_cable_is_cut)
     grant(200000, &receiving);
     ck_assert_int_eq(fabric.world->ops->inject(fabric.world, &fault), 0);
     ck_assert_int_eq(try_send(200000, &sending), WEFT_OK);
-    /* The receiver's next clear-to-send goes by the dead cable, too. */
+    /* The receiver's next clear-to-send is sent over the same cable. */
     ck_assert_int_eq(try_receive(10, &receiving), WEFT_OK);
     fabric_run(&fabric, 10 * FABRIC_S);
     check_completion(pair->out, IBV_WC_RETRY_EXC_ERR, "data");
@@ -201,7 +202,8 @@ START_TEST(a_post_is_refused)
 }
 END_TEST
 
-/* Replenishing is refused, too: after enough messages that it begins. */
+/* The device refuses post_recv. The transfer fails after the number of messages at which receives
+ * are first posted again. */
 START_TEST(a_receive_is_refused)
 {
     struct world_fault fault = {
@@ -227,13 +229,14 @@ START_TEST(a_receive_is_refused)
 }
 END_TEST
 
-/* ---- what the peer may not send ---- */
+/* ---- violations by the peer ---- */
 
+/* An immediate that no transfer would send. */
 struct forgery {
-    bool to_sender;   /* from the acceptor: else from the connector */
-    bool from_second; /* on QP 1 */
-    uint32_t bits;    /* the immediate */
-    const char *message;
+    bool to_sender;      /* sent by the acceptor; false: by the connector */
+    bool from_second;    /* sent on QP 1; false: on QP 0 */
+    uint32_t bits;       /* the immediate, in host order */
+    const char *message; /* message of the resulting error */
 };
 
 #define DATA(slot, index, n_parts, n_full, sequence)                                     \
@@ -241,7 +244,7 @@ struct forgery {
      (sequence))
 #define CTS(slot, n, group) (2u << 30 | (slot) << 25 | ((n)-1u) << 22 | (group))
 
-/* One receive of 1000 bytes is posted in slot 0. */
+/* Forged immediates. One receive of 1000 bytes is posted, in slot 0. */
 static const struct forgery forgeries[] = {
     {false, false, 0, "immediate 0 means nothing here"},
     {false, false, 0xc0000000, "immediate 0xc0000000 means nothing here"},
@@ -268,7 +271,7 @@ static const struct forgery forgeries[] = {
      "entry 0 of group 1 is not the one announced (group 0, 0 of 0)"},
 };
 
-/* A WRITE_WITH_IMM of no bytes, past xfer. */
+/* Posts an empty WRITE_WITH_IMM without the transfer. */
 static void forge(const struct conn *conn, uint32_t q, uint32_t bits)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -298,7 +301,7 @@ START_TEST(forged_immediates_are_protocol_errors)
 }
 END_TEST
 
-/* A part twice on one QP, and parts that disagree on how many there are. */
+/* Two parts of one message arrive on one QP, or two parts disagree on the number of parts. */
 START_TEST(parts_that_contradict_each_other)
 {
     struct xfer_request *receiving;
@@ -317,7 +320,7 @@ START_TEST(parts_that_contradict_each_other)
 }
 END_TEST
 
-/* WRITEs of `n_bytes` to the posted buffer, past xfer, as one of two parts. */
+/* WRITEs `n_bytes` to the posted buffer as one of two parts, without the transfer. */
 static void forge_part(uint32_t q, uint32_t n_bytes)
 {
     const struct conn *conn = pair->sender;
@@ -334,7 +337,7 @@ static void forge_part(uint32_t q, uint32_t n_bytes)
         conn->rails[0].port->device->ops->post_send(conn->qps[q].qp, &wr, &bad), 0);
 }
 
-/* Each of the parts fits, but not always both. */
+/* Each of two parts fits in the buffer, but both together do not always. */
 START_TEST(parts_are_no_more_than_the_buffer)
 {
     static const uint32_t firsts[] = {400, 401, 600, 1000, 0};
@@ -361,7 +364,7 @@ START_TEST(parts_are_no_more_than_the_buffer)
 }
 END_TEST
 
-/* The ring holds XFER_SLOTS groups: one more may come only when the oldest is used up. */
+/* The ring has XFER_SLOTS groups. Another one may arrive only when the oldest is matched. */
 START_TEST(a_clear_to_send_too_many_is_a_protocol_error)
 {
     struct xfer_request *receiving[XFER_SLOTS];
@@ -379,7 +382,7 @@ START_TEST(a_clear_to_send_too_many_is_a_protocol_error)
 }
 END_TEST
 
-/* A SEND consumes a receive but is no message of ours. */
+/* A SEND consumes a receive, but the protocol has none. */
 START_TEST(a_send_is_not_a_message)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
@@ -398,7 +401,7 @@ START_TEST(a_send_is_not_a_message)
 }
 END_TEST
 
-/* ---- what cannot be opened or posted ---- */
+/* ---- limits of open and post ---- */
 
 START_TEST(too_little_room_is_refused_at_open)
 {

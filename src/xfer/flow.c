@@ -226,7 +226,7 @@ void flow_destroy(struct flow *flow)
     free(flow);
 }
 
-/* This end's final state, with all that has arrived by now. */
+/* Encodes this end's final state. A receiver first processes everything that has arrived. */
 static void fill_final(struct flow *flow, uint8_t out[CONN_PURPOSE_BYTES])
 {
     struct flow_final final = {.is_sender = flow->config.is_sender};
@@ -328,7 +328,7 @@ uint64_t flow_n_looks(const struct flow *flow)
 bool flow_is_up(const struct flow *flow)
 {
     if (flow->peer_closed && flow->was_up) {
-        return true; /* a peer closes when all its lanes are up: some may not have come here */
+        return true; /* the peer was up before it closed, though some lanes may not be here */
     }
     return io_now(flow->rdma->env) >= flow_first_lanes_end(flow);
 }
@@ -412,7 +412,9 @@ weft_status flow_progress(struct flow *flow)
 
 /* ---- memory ---- */
 
-/* With failover, every device that could ever carry the flow; else those that do. */
+/* Returns true if memory must be registered on a device. With failover, these are all devices with
+ * a GID, because each may carry the flow later. Without it, these are the devices that carry the
+ * flow, or all devices with a GID while no lane is up. */
 static bool is_wanted(const struct flow *flow, uint32_t device)
 {
     bool none = true;
@@ -445,12 +447,13 @@ struct dmabuf {
     uint64_t offset;
 };
 
-/* `dmabuf` NULL: the host's, or what is registered like it. */
+/* Starts registering memory on each device that needs it. `dmabuf` is NULL for memory of the host,
+ * and for other memory that is registered in the same way. */
 static weft_status register_all(struct flow *flow, void *addr, size_t length,
                                 const struct dmabuf *dmabuf, struct xfer_memory *out,
                                 struct weft_error *error)
 {
-    /* What is only sent is never opened to the peer. */
+    /* The peer never gets access to memory that is only sent. */
     int access =
         flow->config.is_sender ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 

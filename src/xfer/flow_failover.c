@@ -1,6 +1,6 @@
-/* What becomes of a lane that failed: which ports are suspected, when the sender connects again and
- * over what, when it returns to the better way, and when both ends give up. The sender acts; the
- * receiver waits, within the same limit. */
+/* Handles lanes that failed. Decides which ports are suspected, when the sender connects again and
+ * over which ports, and when both ends give up. The sender acts. The receiver waits, within the
+ * same limit. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static bool has_cables_only(const struct flow *flow)
            flow->config.cables_ns != 0;
 }
 
-/* How long a flow that was up may be without a lane. */
+/* Returns how long a flow that was up may be without a lane. */
 static weft_ns allowed_ns(const struct flow *flow)
 {
     weft_ns allowed =
@@ -50,7 +50,7 @@ static weft_ns allowed_ns(const struct flow *flow)
     return flow->may_stall && allowed < TIMER_STALL_NS ? TIMER_STALL_NS : allowed;
 }
 
-/* Returns the longest time for one address of the peer. */
+/* Returns the time limit for one address of the peer. */
 static weft_ns address_ns(const struct flow *flow, const struct flow_lane *lane)
 {
     bool is_urgent = flow->without_ns != 0 && !flow->may_stall;
@@ -59,7 +59,7 @@ static weft_ns address_ns(const struct flow *flow, const struct flow_lane *lane)
                      : TIMER_ADDRESS_NS;
 }
 
-/* Returns true if an end has software, as far as this end knows. */
+/* Returns true if an end is software, as far as this end knows. */
 static bool may_stall(const struct flow *flow)
 {
     bool any = flow->may_stall;
@@ -73,41 +73,42 @@ static bool may_stall(const struct flow *flow)
 void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
                           struct conn_config *config)
 {
-    /* Software is not known before it is met. */
+    /* Before the flow was up, this end does not know whether the peer is software. */
     weft_ns attempt = attempt_ns(config, flow->may_stall || !flow->was_up, lane->n_via);
 
     suspects_exclude_all(&flow->suspects, config);
-    /* This holds if the flow was never up here, too, because the peer may have seen it up. */
+    /* This also applies after a failure if the flow was never up here, because it may have been up
+     * at the peer. */
     if (flow->was_up || flow->without_ns != 0) {
         attempt_lower(&config->authenticate_ns, address_ns(flow, lane));
     }
     if (lane->n_via > 0 && flow->config.reroute != NULL) {
-        /* There may be another route. */
+        /* Leave time for another route. */
         attempt_lower(&config->patience_ns, TIMER_ADDRESS_NS);
         attempt_lower(&config->total_ns, attempt);
     }
     if (!flow->was_up) {
         if (lane->n_via == 0 && flow->suspects.n > 0) {
-            /* What is left may be a cable that died, and the port is back. */
+            /* The only cable left may have failed, while the suspected port is back. */
             attempt_lower(&config->patience_ns, TIMER_ADDRESSES * TIMER_ADDRESS_NS);
         }
         if (flow->config.redials) {
-            /* The stream may wait at a cable that died, and another attempt takes another
-             * address. A cable that only loses much gets more time with each. */
+            /* The cable of the stream may have failed, and another attempt uses another address.
+             * Each attempt has a longer limit, for a cable that only loses many packets. */
             config->silence_ns =
                 flow_doubled(may_stall(flow) ? attempt : TIMER_SILENCE_NS, lane->tries,
                              config->total_ns);
         }
         return;
     }
-    config->management_first = true; /* a cable may be the very one that failed */
-    config->patience_ns = 0; /* a peer that was there and listens no more is gone */
+    config->management_first = true; /* the cable may be the one that failed */
+    config->patience_ns = 0; /* a peer that has listened and no longer does has exited */
     attempt_lower(&config->total_ns, attempt);
 }
 
 /* ---- a lane failed ---- */
 
-/* Nobody is left to connect to, or to wait for. */
+/* Returns true if the peer has closed or its process has exited, as the failure shows. */
 static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
                          const struct weft_error *why)
 {
@@ -120,13 +121,13 @@ static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
                flow->was_up;
     }
     if (strcmp(why->phase, "peer") == 0 && weft_error_value(why, "peer_phase") == NULL) {
-        return true; /* it closed; relays pass that on */
+        return true; /* the peer closed; relays forward that */
     }
     if (lane->n_via > 0) {
         return false;
     }
     if (strcmp(why->phase, "stream") == 0) {
-        /* Its end, and no word before: what a process does that dies. */
+        /* The stream ended without a message, as that of a process that exits does. */
         return lane->conn_was_up &&
                (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
                 why->sys_errno == EPIPE);
@@ -142,20 +143,21 @@ static bool is_relays(const struct weft_error *why, const char *reason)
     return given != NULL && strcmp(given->text, reason) == 0;
 }
 
-/* A relay asked its own path again, or lowered its path MTU; it does not say which. */
+/* Returns true if a relay wants another attempt after a path MTU probe of its own. It may have
+ * lowered the path MTU, but does not report that. */
 static bool is_relays_path(const struct weft_error *why)
 {
     return is_relays(why, "again");
 }
 
-/* Returns true if a port of a relay went down: the relay waits for it, or has another. */
+/* Returns true if a port of a relay went down. The relay waits for it, or has another one. */
 static bool is_relays_port(const struct weft_error *why)
 {
     return is_relays(why, "port");
 }
 
-/* A device that went: this end's, in its own words or in those of a verb that it refused. What the
- * ends had told each other before is not true any more. */
+/* Returns true if this end lost a device and the failure has errno 5 (EIO), as every verb on a lost
+ * device does. Facts exchanged before the loss are stale. */
 static bool is_of_lost_device(const struct flow *flow, const struct weft_error *why)
 {
     bool any = false;
@@ -166,9 +168,9 @@ static bool is_of_lost_device(const struct flow *flow, const struct weft_error *
     return any && why->sys_errno == EIO;
 }
 
-/* Returns true if a relayed lane may come up by another route, or by the same later. A relay
- * answers `dead` if the next member refuses connections, which is no proof before the flow was up
- * once: the member may have no place for a moment. */
+/* Returns true if a relayed lane may come up over another route, or over the same one later. A
+ * relay reports `dead` if the next member refuses connections. Before the flow was up, that does
+ * not prove that the member has exited, because it may have no room for a moment. */
 static bool may_detour(const struct flow *flow, const struct flow_lane *lane,
                        const struct weft_error *why)
 {
@@ -185,14 +187,15 @@ static bool may_detour(const struct flow *flow, const struct flow_lane *lane,
             why->status == WEFT_ERR_COMPLETION);
 }
 
-/* Returns true if nothing came from the peer, which the stream's cable may explain. */
+/* Returns true if nothing came from the peer and the flow redials, because the cable of the stream
+ * may have failed. */
 static bool is_stuck(const struct flow *flow, const struct weft_error *why)
 {
     return flow->config.redials && why->status == WEFT_ERR_TIMEOUT &&
            weft_error_value(why, "silent_ns") != NULL;
 }
 
-/* Returns true if an end has no address in a subnet of the peer. */
+/* Returns true if either end has no address in a subnet of its peer. */
 static bool lacks_address(const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
@@ -200,8 +203,8 @@ static bool lacks_address(const struct weft_error *why)
     return phase == NULL ? conn_lacks_address(why) : strcmp(phase->text, "route") == 0;
 }
 
-/* Takes down that a direct lane has no ports to come up over. An attempt without the ports under
- * suspicion does not show that. */
+/* Records whether the last attempt showed that a direct lane has no ports to come up over. An
+ * attempt that excluded suspected ports does not show that. */
 static void note_no_way(const struct flow *flow, struct flow_lane *lane,
                         const struct weft_error *why)
 {
@@ -219,9 +222,8 @@ static void note_no_way(const struct flow *flow, struct flow_lane *lane,
     *lane->no_way = *why;
 }
 
-/* Returns true if a verb of an end was refused for want of something that waiting does not bring.
- * What else fails (a signal, a device that is gone, a neighbour that is silent) may be over
- * soon. */
+/* Returns true if a verb at either end was refused for a reason that waiting does not remove. The
+ * other reasons (a signal, a lost device, a neighbour that does not answer) can pass soon. */
 static bool is_refused(const struct weft_error *why)
 {
     static const char *const phases[] = {"register", "create", "init", "memory"};
@@ -239,9 +241,10 @@ static bool is_refused(const struct weft_error *why)
            error != ETIMEDOUT;
 }
 
-/* Returns true if no time mends what the lane failed of, as far as this end knows. A port that is
- * down may come up, and bring its addresses; an end that only hears of the other's failure knows
- * less than that end. A host with other ports may have another way. */
+/* Returns true if waiting does not help after the failure of a lane, as far as this end knows. A
+ * port that is down may come up and get its addresses. An end to which the peer reported the
+ * failure does not know that the peer's address is missing for good. A host with other ports may
+ * have another route. */
 static bool is_for_good(const struct flow *flow, const struct flow_lane *lane,
                         const struct weft_error *why)
 {
@@ -253,8 +256,8 @@ static bool is_for_good(const struct flow *flow, const struct flow_lane *lane,
                                 !conn_any_down(lane->conn)));
 }
 
-/* Returns true if an attempt only shows that an end left out the ports that it suspects. The
- * receiver cannot tell that from other reasons of the sender. */
+/* Returns true if an attempt may only show that an end excluded the ports that it suspects. The
+ * receiver cannot distinguish that from other reasons of the sender. */
 static bool shows_suspicion(const struct flow *flow, const struct flow_lane *lane,
                             const struct weft_error *why)
 {
@@ -267,7 +270,8 @@ static bool shows_suspicion(const struct flow *flow, const struct flow_lane *lan
            why->status == WEFT_ERR_ROUTE;
 }
 
-/* Takes down since when the lane fails of what no time mends, and when it was last tried. */
+/* Records since when the lane fails for a reason that waiting does not remove, and when the last
+ * attempt began. */
 static void note_hope(struct flow *flow, struct flow_lane *lane,
                       const struct weft_error *why)
 {
@@ -290,15 +294,15 @@ static void note_hope(struct flow *flow, struct flow_lane *lane,
     lane->hopeless_ns = lane->hopeless_ns != 0 ? lane->hopeless_ns : now_of(flow);
 }
 
-/* Returns true if a failure is that of a port which is up again, here or at the peer. */
+/* Returns true if the cause of a failure was a port, at either end, that is up again. */
 static bool is_port_back(const struct flow *flow, const struct conn *conn,
                          const struct weft_error *why)
 {
     return suspects_is_back(flow->rdma, conn, why);
 }
 
-/* Returns true if this end met the failure itself, and it is none of those by which an end learns
- * that the other has given up. */
+/* Returns true if this end observed the failure itself, and if it does not only show that the peer
+ * has given up. */
 static bool is_own(const struct weft_error *why)
 {
     static const char *const others[] = {"tcp",   "stream", "peer",
@@ -312,7 +316,7 @@ static bool is_own(const struct weft_error *why)
     return weft_error_value(why, "peer_phase") == NULL;
 }
 
-/* Returns true if the attempt had ports to go over, and nothing came of them. */
+/* Returns true if this end had ports for the attempt, and the attempt failed on their cables. */
 static bool is_of_cable(const struct weft_error *why)
 {
     static const char *const phases[] = {"connect_qps", "rtr", "probe", "data"};
@@ -324,7 +328,7 @@ static bool is_of_cable(const struct weft_error *why)
     return any && is_own(why) && why->status != WEFT_ERR_ROUTE;
 }
 
-/* Drops the reason for which a lane is not up, if that is a port that is up again. */
+/* Drops the reason why a lane is not up, if that is a port that is up again. */
 static void drop_why(const struct flow *flow, struct flow_lane *lane)
 {
     if (lane->why != NULL && is_port_back(flow, lane->conn, lane->why)) {
@@ -333,9 +337,9 @@ static void drop_why(const struct flow *flow, struct flow_lane *lane)
     }
 }
 
-/* Keeps the first reason for which a lane is not up; what this end met rather than what the other
- * reports, and what a cable did rather than that there was none. An attempt without the ports under
- * suspicion, at either end, only shows the suspicion. */
+/* Records the first reason why a lane is not up. A failure that this end observed replaces one that
+ * the peer reported. A failure of a cable replaces the lack of one. An attempt that found no ports
+ * because this end excluded some does not count. */
 static void note_why(const struct flow *flow, struct flow_lane *lane,
                      const struct weft_error *why)
 {
@@ -360,8 +364,8 @@ static void note_why(const struct flow *flow, struct flow_lane *lane,
     *lane->why = *why;
 }
 
-/* Returns how many relays the lanes go over that are up, or were if none is: what stands in for one
- * that was not. */
+/* Returns the number of relays of the lanes that are up, or that have been up if none is now. They
+ * stood in for a lane that was never up. */
 static uint32_t relays_in_use(const struct flow *flow)
 {
     uint16_t relays[FLOW_LANES_MAX * FLOW_VIA_MAX];
@@ -386,7 +390,7 @@ static uint32_t relays_in_use(const struct flow *flow)
     return n;
 }
 
-/* Describes a lane that still waits for its first connection. */
+/* Records that a lane still waits for its first connection. */
 static void note_waiting(const struct flow *flow, struct flow_lane *lane)
 {
     const struct conn *conn = lane->conn;
@@ -425,7 +429,8 @@ void flow_note_unconnected(struct flow *flow)
     }
 }
 
-/* How long what a lane lacks may be away (docs/scenario.md, "Faults"): in a mesh for as long as any
+/* Returns how long an address may be missing, or a verb may be refused, before the lane counts as
+ * hopeless (docs/scenario.md, "Faults"). In a mesh an address may be missing as long as any
  * route. */
 static weft_ns away_ns(const struct flow *flow)
 {
@@ -433,9 +438,9 @@ static weft_ns away_ns(const struct flow *flow)
                                                                         : TIMER_OUTAGE_NS;
 }
 
-/* Returns since when no lane of a flow that never had one can come up, as far as this end knows, or
- * WEFT_NEVER. What is missing may be away for a while, whatever failed before: only an attempt that
- * began so much later shows that it stays away. */
+/* Returns since when no lane can come up in a rank's flow that was never up, as far as this end
+ * knows, or WEFT_NEVER. An address may be missing for away_ns(), also after other failures. So only
+ * an attempt that began later than that shows that it stays missing. */
 static weft_ns hopeless_since(const struct flow *flow)
 {
     weft_ns since = flow->port_up_ns;
@@ -453,15 +458,15 @@ static weft_ns hopeless_since(const struct flow *flow)
     return all ? since : WEFT_NEVER;
 }
 
-/* Returns true if a first set-up for which an address is missing looks again: an end may have
- * started before its port had all of its addresses. */
+/* Returns true if a set-up that failed because an address is missing may be tried again. An end can
+ * have started before its port had all of its addresses. */
 static bool may_get_address(const struct flow *flow, const struct weft_error *why)
 {
     return flow->config.conn.policy == RDMA_POLICY_WEFT && lacks_address(why) &&
            now_of(flow) - flow->without_ns < TIMER_CABLES_NS;
 }
 
-/* Returns true if the peer was not reached without the ports that are left out. */
+/* Returns true if TCP failed on a direct lane while suspected ports were excluded. */
 static bool is_unreached_without(const struct flow *flow, const struct flow_lane *lane,
                                  const struct weft_error *why)
 {
@@ -471,7 +476,8 @@ static bool is_unreached_without(const struct flow *flow, const struct flow_lane
            strcmp(why->phase, "tcp") == 0;
 }
 
-/* Takes down whether an end stands still: a process that does answers nothing, and is not dead. */
+/* Records when an end of the lane was last seen to stall. A process that stalls does not answer,
+ * but it has not exited. */
 static void note_still(struct flow *flow, const struct flow_lane *lane)
 {
     weft_ns still = lane->conn != NULL ? conn_still_ns(lane->conn) : 0;
@@ -490,7 +496,8 @@ static void note_still(struct flow *flow, const struct flow_lane *lane)
     flow->still_ns = still < flow->without_ns ? flow->without_ns : still;
 }
 
-/* Returns true if an end stood still as the lane failed, which shows nothing of its cable. */
+/* Returns true if an end stalled when the lane failed. The failure then proves nothing about the
+ * cable. */
 static bool is_still(const struct flow *flow, const struct flow_lane *lane)
 {
     weft_ns still = conn_still_ns(lane->conn);
@@ -498,7 +505,7 @@ static bool is_still(const struct flow *flow, const struct flow_lane *lane)
     return may_stall(flow) && still != 0 && now_of(flow) - still < TIMER_BEAT_NS;
 }
 
-/* Set-up that failed is worth another attempt where something else can be tried. */
+/* Returns true if another attempt can succeed, now or later. */
 static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
                       const struct weft_error *why)
 {
@@ -526,8 +533,8 @@ static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *w
                               is_relays_port(why) ? TIMER_RETRY_VIA_NS : TIMER_RETRY_NS);
 }
 
-/* What was never up has time for a lost SYN or two, which TCP repeats after 1 and 3 s (RFC 6298):
- * its peer may have had no other way to try. */
+/* Returns how long the flow may be without a lane, unless it is hopeless. A flow that was never up
+ * has time for two lost SYNs, which TCP retransmits after 1 s and 3 s (RFC 6298). */
 static weft_ns usual_patience(const struct flow *flow)
 {
     weft_ns patience = allowed_ns(flow);
@@ -543,8 +550,8 @@ weft_ns flow_patience(const struct flow *flow)
                : usual_patience(flow);
 }
 
-/* Returns true if both ends have agreed on rails, so that the set-up waits for nothing but queue
- * pairs, each of which has a limit. */
+/* Returns true if a lane's set-up only waits for queue pairs, because both ends have agreed on
+ * rails. Each step of a queue pair has a limit. */
 static bool is_agreed(const struct flow *flow)
 {
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
@@ -558,8 +565,9 @@ static bool is_agreed(const struct flow *flow)
     return false;
 }
 
-/* Returns when a flow without a lane is over. A port that comes up may be the last fault's end, and
- * what follows takes its time whatever was before; the same if an end stood still. */
+/* Returns when a flow without a lane ends, unless it is hopeless. A port that comes up may end the
+ * last fault. Recovery takes some time from then on, however long the flow was without a lane
+ * before. The same applies after an end has stalled. */
 static weft_ns usual_end(const struct flow *flow)
 {
     weft_ns patience = usual_patience(flow), end = flow->without_ns + patience;
@@ -575,7 +583,8 @@ static weft_ns usual_end(const struct flow *flow)
     return flow->port_up_ns != 0 && extended > end ? extended : end;
 }
 
-/* ... and sooner if no time mends it, but not while an end stands still. */
+/* Returns when a flow without a lane ends; WEFT_NEVER if no failure has left it without one. A
+ * hopeless flow ends sooner, but not while an end stalls. */
 static weft_ns end_of_patience(const struct flow *flow)
 {
     weft_ns since = hopeless_since(flow);
@@ -591,8 +600,8 @@ static weft_ns end_of_patience(const struct flow *flow)
     return sooner < end ? sooner : end;
 }
 
-/* The error is the failure that began it, or that no time mends; what was tried since is reported
- * beside. */
+/* Ends a flow that was without a lane for too long. The error is the failure that left it without
+ * one, or the one that waiting does not remove. Values describe the last attempt. */
 static weft_status give_up_waiting(struct flow *flow)
 {
     const struct weft_error *last = &flow->last_failure;
@@ -611,8 +620,9 @@ static weft_status give_up_waiting(struct flow *flow)
     return flow_give_up(flow, &error);
 }
 
-/* What both ends agreed on, whether it came up or not: a rail that set-up goes on without is
- * as good as lost. */
+/* Records whether an end of a lane is software, and on how many rails the ends of a direct lane
+ * agreed. A rail on which they agreed but that did not come up is recovered like one that failed
+ * later. */
 static void note_rails(struct flow *flow, const struct flow_lane *lane)
 {
     flow->may_stall = flow->may_stall || conn_may_stall(lane->conn);
@@ -652,7 +662,7 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
     }
     note_still(flow, lane);
     if (is_peer_dead(flow, lane, why) || !may_retry(flow, lane, why)) {
-        /* A peer that gave up a little earlier refuses: that is not what began it. */
+        /* A peer that gave up slightly earlier refuses connections, which is not the cause. */
         if (flow->without_ns == 0 || flow->without_ns == now) {
             flow_give_up(flow, why);
         } else {
@@ -663,14 +673,14 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
     if (!flow_any_up(flow) &&
         (is_own(why) || is_relays_path(why) || is_relays_port(why)) &&
         is_port_back(flow, lane->conn, &flow->first_failure)) {
-        flow->first_failure = *why; /* what it was is over */
+        flow->first_failure = *why; /* its cause is over */
     }
     if (port != NULL && flow->config.is_sender) {
         flow_leave_out(flow, port, why);
     }
     if (is_unreached_without(flow, lane, why) ||
         (why->status == WEFT_ERR_ROUTE && strcmp(why->phase, "relay") != 0)) {
-        /* Too much was suspected. */
+        /* Too many ports were suspected. */
         suspects_acquit_unproved(&flow->suspects);
     }
 }
@@ -738,10 +748,10 @@ weft_ns flow_first_lanes_end(const struct flow *flow)
                : WEFT_NEVER;
 }
 
-/* ---- every look ---- */
+/* ---- progress ---- */
 
-/* Returns when a flow that never had a lane tries those without a share, or WEFT_NEVER. A lane
- * whose first attempt waits at a dead cable reports no failure. */
+/* Returns when a flow that was never up connects its lanes without a share, or WEFT_NEVER. It
+ * cannot wait for the others to fail, because a first attempt over a dead cable takes longer. */
 static weft_ns detour_at(const struct flow *flow)
 {
     for (uint32_t i = 1; i < flow->config.n_lanes && !flow->was_up; i++) {
@@ -752,8 +762,8 @@ static weft_ns detour_at(const struct flow *flow)
     return WEFT_NEVER;
 }
 
-/* Lanes without a share are connected when the others do not come up in time, do not come back at
- * once, or not as they were. */
+/* Returns true if an idle lane must be connected. A lane without a share is needed if the others do
+ * not come up within TIMER_FIRST_LANE_NS, have failed twice, or are up with fewer rails. */
 static bool is_wanted(struct flow *flow, const struct flow_lane *lane)
 {
     bool others_failed = true;
@@ -772,10 +782,10 @@ static bool is_wanted(struct flow *flow, const struct flow_lane *lane)
     return others_failed;
 }
 
-/* A receiver that waits for data asks as well if it has another lane, because what the sender says
- * of a lane that it gave up may be held with what it sent there; or if NICs answer by themselves,
- * because nothing else shows it that the sender is cut off. On its only lane it does not ask a
- * process, which answers nothing while it stands still. */
+/* Returns true if this end probes quiet lanes. A receiver does so if it has another lane, because
+ * the sender's report that a lane failed may be stuck on that lane's cable. It also does so if NICs
+ * answer without software, because nothing else shows it that the sender is cut off. On its only
+ * lane it does not probe a process, which does not answer while it stalls. */
 static bool has_beats(const struct flow *flow)
 {
     return flow->config.is_sender || flow->config.n_lanes > 1 || !may_stall(flow);
@@ -795,14 +805,15 @@ static void beat(struct flow *flow)
             continue;
         }
         if (xfer_beat(lane->xfer) != WEFT_OK) {
-            io_task_wake(&lane->conn->task); /* it fails when it is looked at */
+            io_task_wake(&lane->conn->task); /* the lane's progress handles the failure */
         } else {
             flow_leave_stalled(flow, lane);
         }
     }
 }
 
-/* The flow has no task of its own: a connection that waits for nothing else wakes it. */
+/* Sets the flow's next timer. The flow has no task, so it uses that of a connection which sets no
+ * deadline itself. */
 static void set_timer(struct flow *flow)
 {
     weft_ns at = is_agreed(flow) ? WEFT_NEVER : end_of_patience(flow);
@@ -811,13 +822,13 @@ static void set_timer(struct flow *flow)
     weft_ns detour = flow->config.is_sender ? detour_at(flow) : WEFT_NEVER;
 
     if (now_of(flow) < all_up && all_up < at) {
-        at = all_up; /* the owner asks then whether the flow is up */
+        at = all_up; /* the flow counts as up then, which its owner must see */
     }
     if (has_beats(flow) && flow_any_up(flow) && flow->beat_ns < at) {
         at = flow->beat_ns;
     }
     if (may_stall(flow) && flow->without_ns != 0 && now_of(flow) + TIMER_BEAT_NS < at) {
-        at = now_of(flow) + TIMER_BEAT_NS; /* whether an end still stands still */
+        at = now_of(flow) + TIMER_BEAT_NS; /* to see whether an end still stalls */
     }
     if (flow->config.is_sender && flow->trial == NULL && flow_lesser_lane(flow) != NULL &&
         flow->trial_ns < at) {
@@ -832,7 +843,8 @@ static void set_timer(struct flow *flow)
         }
         if (lane->state == FLOW_LANE_CONNECTING && detour != WEFT_NEVER &&
             now_of(flow) < detour) {
-            io_task_wake_by(&lane->conn->task, detour); /* its own may come later */
+            /* the connection's own deadline may be later */
+            io_task_wake_by(&lane->conn->task, detour);
         }
         if (lane->state == FLOW_LANE_STOPPING && lane->stop_ns < at) {
             at = lane->stop_ns;

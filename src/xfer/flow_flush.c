@@ -1,4 +1,5 @@
-/* Making visible what a flow received: a READ through every NIC that may have brought it. */
+/* Makes data visible that a flow has received. Every NIC that may have written to the memory reads
+ * from it. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -7,8 +8,8 @@
 #include "xfer/flow_private.h"
 #include "xfer/private.h"
 
-/* A queue pair connected to itself, on a rail whose peer has closed: the NIC's way to read what it
- * wrote, as NCCL's net_ib has it for every flush. */
+/* A queue pair connected to itself, on a rail whose peer has closed. Through it the NIC reads the
+ * data that it wrote before. NCCL's net_ib has such a queue pair for every flush. */
 struct flow_loop {
     struct conn *conn; /* Not owned; its CQ and window serve the loop */
     uint32_t rail;
@@ -19,7 +20,7 @@ struct flow_loop {
 struct flow_loops {
     uint32_t n;
     struct flow_loop loops[FLOW_LANES_MAX * CONN_RAILS_MAX];
-    struct flow_request *request; /* whose READs are under way; NULL: none */
+    struct flow_request *request; /* the flush in progress, or NULL */
 };
 
 static uint32_t lanes_up(const struct flow *flow)
@@ -32,7 +33,8 @@ static uint32_t lanes_up(const struct flow *flow)
     return lanes;
 }
 
-/* Starts the READs that have room; forgets those whose lane is gone, to start anew. */
+/* Starts the flush on the lanes that have room for it. If a lane has gone down, starts it again on
+ * all lanes that are up. */
 static void start(struct flow *flow, struct flow_request *request, uint32_t up)
 {
     if (request->as.flush.must_start && up != 0) {
@@ -59,7 +61,8 @@ static void start(struct flow *flow, struct flow_request *request, uint32_t up)
         request->as.flush.wanted &= ~(1u << i);
         if (status < 0) {
             request->as.flush.must_start = true;
-            io_task_wake(&flow->lanes[i].conn->task); /* it fails when it is looked at */
+            /* The lane's progress handles the failure. */
+            io_task_wake(&flow->lanes[i].conn->task);
         } else if (*xfer != NULL) {
             request->as.flush.lanes |= 1u << i;
         }
@@ -148,7 +151,7 @@ void flow_flush_end(struct flow *flow)
     flow->loops = NULL;
 }
 
-/* WEFT_OK: the queue pair can be posted to. */
+/* Makes progress with a loop's queue pair. Returns WEFT_OK once it is in state RTS. */
 static weft_status connect_loop(struct flow_loop *loop, struct weft_error *error)
 {
     const struct conn_rail *rail = &loop->conn->rails[loop->rail];
@@ -167,7 +170,8 @@ static weft_status connect_loop(struct flow_loop *loop, struct weft_error *error
     return status == WEFT_OK && loop->qp.state != RDMA_QP_RTS ? WEFT_AGAIN : status;
 }
 
-/* The NIC reads the GPU's memory, behind what it wrote there, onto bytes of its own window. */
+/* Starts a flush on a loop. The NIC reads the GPU's memory, after what it wrote there before, and
+ * writes the bytes to the window of its own connection. */
 static weft_status post_loop(struct flow_loop *loop, const struct flow_request *request,
                              struct weft_error *error)
 {
@@ -208,7 +212,7 @@ static weft_status poll_loop(struct flow *flow, struct flow_loop *loop,
                    0 &&
                n > 0) {
             if (wc.qp_num != loop->qp.qpn) {
-                continue; /* the last flushed ones of the connection */
+                continue; /* a flushed completion of the connection */
             }
             if (wc.status != IBV_WC_SUCCESS) {
                 return weft_fail_completion(error, (int)wc.status, "flush",
@@ -224,7 +228,7 @@ static weft_status poll_loop(struct flow *flow, struct flow_loop *loop,
     return WEFT_OK;
 }
 
-/* One flush on every loop. WEFT_OK: it is done. */
+/* Makes progress with the first flush, on all loops. Returns WEFT_OK when it is complete. */
 static weft_status progress_loops(struct flow *flow, struct weft_error *error)
 {
     struct flow_loops *loops = flow->loops;
@@ -297,7 +301,7 @@ weft_status flow_iflush(struct flow *flow, const void *data, size_t n_bytes,
     request->as.flush.memory = memory;
     request->as.flush.must_start = true;
     if (flow->flushes != NULL && flow_peer_has_closed(flow)) {
-        request->next = flow->flushes->next; /* the first is under way */
+        request->next = flow->flushes->next; /* the first one may be in progress */
         flow->flushes->next = request;
     } else {
         request->next = flow->flushes;

@@ -1,4 +1,4 @@
-/* The lanes of a flow: their connections, one epoch after the other. */
+/* Manages the lanes of a flow and their connections, one epoch after the other. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,6 @@ static struct io_env *env_of(const struct flow *flow)
     return flow->rdma->env;
 }
 
-/* Names both ends, once. */
 weft_status flow_give_up(struct flow *flow, const struct weft_error *why)
 {
     flow->n_looks++;
@@ -59,7 +58,7 @@ static void fail_replaced(struct weft_error *why)
     weft_fail(why, WEFT_ERR_CLOSED, "epoch", "another connection takes its place");
 }
 
-/* Ends a connection that the flow does not use. CLOSE would say that the flow ends. */
+/* Aborts a connection that the flow does not use, because CLOSE would mean that the flow ends. */
 static void retire_unused(struct flow *flow, struct conn *conn)
 {
     struct weft_error why = {0};
@@ -118,14 +117,15 @@ void flow_fill_purpose(const struct flow *flow, const struct flow_lane *lane,
                                         : UINT16_MAX),
     };
 
-    /* The first relay is the acceptor: what is left of the way follows it. */
+    /* The first relay is the acceptor, so the hops are the relays after it. */
     for (uint32_t i = 1; i < lane->n_via; i++) {
         purpose.hops[purpose.n_hops++] = lane->via[i];
     }
     flow_purpose_encode(&purpose, out);
 }
 
-/* Where it leads now. AGAIN: nowhere, and it stays down for a while. */
+/* Updates the route of a relayed lane that connects again. Returns WEFT_AGAIN if there is no route
+ * now; the lane then stays down for TIMER_REROUTE_NS. */
 static weft_status find_way(struct flow *flow, struct flow_lane *lane)
 {
     uint8_t handle[CONN_HANDLE_BYTES];
@@ -202,7 +202,7 @@ static void answer(struct flow *flow, struct conn *conn, uint32_t epoch)
     io_task_wake(&conn->task);
 }
 
-/* Turns to the connection that waited for this lane to stop. */
+/* Replaces the lane's connection by `next`, which waited until the lane had stopped. */
 static void take_next(struct flow *flow, struct flow_lane *lane)
 {
     flow_retire(flow, lane->conn);
@@ -217,14 +217,14 @@ static void take_next(struct flow *flow, struct flow_lane *lane)
     io_task_wake(&lane->conn->task);
 }
 
-/* Whether `conn` is the connection `before` once more: its connector's stream ended before it heard
- * this end's facts, and it dialled again. */
+/* Returns true if `conn` is another attempt at the connection `before`. The connector's stream
+ * ended before this end's facts arrived, so that it connected again. */
 static bool is_next_attempt(const struct conn *before, const struct conn *conn)
 {
     return before != NULL && before->id == conn->id;
 }
 
-/* Whether `conn`, of `epoch`, is newer than all that the lane has. */
+/* Returns true if `conn`, with epoch `epoch`, is newer than each connection of the lane. */
 static bool is_news(const struct flow_lane *lane, const struct conn *conn, uint32_t epoch)
 {
     if (lane->next != NULL && epoch <= lane->next_epoch) {
@@ -281,8 +281,9 @@ bool flow_accept(struct flow *flow, struct conn *conn)
 
 /* ---- going down ---- */
 
-/* "relay.memory.3" in the words of this end: which relay, and why. What the connection to the
- * first relay is made of does not matter then. */
+/* Replaces an error whose peer_phase is like "relay.memory.3" by one that names the relay (3) and
+ * its reason ("memory"). The values of the connection to the first relay are dropped, because they
+ * say nothing about that. */
 static void name_relay(struct weft_error *error)
 {
     const struct weft_value *phase = weft_error_value(error, "peer_phase");
@@ -305,9 +306,9 @@ static void name_relay(struct weft_error *error)
     *error = named;
 }
 
-/* The receiver asks again for what a lane lost, and that is older than what it asked for on the
- * others: behind that, in the few buffers of a relay, it could wait for ever. So all of them
- * start anew. */
+/* Restarts a receiver's other relayed lanes after a lane lost pieces. The receiver requests the
+ * lost pieces again, and they are older than what it has requested on the other lanes. Behind that
+ * they could wait forever, because a relay has few buffers. */
 static void restart_relayed(struct flow *flow, const struct flow_lane *failed)
 {
     struct weft_error why = {0};
@@ -338,7 +339,7 @@ static void end_conn(struct flow *flow, struct flow_lane *lane,
     }
 }
 
-/* Nothing moves on the lane any more. */
+/* Handles that nothing moves on the lane any more: counts what completed, and frees the xfer. */
 static void lane_stopped(struct flow *flow, struct flow_lane *lane)
 {
     if (flow->config.is_sender) {
@@ -376,8 +377,8 @@ void flow_lane_leave(struct flow *flow, struct flow_lane *lane, bool is_at_rest)
     }
 }
 
-/* Names the member at the other end of a relayed lane's connection, unless a relay reports about
- * another one. */
+/* Adds the member at the other end of a relayed lane's connection to a sender's error, unless a
+ * relay reports about another member. */
 static void name_next_hop(const struct flow *flow, const struct flow_lane *lane,
                           struct weft_error *error)
 {
@@ -421,8 +422,9 @@ static void stop_lane(struct flow *flow, struct flow_lane *lane)
     }
 }
 
-/* The peer has closed its end of the flow, as `why` and its final state say. CLOSE can be read
- * before completions of what the peer did earlier, so lanes are drained before the flow ends. */
+/* Handles that the peer has closed its end of the flow, with `why` and its final state. CLOSE can
+ * be read before the completions of what the peer did earlier, so that the lanes must be drained
+ * before the flow ends. */
 static void peer_closed(struct flow *flow, const struct flow_final *final,
                         const struct weft_error *why)
 {
@@ -436,8 +438,8 @@ static void peer_closed(struct flow *flow, const struct flow_final *final,
     }
 }
 
-/* A connection ended. A relay that closes, and a peer that never had this flow, send no final
- * state. */
+/* Handles the end of a connection. A relay that closes sends no final state, and neither does a
+ * peer that never had this flow. */
 static void conn_ended(struct flow *flow, struct flow_lane *lane)
 {
     struct conn *conn = lane->conn;
@@ -452,7 +454,7 @@ static void conn_ended(struct flow *flow, struct flow_lane *lane)
     }
 }
 
-/* Ends the flow once no lane moves. */
+/* Ends the flow after the peer has closed, once no lane is stopping. */
 static weft_status settle(struct flow *flow)
 {
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
@@ -464,13 +466,14 @@ static weft_status settle(struct flow *flow)
         flow_send_final(flow, &flow->final);
     }
     for (uint32_t i = 0; i < flow->config.n_lanes && flow->config.is_sender; i++) {
-        flow_retire(flow, flow->lanes[i].conn); /* a receiver's serve its flushes */
+        /* A receiver keeps its connections for flushes. */
+        flow_retire(flow, flow->lanes[i].conn);
         flow->lanes[i].conn = NULL;
     }
     return flow_give_up(flow, &flow->last_failure);
 }
 
-/* ---- every look ---- */
+/* ---- progress ---- */
 
 static weft_status came_up(struct flow *flow, struct flow_lane *lane)
 {
@@ -485,7 +488,7 @@ static weft_status came_up(struct flow *flow, struct flow_lane *lane)
     lane->was_up = true;
     lane->seen = (struct xfer_cursor){0};
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        flow->lanes[i].dealt = 0; /* a lane that was away has nothing to catch up with */
+        flow->lanes[i].dealt = 0; /* a lane that was down has nothing to catch up on */
     }
     flow->counters.epochs++;
     flow_came_up(flow, lane);
@@ -501,8 +504,9 @@ static weft_status transfer(struct flow *flow, struct flow_lane *lane)
                                   : flow_receive_progress(flow, lane);
 }
 
-/* Completions are taken before the stream is read: what came before the stream's end counts, and
- * the stream knows better than a queue pair why this one failed. */
+/* Makes progress with a lane that is CONNECTING or UP. It polls completions before it reads the
+ * stream, because data that arrived before the stream ended counts. It handles the end of the
+ * stream before a failed queue pair, because the stream says why the queue pair failed. */
 static weft_status progress_up(struct flow *flow, struct flow_lane *lane)
 {
     weft_status moved = lane->xfer != NULL ? transfer(flow, lane) : WEFT_OK, status;
@@ -510,7 +514,7 @@ static weft_status progress_up(struct flow *flow, struct flow_lane *lane)
     if (moved == WEFT_OK && lane->xfer != NULL) {
         flow_replace_progress(flow, lane);
         if (lane->state != FLOW_LANE_UP) {
-            return WEFT_OK; /* the peer closes what neither end uses any more */
+            return WEFT_OK; /* the lane has left this connection */
         }
     }
     status = conn_progress(lane->conn);
@@ -556,7 +560,8 @@ static weft_status progress_lane(struct flow *flow, struct flow_lane *lane)
         return flow->error.status;
     }
     if (lane->conn != NULL && lane->conn->state == CONN_FAILED) {
-        (void)(conn_progress(lane->conn) < 0); /* its last words may wait for room */
+        /* The ABORT may wait for room in the stream. */
+        (void)(conn_progress(lane->conn) < 0);
     }
     if (lane->state == FLOW_LANE_STOPPING) {
         progress_stopping(flow, lane);

@@ -1,5 +1,5 @@
-/* Ports that come and go under a flow: those it is not to use now, which lanes end with them,
- * and what one that is back may be used for. */
+/* Handles events of ports and devices for a flow. Decides which ports the flow must not use, which
+ * lanes fail, and what a port that is back may be used for. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "xfer/flow_private.h"
 
-/* An only cable over which nothing passes is given up with the second lane in a row. */
+/* Number of lanes that stall in succession before a flow over its only cable ends. */
 #define STALLS_MAX 2u
 
 /* ---- suspects ---- */
@@ -63,10 +63,10 @@ static bool uses(const struct conn *conn, uint32_t device, uint8_t port)
     return suspects_rail(conn, device, port) != NULL;
 }
 
-/* Whether data can go on without a port that a lane uses: over its other rails, or another lane.
- * If not, the queue pairs' own retries are the best chance: a cable that is back in time costs
- * no more than they do. Before there is data a set-up that begins again costs less than one that
- * waits, unless the port is back already. */
+/* Returns true if data can go on without a port that a lane uses, over other rails or another lane.
+ * If not, the lane should stay, because the queue pairs' own retries survive a cable that comes
+ * back soon. Before the flow is up, a set-up that starts again takes less time than one that waits,
+ * unless the port is back already. */
 static bool has_another_way(const struct flow *flow, const struct flow_lane *lane,
                             bool is_back)
 {
@@ -74,7 +74,9 @@ static bool has_another_way(const struct flow *flow, const struct flow_lane *lan
            (!flow->was_up && !is_back);
 }
 
-/* Lanes that are not to wait for their queue pairs to tell. `why` says what became of the port. */
+/* Fails the lanes that use a port, or drops their rails, before their queue pairs fail. Ends trials
+ * and replacements over the port. A lane that has no other way fails only if `even_the_last`. `why`
+ * describes the event. */
 static void fail_lanes(struct flow *flow, uint32_t device, uint8_t port,
                        bool even_the_last, const struct weft_error *why)
 {
@@ -116,7 +118,8 @@ void flow_leave_stalled(struct flow *flow, struct flow_lane *lane)
     struct weft_error why = {0};
     const struct conn_rail *rail = xfer_stalled(lane->xfer, &why);
     bool has_other_routes = lane->n_via > 0 && flow->config.reroute != NULL;
-    /* A queue pair that is held never fails: waiting for it would last until the job's end. */
+    /* A queue pair whose port is held by pause frames never fails. Without this rule the flow could
+     * wait for it until the job ends. */
     bool is_ranks =
         flow->config.conn.policy == RDMA_POLICY_WEFT && flow->config.cables_ns != 0;
     bool has_other_way = has_other_routes || has_another_way(flow, lane, true);
@@ -126,7 +129,7 @@ void flow_leave_stalled(struct flow *flow, struct flow_lane *lane)
     }
     suspects_name_rail(&why, lane->conn, rail);
     if (is_ranks && !has_other_way && ++flow->n_stalls >= STALLS_MAX) {
-        /* What is so slow begins again for ever. */
+        /* Over a cable that is so slow, the flow would start again forever. */
         weft_error_int(&why, "stalls", flow->n_stalls);
         flow_give_up(flow, &why);
         return;
@@ -137,9 +140,9 @@ void flow_leave_stalled(struct flow *flow, struct flow_lane *lane)
     }
 }
 
-/* Ports are asked: the event that tells of one may come later than the failure that it made. And
- * the failure may come when the port has long been back, as that of RTR, which waits for an answer
- * to what was lost. */
+/* Reads the ports, because the event of a port can come later than the failure that it caused. It
+ * can also come long after the port is back, because the step to RTR waits for the reply to a lost
+ * packet. */
 bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
                          const struct weft_error *why)
 {
@@ -155,7 +158,8 @@ bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
     return true;
 }
 
-/* The receiver's port came up, or has the address: no event tells the sender. */
+/* Receiver: records whether a port could add a rail. A notice reports that to the sender, because
+ * no event occurs there. */
 static void tell_late(struct flow *flow, const struct rdma_port *port)
 {
     struct io_env *env = flow->rdma->env;
@@ -175,7 +179,7 @@ void flow_hear_late(struct flow *flow, const struct flow_lane *lane)
 {
     uint32_t n_rails = lane->conn->n_rails + 1;
 
-    /* What this end knows of by itself keeps its own pauses: a port may flap. */
+    /* A rail that this end expects already keeps its own pauses, because its port may flap. */
     if (flow->config.may_fail_over && n_rails <= CONN_RAILS_MAX &&
         n_rails > flow->n_rails_best) {
         flow->n_rails_best = n_rails;
@@ -193,8 +197,8 @@ void flow_expect_rails(struct flow *flow, const struct flow_lane *lane)
         return;
     }
     n = conn_late_ports(lane->conn, ports);
-    /* Who sends tries; who receives has nothing to make up for before a rail was there, and tells
-     * who sends. */
+    /* The sender makes trials; the receiver reports the port to it. The receiver does not raise
+     * n_rails_best, because no lane has to stand in for a rail that was never up. */
     if (!flow->config.is_sender) {
         tell_late(flow, n > 0 ? ports[0] : NULL);
         return;
@@ -224,8 +228,9 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
     fail_lanes(flow, device, port, false, &why);
 }
 
-/* A port that came back: where a lane is up without it a trial says when it may be used. Else
- * there is nothing to lose, but that alternates need not be left for a port that flaps. */
+/* Handles that a port came up. If a direct lane is up without it, a trial decides when the port is
+ * used. Otherwise it may be used at once. But while another lane is up, a lane that is down waits
+ * for some time, because the port may flap. */
 static void port_up(struct flow *flow, uint32_t device, uint8_t port)
 {
     bool is_needed;
@@ -251,7 +256,7 @@ static void port_up(struct flow *flow, uint32_t device, uint8_t port)
         }
     }
     if (rdma_recovery(flow->config.conn.policy)->attempts_max == 0) {
-        flow->trial_ns = now + hold; /* the more it flapped the longer it must hold */
+        flow->trial_ns = now + hold; /* a port that flapped often must stay up longer */
     }
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
@@ -259,7 +264,7 @@ static void port_up(struct flow *flow, uint32_t device, uint8_t port)
         if (lane->state == FLOW_LANE_DOWN) {
             weft_ns retry_ns = flow_any_up(flow) ? now + hold : now;
 
-            /* The port may be of no use to a lane over a relay, which then keeps its pause. */
+            /* The port may not help a relayed lane, which then keeps its pause. */
             lane->retry_ns =
                 lane->n_via == 0 || retry_ns < lane->retry_ns ? retry_ns : lane->retry_ns;
         }
@@ -283,8 +288,9 @@ void flow_port_event(struct flow *flow, uint32_t device, uint8_t port, bool is_u
     }
 }
 
-/* Begins set-up again that uses a GID which went away. The peer hears of it as of a port that is
- * down, because no event reports it there, and probes would only time out. */
+/* Fails a lane whose set-up uses a GID that was removed, so that it starts again. The ABORT reports
+ * this to the peer like a port that is down, because no event occurs there, and its probes would
+ * only time out. */
 static void fail_without_gid(struct flow *flow, struct flow_lane *lane)
 {
     const struct conn *conn = lane->conn;
@@ -303,7 +309,7 @@ static void fail_without_gid(struct flow *flow, struct flow_lane *lane)
     }
 }
 
-/* A port that had no address may have one now, or have lost it. */
+/* Handles that a port may have got or lost an address. */
 static void gids_event(struct flow *flow)
 {
     uint32_t n_before = flow->n_rails_best;
@@ -331,7 +337,8 @@ static void gids_event(struct flow *flow)
     }
 }
 
-/* Its ports are inactive in what this end tells from now on, so that neither end chooses them. */
+/* The facts that this end sends from now on report the device's ports as inactive, so that neither
+ * end chooses them. */
 void flow_device_lost(struct flow *flow, uint32_t device)
 {
     const struct rdma *rdma = flow->rdma;

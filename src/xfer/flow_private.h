@@ -1,4 +1,4 @@
-/* The inside of a flow, shared by its files. */
+/* Defines the internals of a flow, which its source files share. */
 #ifndef WEFT_XFER_FLOW_PRIVATE_H
 #define WEFT_XFER_FLOW_PRIVATE_H
 
@@ -7,106 +7,122 @@
 #include "xfer/suspects.h"
 #include "xfer/wire.h"
 
-#define FLOW_MESSAGES 256u /* numbers that may be open at a time */
+#define FLOW_MESSAGES 256u /* maximum number of messages that are open at a time */
 #define FLOW_RECEIVES XFER_SLOTS
 #define FLOW_FLUSHES 32u
-#define FLOW_PIECES (FLOW_LANES_MAX * XFER_SLOTS) /* posted by the receiver at a time */
+/* maximum number of pieces that the receiver has posted at a time */
+#define FLOW_PIECES (FLOW_LANES_MAX * XFER_SLOTS)
 
 enum flow_lane_state {
-    FLOW_LANE_IDLE,       /* nothing: not asked for yet, or an alternate */
-    FLOW_LANE_CONNECTING, /* `conn` is being set up */
+    /* unconnected; waits until the sender needs it (a lane without a share) or connects it */
+    FLOW_LANE_IDLE,
+    FLOW_LANE_CONNECTING, /* waits until `conn` is up */
     FLOW_LANE_UP,         /* `xfer` moves messages */
-    FLOW_LANE_STOPPING,   /* over: queues flush, what completed is counted */
-    FLOW_LANE_DOWN        /* over; sender: until retry_ns */
+    FLOW_LANE_STOPPING,   /* failed or ended; waits until its queues have flushed */
+    FLOW_LANE_DOWN        /* stopped; waits for `next`, or (sender) until retry_ns */
 };
 
-/* A part of a message that a lane moves. Sender: one transfer to one clear-to-send. Receiver:
- * one posted group: several whole messages of one request, or one fragment or more of one. */
+/* A part of a request that a lane moves. On the sender, it is one transfer to one clear-to-send. On
+ * the receiver, it is one posted group: either several whole messages of one request, or one or
+ * more fragments of one message. */
 struct flow_piece {
-    struct flow_piece *next; /* in its lane, in order, or in flow->free_pieces */
+    struct flow_piece *next; /* in the lane's list, in order, or in flow->free_pieces */
     struct flow_request *request;
     struct xfer_request *xfer;
-    uint32_t n_bytes; /* sender: of the clear-to-send */
-    uint32_t buffers; /* receiver: bit i: buffer i of the request, and of each ... */
-    uint32_t fragment, n_fragments; /* ... these, as far as it has them */
+    uint32_t n_bytes; /* sender: size of the clear-to-send */
+    /* receiver: bit i is set if buffer i of the request is part of it */
+    uint32_t buffers;
+    /* receiver: first fragment of each of these buffers, and maximum number of fragments */
+    uint32_t fragment, n_fragments;
 };
 
+/* One route of a flow, its present connection, and the one that replaces that. */
 struct flow_lane {
     enum flow_lane_state state;
     uint8_t index;
     uint32_t share, n_via;
     uint16_t via[FLOW_VIA_MAX];
     uint8_t handle[CONN_HANDLE_BYTES];
-    uint32_t epoch;    /* of `conn`; 0: there was none yet */
-    struct conn *conn; /* Owned; kept when it failed, for its task's deadline */
-    /* Owned: it takes the place of `conn` once that has stopped; receiver: accepted. */
+    uint32_t epoch;    /* epoch of `conn`; 0 if there was no connection yet */
+    struct conn *conn; /* Owned; kept after it failed, because its task carries a timer */
+    /* Owned, or NULL: replaces `conn` once that has stopped. The sender connected it in state UP,
+     * or the receiver accepted it. */
     struct conn *next;
-    uint32_t next_epoch; /* of `next`, or of the last one */
-    bool next_is_answered;
-    bool must_return; /* sender: more rails are there than `conn` has */
-    bool is_leaving;  /* `next` is up: nothing more begins on `conn` */
-    weft_ns leave_ns; /* limit for what is under way then */
-    /* Owned, receiver: handed over. The sender closes it when it has the acknowledgement, or this
-     * end at past_ns. */
+    uint32_t next_epoch; /* epoch of `next`, or of the last connection that was `next` */
+    bool next_is_answered; /* receiver: `next` has its answer, while `conn` goes on */
+    bool must_return;      /* sender: a trial has shown that there can be more rails */
+    bool is_leaving;  /* `next` is up, and the sender starts nothing more on `conn` */
+    weft_ns leave_ns; /* deadline for the handover while is_leaving */
+    /* Owned, receiver, or NULL: a connection that was handed over. The sender ends it, or this end
+     * does at past_ns. */
     struct conn *past;
     weft_ns past_ns;
-    struct xfer *xfer;        /* Owned */
-    bool was_up, conn_was_up; /* ever; since it was asked for */
-    bool is_returning;        /* it ended deliberately */
-    bool is_rerouted;         /* it was told a way, and has not been up since */
-    weft_ns up_ns;            /* when it came up last */
-    weft_ns stop_ns;          /* limit of STOPPING */
-    weft_ns retry_ns;         /* when DOWN ends */
-    uint32_t tries;           /* failures without a steady stretch between them */
-    /* Owned, or NULL: its last attempt found, from what both ends reported, that no ports of theirs
-     * face each other, or that one of those that do is down. Trying again changes nothing before a
-     * port or an address does. */
+    struct xfer *xfer; /* Owned, or NULL if `conn` is not up */
+    /* Both are true once a connection has been up. flow_came_up() sets the second one, so that it
+     * can recognise the first connection. */
+    bool was_up, conn_was_up;
+    /* its last connection ended deliberately, for one with more rails */
+    bool is_returning;
+    bool is_rerouted; /* reroute() has set its route since it was up last */
+    weft_ns up_ns;    /* when it came up last */
+    weft_ns stop_ns;  /* deadline for completions in FLOW_LANE_STOPPING */
+    weft_ns retry_ns; /* sender: when the next connection is attempted */
+    uint32_t tries;   /* failures since it was last up for TIMER_STEADY_NS */
+    /* Owned, or NULL: the last attempt's failure, if both ends' reports showed that it had no ports
+     * to use. Either no ports of the ends face each other, or one of those that do is down. Another
+     * attempt fails, too, until a port or an address changes. */
     struct weft_error *no_way;
-    /* Since when its attempts end at what no time mends, as far as this end knows (an address that
-     * faces the peer is missing although no port is down, or a verb was refused); 0: the last one
-     * did not. */
+    /* Since when its attempts fail for a reason that waiting does not remove, as far as this end
+     * knows. Either an address that faces the peer is missing although no port is down, or a verb
+     * was refused. 0 if the last attempt did not fail for such a reason. */
     weft_ns hopeless_ns;
-    weft_ns asked_ns; /* when the last attempt that failed began */
-    /* Owned, or NULL: how it failed first since it was up last, in this end's own words if it has
-     * any, and of a cable rather than for want of one. Not of a port that is up again. */
+    /* When the last failed attempt began. Attempts that only show that an end left ports out do not
+     * count. */
+    weft_ns asked_ns;
+    /* Owned, or NULL: its first failure since it was up last. A failure that this end observed
+     * replaces one that the peer reported. A failure of a cable replaces the lack of one. Dropped
+     * if it is that of a port which is up again. */
     struct weft_error *why;
-    uint64_t dealt;          /* receiver: bytes posted in this distribution */
-    struct xfer_cursor seen; /* sender: grants looked at */
-    bool
-        has_passed_over; /* sender: some could not be used though they had their message */
-    struct flow_piece *pieces, *last_piece; /* under way */
+    uint64_t dealt;          /* receiver: bytes posted since any lane came up last */
+    struct xfer_cursor seen; /* sender: position behind the grants that were read */
+    /* sender: a grant was skipped because a queue or pool was full */
+    bool has_passed_over;
+    struct flow_piece *pieces, *last_piece; /* pieces in progress, in order */
 };
 
 enum flow_request_kind { FLOW_FREE, FLOW_SEND, FLOW_RECV, FLOW_FLUSH };
 
-struct flow_buffer { /* one of a grouped receive */
+struct flow_buffer { /* one buffer of a grouped receive */
     uint8_t *data;
     uint64_t size;
     const struct xfer_memory *memory;
     uint32_t tag;
-    uint32_t n_fragments, n_posted; /* fragments */
-    uint32_t n_moving;              /* pieces posted and not in */
-    uint64_t n_bytes;               /* arrived */
+    /* fragments, and how many have been requested in order */
+    uint32_t n_fragments, n_posted;
+    uint32_t n_moving; /* pieces that were posted and have not arrived */
+    uint64_t n_bytes;  /* bytes that have arrived */
     bool is_done;
 };
 
 struct flow_request {
     enum flow_request_kind kind;
     bool is_done;
-    uint32_t number; /* of its message, or the first of its group; modulo 2^20 */
-    struct flow_request *next; /* in flow->free or in the list of open ones, in order */
+    /* number of the message, or of the first message of the group; modulo 2^20 */
+    uint32_t number;
+    struct flow_request *next; /* in flow->free, flow->open (in order) or flow->flushes */
     union {
         struct {
             const uint8_t *data;
-            uint64_t n_bytes; /* as cut to the buffer */
-            uint64_t whole;   /* the buffer */
-            uint64_t
-                n_acked; /* bytes of clear-to-sends that were answered and confirmed */
+            uint64_t n_bytes; /* size, cut to the receiver's buffer */
+            uint64_t whole;   /* size of the receiver's buffer */
+            /* size of the clear-to-sends whose transfers are complete */
+            uint64_t n_acked;
             const struct xfer_memory *memory;
-            uint32_t n_moving;
-            bool has_ack;
-            bool needs_notice; /* only the receiver knows whether it is in */
-            bool is_noticed;
+            uint32_t n_moving; /* pieces in progress */
+            bool has_ack;      /* a transfer is complete, maybe of no bytes */
+            /* only the receiver knows whether the message has arrived */
+            bool needs_notice;
+            bool is_noticed; /* the receiver has reported that it has the message */
         } send;
         struct {
             uint32_t n, n_missing;
@@ -117,230 +133,261 @@ struct flow_request {
             const void *data;
             size_t n_bytes;
             struct xfer_request *xfer[FLOW_LANES_MAX];
-            uint32_t wanted; /* bit l: a READ on lane l is to be started ... */
-            uint32_t lanes;  /* ... is under way */
-            bool must_start; /* on every lane that is up, once one is */
+            uint32_t wanted; /* bit l is set if the flush on lane l must be started */
+            uint32_t lanes;  /* bit l is set if the flush on lane l is in progress */
+            bool must_start; /* start it on all lanes that are up, once there is one */
         } flush;
     } as;
 };
 
-/* Sender: what is known of a message number. */
-enum flow_message_state { FLOW_UNKNOWN, FLOW_OPEN, FLOW_MATCHED };
+/* State of a message number at the sender. */
+enum flow_message_state {
+    FLOW_UNKNOWN, /* waits for a clear-to-send */
+    FLOW_OPEN,    /* has a clear-to-send; waits for a send with its tag */
+    FLOW_MATCHED  /* has its send */
+};
 
 struct flow_message {
     enum flow_message_state state;
     uint32_t number;
-    uint32_t tag, whole;
-    uint8_t index, n;             /* in its group */
-    struct flow_request *request; /* MATCHED, until it is done */
+    uint32_t tag, whole; /* tag and size of the receiver's buffer */
+    uint8_t index, n;    /* position in its group, and size of the group */
+    /* its send; NULL before FLOW_MATCHED and once it is done */
+    struct flow_request *request;
 };
 
-struct flow_lost { /* receiver: a piece whose lane failed */
+/* Receiver: fragments of a piece whose lane failed, which must be requested again. */
+struct flow_lost {
     struct flow_request *request;
     uint32_t buffer, fragment, n_fragments;
 };
 
-/* What every message touches comes first: with hundreds of ranks in a program, lines of cache are
- * what a message costs. */
+/* A flow. The members that every message uses come first. With hundreds of ranks in one program,
+ * cache misses are most of the cost of a message. */
 struct flow {
     struct rdma *rdma;
-    uint64_t n_looks;     /* of flow_n_looks */
-    bool has_all_asked;   /* receiver: all that is open was asked for */
+    uint64_t n_looks;   /* result of flow_n_looks() */
+    bool has_all_asked; /* receiver: every part of all open requests has been requested */
     struct io_task *task; /* Not owned. */
     bool is_closing;
 
     struct flow_request *requests; /* Owned [n_requests] */
     uint32_t n_requests;
     struct flow_request *free;
-    struct flow_request *open, *open_last; /* sends or receives under way, in order */
+    struct flow_request *open, *open_last; /* sends or receives in progress, in order */
     struct flow_request *flushes;
-    struct flow_buffer *buffers; /* Owned; the receiver's */
+    struct flow_buffer *buffers; /* Owned [n_requests * XFER_MULTI_MAX]; receiver */
     struct flow_piece *pieces;   /* Owned [n_pieces] */
     uint32_t n_pieces;
     struct flow_piece *free_pieces;
 
     struct flow_message *messages; /* Owned [FLOW_MESSAGES]; sender */
-    uint32_t next_number; /* sender: of the oldest that is not matched; receiver: next */
-    uint32_t base;        /* all before are complete; modulo 2^20 */
-    uint32_t told;        /* receiver: `base` as last told to the sender */
-    bool must_tell;       /* ... even if it is the same */
-    bool has_late_port;   /* receiver: would have more rails, if set-up was now */
-    bool must_tell_late;  /* ... and the sender was not told */
-    uint32_t n_receives;  /* receiver: not given back yet */
+    /* sender: number of the oldest message that is not matched; receiver: number of the next one */
+    uint32_t next_number;
+    uint32_t base;       /* all messages before this number are complete; modulo 2^20 */
+    uint32_t told;       /* receiver: `base` in the last notice */
+    bool must_tell;      /* receiver: send a notice even if `base` has not changed */
+    bool has_late_port;  /* receiver: a set-up now would give more rails */
+    bool must_tell_late; /* receiver: has_late_port has not been reported to the sender */
+    uint32_t n_receives; /* receiver: receives that flow_test() has not completed yet */
     uint32_t n_lost;
-    struct flow_config config; /* its via pointers are not used */
+    struct flow_config config; /* its via pointers are NULL */
     struct flow_lane lanes[FLOW_LANES_MAX];
-    struct conn *closing[2 * FLOW_LANES_MAX]; /* Owned: past ones */
-    struct flow_lost lost[FLOW_PIECES];       /* receiver, in order */
+    struct conn *closing[2 * FLOW_LANES_MAX]; /* Owned, or NULL: connections that close */
+    struct flow_lost lost[FLOW_PIECES]; /* receiver: [n_lost], in order of messages */
 
     weft_ns opened_ns;
-    bool was_up;         /* some lane, ever */
+    bool was_up;         /* a lane has been up */
     weft_ns first_up_ns; /* when the first lane came up; valid if was_up */
-    bool may_stall;      /* some lane has software at an end, as far as is known */
+    bool may_stall;      /* a lane's rails had software at an end, so far */
     struct suspects suspects;
-    /* Owned, or NULL: why the first port was left out before a lane was ever up, or one whose
-     * attempts to come back are used up; and which. */
+    /* Owned, or NULL: why left_out_port was left out. It is the first port that was suspected
+     * before a lane was up, or later one whose attempts to recover are used up. */
     struct weft_error *left_out;
     struct suspect left_out_port;
-    struct conn_kept kept; /* the first rails, for policies that keep them */
-    struct conn *trial;    /* Owned */
+    struct conn_kept kept; /* rails of the first lane, for policies that keep them */
+    struct conn *trial;    /* Owned, or NULL */
     weft_ns trial_ns;      /* when the next trial starts, or WEFT_NEVER */
-    uint32_t n_trials;     /* that failed one after the other */
-    /* Of those that take turns in one: what the first were stuck at. */
+    uint32_t n_trials;     /* trials that failed in succession */
+    /* Ports that failed in the current round of trials; its remaining trials exclude them. */
     struct suspect spared[CONN_RAILS_MAX];
     uint32_t n_spared;
-    uint32_t n_rails_best; /* that the direct lane ever had, or was to have */
-    uint32_t n_flaps;      /* ports that went down within a minute of each other */
-    uint32_t n_stalls;     /* lanes that stood still since data was last moved */
-    weft_ns beat_ns;       /* when quiet lanes are asked for a sign of life */
-    weft_ns without_ns;    /* since when no lane is up; 0: one is */
-    weft_ns port_up_ns;    /* when a port of this host came up last; 0: none did */
-    weft_ns still_ns;      /* when an end was last seen to stand still since then; or 0 */
-    struct flow_loops *loops; /* Owned, or NULL: for flushes when the peer has closed */
-    bool peer_closed; /* the peer's end is closed; lanes stop, then `error` says so */
-    struct flow_final final;               /* of the peer */
-    uint8_t own_final[CONN_PURPOSE_BYTES]; /* of this end, once it is closing */
-    struct weft_error error;
-    struct weft_error first_failure; /* that left no lane: what a giving-up is about */
-    struct weft_error last_failure;  /* of a lane since: what was tried */
-    struct weft_error
-        hopeless_failure; /* the first of those that hopeless_ns counts from */
+    /* most rails that the direct lane had, agreed on, or can have */
+    uint32_t n_rails_best;
+    uint32_t n_flaps;   /* ports that went down within TIMER_FLAPS_NS of the one before */
+    uint32_t n_stalls;  /* stalled lanes since the last message was moved */
+    weft_ns beat_ns;    /* when quiet lanes are probed next */
+    weft_ns without_ns; /* since when a failure has left no lane up; 0 if none has */
+    /* when a port of this host came up last, or a GID_CHANGE event came; 0 if never */
+    weft_ns port_up_ns;
+    /* when an end was last seen to stall since without_ns; 0 if never */
+    weft_ns still_ns;
+    struct flow_loops *loops; /* Owned, or NULL: for flushes after the peer has closed */
+    /* the peer has closed; `error` is set once all lanes have stopped */
+    bool peer_closed;
+    struct flow_final final; /* final state of the peer */
+    /* final state of this end, once it is closing */
+    uint8_t own_final[CONN_PURPOSE_BYTES];
+    struct weft_error error; /* why the flow has ended; status WEFT_OK if not */
+    /* what left no lane up; the error of a flow that gives up */
+    struct weft_error first_failure;
+    struct weft_error last_failure; /* last failure of a lane or of a replacement */
+    /* the first failure that set a lane's hopeless_ns */
+    struct weft_error hopeless_failure;
     struct flow_counters counters;
 };
 
 /* ---- flow.c ---- */
+/* Returns a free request, or NULL. */
 struct flow_request *flow_request_take(struct flow *flow, enum flow_request_kind kind);
 void flow_request_give(struct flow *flow, struct flow_request *request);
+/* Returns a free piece, appended to the lane's list, or NULL. */
 struct flow_piece *flow_piece_take(struct flow *flow, struct flow_lane *lane);
-/* Takes `piece`, which follows `before` (NULL: the first), out of its lane. */
+/* Frees `piece`, which follows `before` in its lane's list. `before` is NULL if it is the first. */
 void flow_piece_give(struct flow *flow, struct flow_lane *lane, struct flow_piece *before,
                      struct flow_piece *piece);
 void flow_open_append(struct flow *flow, struct flow_request *request);
 void flow_open_remove(struct flow *flow, struct flow_request *request);
-/* a - b of message numbers, from -2^19 on. */
+/* Returns a - b for message numbers, which wrap at 2^20; from -2^19 to 2^19 - 1. */
 static inline int32_t flow_distance(uint32_t a, uint32_t b)
 {
     return (int32_t)((a - b) << (32 - XFER_MESSAGE_BITS)) >> (32 - XFER_MESSAGE_BITS);
 }
-/* Whether the receiver tells completions on this lane: where an ACK of the next NIC says too
- * little. */
+/* Returns true if the receiver must report completions on this lane by notices. An ACK of the next
+ * NIC does not show there that the receiver has the data. */
 static inline bool flow_is_noticed(const struct flow *flow, const struct flow_lane *lane)
 {
     return lane->n_via > 0 || flow->config.n_lanes > 1 || lane->epoch > 1;
 }
-/* What a notice says beside the base: the receiver has a port that no rail uses, and could. */
+/* Bit of a notice beside the base: the receiver has a port that no rail uses, but one could. */
 #define FLOW_NOTICE_LATE (UINT32_C(1) << XFER_MESSAGE_BITS)
+/* Adds the counters of an xfer that is about to be closed. */
 void flow_counters_keep(struct flow *flow, const struct xfer *xfer);
-/* The flow cannot go on: names both ends in flow->error, unless it has one. */
+/* Ends the flow with `why` and the ranks of both ends, unless it has ended. Returns its status. */
 weft_status flow_give_up(struct flow *flow, const struct weft_error *why);
 
 /* ---- flow_lane.c ---- */
 weft_status flow_lanes_progress(struct flow *flow) WEFT_MUST_CHECK;
 /* Connects the lanes that a sender starts with. */
 weft_status flow_lanes_open(struct flow *flow) WEFT_MUST_CHECK;
-/* Ends the use of a lane's present connection, of which `next` takes the place. `is_at_rest`: both
- * ends have agreed that nothing moves on it; else its queues flush. */
+/* Ends the use of a lane's present connection, which `next` replaces. `is_at_rest` is true if both
+ * ends have agreed that nothing moves on it; otherwise its queues flush. */
 void flow_lane_leave(struct flow *flow, struct flow_lane *lane, bool is_at_rest);
-/* The lane cannot go on: its queues flush, the peer is told. */
+/* Fails a lane that is UP or CONNECTING: its queues flush, and `why` is sent to the peer. The flow
+ * ends unless may_fail_over. */
 void flow_lane_fail(struct flow *flow, struct flow_lane *lane,
                     const struct weft_error *why);
+/* Closes a connection and keeps it until it is closed. NULL is ignored. */
 void flow_retire(struct flow *flow, struct conn *conn);
-/* As flow_retire, and sends this end's final state to the peer. */
+/* Does what flow_retire() does, and sends this end's final state to the peer. */
 void flow_retire_with(struct flow *flow, struct conn *conn,
                       const uint8_t final[CONN_PURPOSE_BYTES]);
-/* End `next` or `past`, which the flow does not use. */
+/* Abort `next` or `past`, which the flow does not use, and set it to NULL. */
 void flow_retire_next(struct flow *flow, struct flow_lane *lane);
 void flow_retire_past(struct flow *flow, struct flow_lane *lane);
 
-/* Returns an epoch newer than all that the lane has had. */
+/* Returns an epoch that is newer than all that the lane has had. */
 uint32_t flow_next_epoch(const struct flow_lane *lane);
+/* Encodes the purpose of a connection of the lane. */
 void flow_fill_purpose(const struct flow *flow, const struct flow_lane *lane,
                        enum flow_purpose_kind kind, uint32_t epoch,
                        uint8_t out[CONN_PURPOSE_BYTES]);
-/* Sender: connects the lane's next epoch. */
+/* Sender: connects the lane's next epoch. Returns WEFT_AGAIN if there is no route now, and sets
+ * retry_ns. */
 weft_status flow_start_lane(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;
 
 /* ---- flow_failover.c ---- */
-/* What the sender knows, for the configuration of its next connection. */
+/* Sender: adds the suspected ports and the limits of an attempt to `config`, for the lane's next
+ * connection. */
 void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
                           struct conn_config *config);
-/* A lane of a flow that may fail over failed, or came up. */
+/* Handles the failure of a lane, if may_fail_over. Ends the flow if the peer is gone, or if another
+ * attempt is useless. */
 void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why);
+/* Handles that a lane came up. */
 void flow_came_up(struct flow *flow, struct flow_lane *lane);
 weft_status flow_failover_progress(struct flow *flow) WEFT_MUST_CHECK;
-/* `first`, doubled so many times, `most` at most. */
+/* Returns `first`, doubled `times` times, but at most `most`. */
 weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most);
 bool flow_any_up(const struct flow *flow);
-/* Returns when the flow counts as up: 0 if each lane with a share was up, else when the lanes that
- * never were have been waited for, or WEFT_NEVER if none was up. */
+/* Returns when the flow counts as up. Returns 0 if each lane with a share has been up. Once a lane
+ * has been up, lanes that have no ports to come up over do not count. Otherwise returns the end of
+ * the wait for the other lanes. Returns WEFT_NEVER if no lane has been up, or if the flow may not
+ * fail over. */
 weft_ns flow_first_lanes_end(const struct flow *flow);
-/* Takes down, before a flow closes, which of its lanes still wait for a connection that others did
- * not wait for. */
+/* Records, before a flow closes, why direct lanes with a share were never up, and how many relays
+ * stood in for them. */
 void flow_note_unconnected(struct flow *flow);
-/* How long the flow may be without a lane. */
+/* Returns how long the flow may be without a lane. */
 weft_ns flow_patience(const struct flow *flow);
 
 /* ---- flow_replace.c ---- */
-/* Goes on without a rail of a direct lane whose port is down, until another connection takes its
- * place. False: the lane has to fail. */
+/* Stops a rail of a direct lane; the lane goes on without it until another connection replaces the
+ * present one. Returns false if the lane has to fail. */
 bool flow_drop_rail(struct flow *flow, struct flow_lane *lane,
                     const struct conn_rail *rail);
-/* Moves on the connection that is to take the place of the present one. The lane is UP. */
+/* Sender: connects a replacement if the lane needs one. Both ends: make progress with `next`, and
+ * hand over to it. The lane must be UP. */
 void flow_replace_progress(struct flow *flow, struct flow_lane *lane);
-/* Moves on a connection that was handed over. */
+/* Makes progress with `past`. */
 void flow_past_progress(struct flow *flow, struct flow_lane *lane);
-/* When flow_replace_progress is due if nothing wakes a task. */
+/* Returns when flow_replace_progress() or flow_past_progress() is due if nothing wakes a task. */
 weft_ns flow_replace_at(const struct flow *flow, const struct flow_lane *lane);
 
 /* ---- flow_port.c ---- */
-/* Whether set-up failed for a port that is down, here or at the peer: it is worth another attempt
- * within flow_patience, and the story says so. */
+/* Returns true if set-up failed because a port at either end is down, or because nothing passed.
+ * Another attempt within flow_patience() can then succeed. Records that in the event log. */
 bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
                          const struct weft_error *why);
-/* Suspects a port of this host for what a failure says of it. */
+/* Suspects a port of this host because of a failure that names it. */
 void flow_leave_out(struct flow *flow, const struct rdma_port *port,
                     const struct weft_error *why);
-/* Goes on without a rail of the lane on which nothing moves although no queue pair fails. */
+/* Handles a rail of the lane on which nothing completes although no queue pair fails: drops the
+ * rail, fails the lane, or ends the flow. Does nothing if there is no such rail. */
 void flow_leave_stalled(struct flow *flow, struct flow_lane *lane);
-/* Takes down why the port is left out while others carry the flow. */
+/* Records why a port is left out, for flow_left_out(). */
 void flow_note_left_out(struct flow *flow, const struct rdma_port *port,
                         const struct weft_error *why);
 
 /* ---- flow_trial.c ---- */
-/* The direct lane that is up with fewer rails than n_rails_best, or NULL. */
+/* Returns the direct lane that is up with fewer rails than n_rails_best, or NULL. */
 struct flow_lane *flow_lesser_lane(struct flow *flow);
 void flow_trial_progress(struct flow *flow);
-/* When the next trial is due, after a failure or a trial now; WEFT_NEVER: all are used up. */
+/* Returns when the next trial is due if a lane or a trial fails now, or WEFT_NEVER if the policy
+ * permits no more. */
 weft_ns flow_trial_at(const struct flow *flow);
-/* Rails that this lane's set-up had no port for, and that it could have now: on trial. The
- * receiver tells the sender. */
+/* Finds ports for rails that the lane's set-up could not have, but that a set-up now could. The
+ * sender makes them candidates for a trial; the receiver reports them to the sender. */
 void flow_expect_rails(struct flow *flow, const struct flow_lane *lane);
-/* The sender was told so. */
+/* Sender: handles the receiver's notice that it has such a port. */
 void flow_hear_late(struct flow *flow, const struct flow_lane *lane);
 
 /* ---- flow_send.c ---- */
 weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;
-/* The lane's queues are empty: what it confirmed counts, the rest is to be asked for again. */
+/* Handles that the lane's queues are empty. Transfers that completed count, and the receiver
+ * requests the others again. */
 void flow_send_stopped(struct flow *flow, struct flow_lane *lane);
+/* Completes the sends before `base`, as the receiver reported it. */
 void flow_send_base(struct flow *flow, uint32_t base);
-/* The receiver has closed and every lane has stopped: what it has is done. */
+/* Completes the sends that the receiver's final state contains, once every lane has stopped. */
 void flow_send_final(struct flow *flow, const struct flow_final *final);
 
 /* ---- flow_receive.c ---- */
 weft_status flow_receive_progress(struct flow *flow,
                                   struct flow_lane *lane) WEFT_MUST_CHECK;
+/* Handles that the lane's queues are empty: its unfinished pieces become lost. */
 void flow_receive_stopped(struct flow *flow, struct flow_lane *lane);
-/* Takes what has arrived on a lane, if it can carry data. */
+/* Processes the messages that have arrived on a lane that is UP. */
 void flow_receive_take(struct flow *flow, struct flow_lane *lane);
-/* Fills in what this end has received. */
+/* Fills in which messages this end has received. */
 void flow_receive_final(const struct flow *flow, struct flow_final *out);
-/* Posts what is asked for and fits. */
+/* Requests data for the open receives, as far as there is room, and sends a notice that is due. */
 weft_status flow_post(struct flow *flow) WEFT_MUST_CHECK;
-/* Starts or restarts flushes on lanes that are up. */
+/* Makes progress with flushes. Restarts those whose lane has failed on the lanes that are up. */
 void flow_flush_progress(struct flow *flow);
 
 /* ---- flow_flush.c ---- */
-/* Gives up what flushes needed when the peer had closed. */
+/* Destroys the queue pairs of flushes that were started after the peer had closed. */
 void flow_flush_end(struct flow *flow);
 
 #endif

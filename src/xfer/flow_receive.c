@@ -1,5 +1,5 @@
-/* The receiving end of a flow: it asks for every part of every message, once at a time, and on
- * the lane that it chooses. What a lane that failed did not bring is asked for again. */
+/* Implements the receiving end of a flow. It requests every part of every message, once at a time,
+ * on a lane that it selects. If a lane fails, it requests again the parts that did not arrive. */
 #include <string.h>
 
 #include "base/check.h"
@@ -25,7 +25,7 @@ static bool has_lost(const struct flow *flow, const struct flow_request *request
     return false;
 }
 
-/* All messages before it are in. */
+/* Sets `base` to the first message that has not arrived. */
 static void advance_base(struct flow *flow)
 {
     const struct flow_request *oldest = flow->open;
@@ -83,7 +83,8 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
     }
 }
 
-/* Which lane has the next notice: of ports only that tells whose ports they are. */
+/* Returns the lane for the next notice, or NULL. A direct lane is preferred if a port must be
+ * reported, because the sender ignores that on a relayed lane. */
 static struct flow_lane *lane_to_tell(struct flow *flow)
 {
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
@@ -103,7 +104,8 @@ static struct flow_lane *lane_to_tell(struct flow *flow)
     return NULL;
 }
 
-/* Tells the sender how far it is, where an ACK does not, and of a port that may join. */
+/* Sends a notice if one is due. It reports `base` where an ACK does not show that data has arrived,
+ * and a port that could add a rail. */
 static weft_status tell(struct flow *flow)
 {
     struct flow_lane *lane;
@@ -131,7 +133,7 @@ void flow_receive_take(struct flow *flow, struct flow_lane *lane)
         return;
     }
     if (xfer_progress(lane->xfer) != WEFT_OK) {
-        flow->n_looks++; /* what came before the failure counts */
+        flow->n_looks++; /* data that arrived before the failure counts */
     }
     harvest(flow, lane);
 }
@@ -192,7 +194,9 @@ static void add_lost(struct flow *flow, const struct flow_lost *lost)
     flow->lost[at] = *lost;
 }
 
-/* A group counts message by message: the sender may know of each that it is in. */
+/* Handles a piece that its lane did not complete. Messages of a group that have arrived count,
+ * because the sender may know that they have. Fragments that have not arrived are requested
+ * again. */
 static void lose(struct flow *flow, const struct flow_piece *piece)
 {
     size_t sizes[XFER_MULTI_MAX];
@@ -233,9 +237,9 @@ void flow_receive_stopped(struct flow *flow, struct flow_lane *lane)
 
 /* ---- asking ---- */
 
-/* Those without a share only stand in: for all that are down, or for the rails that a direct lane
- * lost. Of a pair that lost the share f of its rails they take f / (1 + f): in a ring, whose other
- * cables are as busy, both ways then end at the same time. */
+/* Returns the share of a lane, in 1/65536. A lane without a share stands in for the rails that a
+ * direct lane lacks. If the pair lacks the share f of its rails, it gets f / (1 + f) of the data.
+ * In a ring whose other cables are equally busy, both routes then finish at the same time. */
 static uint32_t share_of(struct flow *flow, const struct flow_lane *lane)
 {
     const struct flow_lane *lesser = flow_lesser_lane(flow);
@@ -252,7 +256,8 @@ static uint32_t share_of(struct flow *flow, const struct flow_lane *lane)
     return lane == lesser ? lane->share - stand_in : lane->share;
 }
 
-/* The lane that is furthest behind its share, of those that are up and not in `full`. */
+/* Returns the lane that is furthest behind its share, among those that are up and not in `full`, or
+ * NULL. If no lane with a share is up, all have the same share. */
 static struct flow_lane *pick_lane(struct flow *flow, uint32_t full)
 {
     struct flow_lane *best = NULL;
@@ -276,7 +281,7 @@ static struct flow_lane *pick_lane(struct flow *flow, uint32_t full)
     return best;
 }
 
-/* Bytes of a buffer from a fragment on, `n` fragments at most. */
+/* Returns the number of bytes of a buffer from `fragment` on, in at most `n` fragments. */
 static size_t span(const struct flow_buffer *buffer, uint32_t fragment, uint32_t n)
 {
     uint64_t begin = (uint64_t)fragment * FLOW_FRAGMENT_BYTES;
@@ -285,7 +290,8 @@ static size_t span(const struct flow_buffer *buffer, uint32_t fragment, uint32_t
     return (size_t)(buffer->size - begin < most ? buffer->size - begin : most);
 }
 
-/* Posts [fragment, + n) of every buffer in `buffers` as one group of the lane. */
+/* Posts [fragment, fragment + n) of every buffer in `buffers` as one group of the lane. Returns
+ * WEFT_AGAIN if there is no room. */
 static weft_status post(struct flow *flow, struct flow_lane *lane,
                         struct flow_request *request, uint32_t buffers, uint32_t fragment,
                         uint32_t n)
@@ -341,8 +347,8 @@ static weft_status post(struct flow *flow, struct flow_lane *lane,
     return status;
 }
 
-/* Buffers that a direct lane may take in one group with buffer `first`: none of theirs is
- * asked for. */
+/* Returns the buffers that a direct lane can take as one group: `first` and those after it of which
+ * nothing has been requested. */
 static uint32_t whole_group(const struct flow_request *request, uint32_t first)
 {
     uint32_t buffers = 0;
@@ -357,8 +363,9 @@ static uint32_t whole_group(const struct flow_request *request, uint32_t first)
     return buffers;
 }
 
-/* Asks for fragments of buffer i, from `fragment` on, `n` at most, on the lane that is to have
- * them and has room. Returns how many; 0: there is no room. */
+/* Requests fragments of buffer i, from `fragment` on, at most `n` of them, on the lane that is
+ * furthest behind its share and has room. A direct lane can take more buffers with it. Returns how
+ * many fragments of buffer i are requested; 0 if no lane has room. */
 static uint32_t ask(struct flow *flow, struct flow_request *request, uint32_t i,
                     uint32_t fragment, uint32_t n)
 {
@@ -386,14 +393,14 @@ static uint32_t ask(struct flow *flow, struct flow_request *request, uint32_t i,
             return n_now < n ? n_now : n;
         }
         if (status < 0) {
-            io_task_wake(&lane->conn->task); /* the lane fails when it is looked at */
+            io_task_wake(&lane->conn->task); /* the lane's progress handles the failure */
         }
         full |= 1u << lane->index;
     }
     return 0;
 }
 
-/* Asks again for what was lost of a buffer. False: there is no room. */
+/* Requests the lost fragments of a buffer again. Returns false if there is no room for all. */
 static bool ask_for_lost(struct flow *flow, struct flow_request *request, uint32_t i)
 {
     uint32_t at = 0;
@@ -420,7 +427,7 @@ static bool ask_for_lost(struct flow *flow, struct flow_request *request, uint32
     return true;
 }
 
-/* False: there is no room for all of it. */
+/* Requests everything that is missing of a request. Returns false if there is no room for all. */
 static bool ask_for_request(struct flow *flow, struct flow_request *request)
 {
     for (uint32_t i = 0; i < request->as.recv.n; i++) {
@@ -445,8 +452,8 @@ static bool ask_for_request(struct flow *flow, struct flow_request *request)
     return true;
 }
 
-/* In order: what is asked for first on a lane is what the sender can send first, or the few
- * buffers of a relay could fill with what has to wait. */
+/* Requests data in the order of messages, because the sender can only send it in that order. In
+ * another order, the few buffers of a relay could fill with requests that must wait. */
 weft_status flow_post(struct flow *flow)
 {
     struct flow_request *request = flow->open;

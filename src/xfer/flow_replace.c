@@ -1,8 +1,7 @@
-/* A direct lane that is up gets another connection, which takes the place of the present one
- * without a pause: because rails of it were dropped, or because more rails are there. The sender
- * connects with the next epoch (FLOW_REPLACE) while the present connection goes on. When the new
- * one is up, the sender begins nothing more on the present one, waits for what is under way, and
- * hands over. */
+/* Replaces the connection of a direct lane that is up, without a pause. It does so if rails were
+ * dropped, or if a trial has shown that there can be more. The sender connects with the next epoch
+ * (FLOW_REPLACE) while the present connection goes on. When the new connection is up, the sender
+ * starts nothing more on the present one. It waits for what is in progress, and hands over. */
 #include "base/text.h"
 #include "xfer/flow_private.h"
 
@@ -89,13 +88,13 @@ static void next_failed(struct flow *flow, struct flow_lane *lane)
     lane->retry_ns =
         now_of(flow) + flow_doubled(TIMER_RETRY_FIRST_NS, lane->tries, TIMER_RETRY_NS);
     if (lane->must_return) {
-        lane->must_return = false; /* the next trial decides */
+        lane->must_return = false; /* another trial must succeed first */
         flow->n_trials++;
         flow->trial_ns = flow_trial_at(flow);
     }
 }
 
-/* Returns true if a port is down that the lane could not do without. */
+/* Returns true if a port is down whose rail the lane has not dropped. */
 static bool rests_on_down_port(const struct flow *flow, const struct flow_lane *lane)
 {
     for (uint32_t i = 0; i < flow->suspects.n; i++) {
@@ -140,7 +139,7 @@ void flow_replace_progress(struct flow *flow, struct flow_lane *lane)
         lane->leave_ns = now_of(flow) + TIMER_DRAIN_NS +
                          (flow->config.is_sender ? 0 : TIMER_MARGIN_NS);
         if (!xfer_is_settled(lane->xfer) || rests_on_down_port(flow, lane)) {
-            lane->leave_ns = now_of(flow); /* what is under way will not end */
+            lane->leave_ns = now_of(flow); /* what is in progress might not complete */
         }
     }
     is_at_rest =

@@ -1,4 +1,5 @@
-/* The sending end of a flow: messages wait for clear-to-sends, whatever lane brings them. */
+/* Implements the sending end of a flow. A message waits for clear-to-sends, which can arrive on any
+ * lane. */
 #include "base/check.h"
 #include "xfer/flow_private.h"
 #include "xfer/private.h"
@@ -12,7 +13,7 @@ static struct flow_message *message_of(struct flow *flow, uint32_t number)
     return message->state != FLOW_UNKNOWN && message->number == number ? message : NULL;
 }
 
-/* The send under way with this number, or NULL. */
+/* Returns the send in progress with this number, or NULL. */
 static struct flow_request *send_of(struct flow *flow, uint32_t number)
 {
     const struct flow_message *message = message_of(flow, number);
@@ -108,7 +109,8 @@ void flow_send_stopped(struct flow *flow, struct flow_lane *lane)
         lane->pieces->request->as.send.n_moving--;
         flow_piece_give(flow, lane, NULL, lane->pieces);
     }
-    /* What was confirmed in parts cannot be told from what the receiver has: it will say. */
+    /* This end cannot know which parts of a message the receiver has, so that only a notice shows
+     * that the message has arrived. */
     for (struct flow_request *request = flow->open; request != NULL; request = next) {
         next = request->next;
         request->as.send.needs_notice = true;
@@ -118,7 +120,7 @@ void flow_send_stopped(struct flow *flow, struct flow_lane *lane)
 
 /* ---- clear-to-sends ---- */
 
-/* A grant came: what it says of its message. */
+/* Records what a grant says about its message. Fails if the grant is invalid. */
 static weft_status learn(struct flow *flow, struct flow_lane *lane,
                          const struct xfer_cts *cts)
 {
@@ -149,7 +151,7 @@ static weft_status learn(struct flow *flow, struct flow_lane *lane,
     return WEFT_OK;
 }
 
-/* Sends what a grant asks for. */
+/* Sends the data that a grant requests. Returns WEFT_AGAIN if there is no room for it now. */
 static weft_status send_piece(struct flow *flow, struct flow_lane *lane,
                               const struct xfer_cts *cts, struct flow_request *request)
 {
@@ -165,7 +167,7 @@ static weft_status send_piece(struct flow *flow, struct flow_lane *lane,
     if (flow->free_pieces == NULL) {
         return WEFT_AGAIN;
     }
-    data = n_bytes > 0 ? data + at : data; /* that of an empty message may be NULL */
+    data = n_bytes > 0 ? data + at : data; /* NULL is allowed for an empty message */
     status =
         xfer_isend_to(lane->xfer, cts, data, n_bytes, request->as.send.memory, &moving);
     if (status != WEFT_OK) {
@@ -181,14 +183,15 @@ static weft_status send_piece(struct flow *flow, struct flow_lane *lane,
     return WEFT_OK;
 }
 
-/* Looks for grants of `only` (NULL: of any message that is there) from `cursor` on. */
+/* Answers the grants from `cursor` on, as far as there is room. If `only` is not NULL, answers only
+ * the grants of that request. */
 static weft_status serve(struct flow *flow, struct flow_lane *lane,
                          struct xfer_cursor cursor, struct flow_request *only)
 {
     const struct xfer_cts *cts;
 
     if (lane->is_leaving) {
-        return WEFT_OK; /* the receiver asks again on the connection that comes */
+        return WEFT_OK; /* the receiver requests the rest on the next connection */
     }
     while ((cts = xfer_next_grant(lane->xfer, &cursor)) != NULL) {
         struct flow_request *request = only;
@@ -239,8 +242,8 @@ weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane)
 
 /* ---- sending ---- */
 
-/* The first buffer of the oldest open group that waits for `tag`, as far as the group's
- * buffers are known: an earlier one may have the same tag. */
+/* Returns the first buffer with `tag` that has no send, in the oldest group with such buffers, or
+ * NULL. A buffer that is not known yet ends the search, because it may have the same tag. */
 static struct flow_message *match(struct flow *flow, uint32_t tag)
 {
     struct flow_message *first = message_of(flow, flow->next_number);
@@ -302,7 +305,7 @@ weft_status flow_isend(struct flow *flow, const void *data, size_t n_bytes, uint
 
         if (lane->state == FLOW_LANE_UP &&
             serve(flow, lane, (struct xfer_cursor){0}, request) != WEFT_OK) {
-            io_task_wake(&lane->conn->task); /* the lane fails when it is looked at */
+            io_task_wake(&lane->conn->task); /* the lane's progress handles the failure */
         }
     }
     *out = request;

@@ -19,8 +19,8 @@ static void open_cables(uint32_t n_cables)
                          .n_hosts = 2, .cables = twins, .n_cables = n_cables});
 }
 
-/* From host 0, by one lane; `via`: its relay, or NULL; `cables_ns`: as a rank's flow has it, or
- * 0. */
+/* Opens a flow from host 0 with one lane. `via` is its relay, or NULL if it is direct. `cables_ns`
+ * is nonzero for a rank's flow. */
 static void open_flow_of(uint32_t to, const uint32_t *via, weft_ns failover_ns,
                          weft_ns cables_ns)
 {
@@ -42,7 +42,7 @@ static void open_flow(uint32_t to, const uint32_t *via, weft_ns failover_ns)
     open_flow_of(to, via, failover_ns, 0);
 }
 
-/* The flow comes up within `up_ns`, messages pass, and it closes. */
+/* Checks that the flow comes up within `up_ns` and that messages arrive; then closes the grid. */
 static void send_within(weft_ns up_ns)
 {
     ck_assert(grid_run_until_up(&grid, up_ns));
@@ -51,7 +51,7 @@ static void send_within(weft_ns up_ns)
     grid_close(&grid);
 }
 
-/* One of two cables goes down at any moment of the set-up: the other is enough. */
+/* One of two cables goes down at any moment of the set-up. The other one must be enough. */
 START_TEST(a_twin_goes_down_during_setup)
 {
     open_cables(2);
@@ -62,7 +62,8 @@ START_TEST(a_twin_goes_down_during_setup)
 }
 END_TEST
 
-/* A host that is slow learns that its only port went down when that is over. */
+/* At any moment of the set-up, both ends handle the events of their only port, which went down and
+ * up long before. The set-up must go on. */
 START_TEST(old_news_of_the_only_port_end_no_set_up)
 {
     struct flow_purpose purpose;
@@ -75,7 +76,7 @@ START_TEST(old_news_of_the_only_port_end_no_set_up)
         flow_port_event(grid.flows[0].in, 0, 1, i == 1);
     }
     ck_assert(grid_run_until_up(&grid, 10 * FABRIC_S));
-    /* Nothing began again. */
+    /* No second attempt was made. */
     ck_assert(flow_purpose_decode(flow_lane_conn(grid.flows[0].out, 0)->config.purpose,
                                   &purpose));
     ck_assert_uint_eq(purpose.epoch, 1);
@@ -85,7 +86,8 @@ START_TEST(old_news_of_the_only_port_end_no_set_up)
 }
 END_TEST
 
-/* ... and by then what the cable lost ends RTR. */
+/* Both ends handle the events of their only port when it is up again. The packets that the cable
+ * lost before make the step to RTR fail. The flow must still come up. */
 START_TEST(old_news_of_a_port_that_lost_frames_end_no_set_up)
 {
     open_cables(1);
@@ -103,9 +105,9 @@ START_TEST(old_news_of_a_port_that_lost_frames_end_no_set_up)
 }
 END_TEST
 
-/* ... or is really down for a while, at any moment of the set-up: while HELLO, FACTS or META are
- * told, queue pairs connect, or are probed. The longest is what is promised (docs/scenario.md), and
- * with more patience more. */
+/* The only port goes down for some time at any moment of the set-up. HELLO, FACTS or META may be
+ * sent then, or queue pairs connected or probed. 4 s must be survived by default
+ * (docs/scenario.md); a flow with a longer timeout survives 25 s. */
 START_TEST(the_only_port_goes_for_a_while_during_set_up)
 {
     static const struct {
@@ -125,8 +127,9 @@ START_TEST(the_only_port_goes_for_a_while_during_set_up)
 }
 END_TEST
 
-/* ... or that of a relay, on either side. The receiver may have been up before, so its limit is the
- * least that a flow can have: an ARP request that was lost is repeated after a second. */
+/* A relay's only port to the sender or to the receiver goes down for 400 ms at any moment of the
+ * set-up. The receiver may have been up before, so the limit is the shortest that a flow can have.
+ * It is long enough for a second ARP request, 1 s after the first. */
 START_TEST(a_relays_only_port_goes_for_a_while_during_set_up)
 {
     static const struct fabric_cable line[] = {{0, 1}, {1, 2}};
@@ -143,7 +146,8 @@ START_TEST(a_relays_only_port_goes_for_a_while_during_set_up)
 }
 END_TEST
 
-/* ... or for good: both ends say so, within what a set-up is waited for. */
+/* The only port goes down permanently during the set-up. Both ends must fail within the time that a
+ * set-up may take. */
 START_TEST(the_only_port_goes_for_good_during_set_up)
 {
     weft_ns at;
@@ -170,7 +174,7 @@ static void change_gid(uint32_t host, enum world_fault_kind kind)
                    .kind = kind, .host = host, .has_port = true, .address = address});
 }
 
-/* Gives the only port of `host` an address that faces nobody. */
+/* Gives the only port of `host` an address that is in no subnet of the peer. */
 static void add_another_address(uint32_t host)
 {
     struct world_fault fault = {
@@ -183,8 +187,8 @@ static void add_another_address(uint32_t host)
     grid_step_for(&grid, FABRIC_MS);
 }
 
-/* The GID of the only port goes away at either end, at any moment of the set-up, and comes back
- * within what a flow is waited for that never had a lane. Half of the ports have another. */
+/* The GID of the only port is removed at either end, at any moment of the set-up. It comes back
+ * before the timeout of a flow that was never up. In half of the cases the port has another GID. */
 START_TEST(the_only_gid_goes_for_a_while_during_set_up)
 {
     static const weft_ns gone_ns[] = {FABRIC_MS / 50, 100 * FABRIC_MS, 4 * FABRIC_S};
@@ -199,12 +203,13 @@ START_TEST(the_only_gid_goes_for_a_while_during_set_up)
     change_gid(host, WORLD_FAULT_GID_DELETE);
     grid_step_for(&grid, gone_ns[_i % 3]);
     change_gid(host, WORLD_FAULT_GID_ADD);
-    /* One that is back at once costs no probe that times out. */
+    /* A GID that is back at once must not make a probe time out. */
     send_within(_i % 3 == 0 ? 20 * FABRIC_MS : 2 * FABRIC_S);
 }
 END_TEST
 
-/* ... or neither process has seen it yet: it comes within the same time. */
+/* The only GID is missing when the flow is opened, as if the process has never seen it. It appears
+ * before the timeout of a flow that was never up. */
 START_TEST(the_only_gid_comes_late)
 {
     uint32_t host = (uint32_t)_i % 2;
@@ -224,7 +229,7 @@ START_TEST(the_only_gid_comes_late)
 }
 END_TEST
 
-/* ... or while the first attempt is under way, which has reported the port without it. */
+/* The only GID appears during the first attempt, which has reported the port without it. */
 START_TEST(the_only_gid_comes_during_set_up)
 {
     uint32_t host = (uint32_t)_i % 2;
@@ -246,8 +251,8 @@ START_TEST(the_only_gid_comes_during_set_up)
 }
 END_TEST
 
-/* ... or the port has another address, so that nothing shows that one is missing: it is waited for
- * as long as for a neighbour. */
+/* The GID that faces the peer appears late, at a port with another address, so that nothing shows
+ * that an address is missing. The flow must wait for it as long as for a neighbour. */
 START_TEST(the_facing_gid_comes_late)
 {
     uint32_t host = (uint32_t)_i % 2;
@@ -272,7 +277,7 @@ START_TEST(the_facing_gid_comes_late)
 }
 END_TEST
 
-/* ... or for good: the limit ends the flow at both ends. */
+/* The only GID is removed permanently. The timeout must end the flow at both ends. */
 START_TEST(the_only_gid_goes_for_good_during_set_up)
 {
     open_cables(1);
@@ -283,10 +288,9 @@ START_TEST(the_only_gid_goes_for_good_during_set_up)
 }
 END_TEST
 
-/* ... and where nothing but cables is between the ends, the sender, which chooses the ports, knows
- * within 2 s that no time mends it: a flow of a rank, while it is set up. Its process ends then; a
- * receiver whose peer keeps silent ends by itself, too. An address that comes within a second is in
- * time. */
+/* The only GID is removed while a rank's flow is set up over cables only. The sender, which chooses
+ * the ports, must fail within 2 s, because waiting does not help. A real process then exits. A
+ * receiver whose peer stays silent must fail, too. A GID that comes back within 1 s is in time. */
 START_TEST(the_only_gid_goes_between_neighbours_during_set_up)
 {
     open_cables(1);
@@ -307,7 +311,7 @@ START_TEST(the_only_gid_goes_between_neighbours_during_set_up)
 }
 END_TEST
 
-/* Makes every frame of a port vanish for a while. */
+/* Makes a port lose every frame for `for_ns`. */
 static void silence(uint32_t host, uint32_t port, weft_ns for_ns)
 {
     grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_LOSS,
@@ -318,10 +322,11 @@ static void silence(uint32_t host, uint32_t port, weft_ns for_ns)
                                             .for_ns = for_ns});
 }
 
-/* A cable has no carrier, or is silent, for less than what is promised (4 s); then a GID is away at
- * either end for less than what is promised (1 s): the one does not shorten the time for the other.
- * If the GID stays away, that is what is reported, and not what is over. The same where the streams
- * cross the silent cable, so that the end that misses its GID cannot report that. */
+/* A cable has no carrier, or loses all frames, for less than the 4 s that must be survived. Then a
+ * GID at either end is missing for less than the 1 s that must be survived. The first failure must
+ * not shorten the time for the second one. If the GID stays missing, that must be reported, and not
+ * the failure that is over. In a third of the cases the streams use the silent cable, so that the
+ * end that lacks its GID cannot report that. */
 START_TEST(a_gid_goes_after_another_failure)
 {
     uint32_t host = (uint32_t)_i % 2;
@@ -353,7 +358,7 @@ START_TEST(a_gid_goes_after_another_failure)
         send_within(3 * FABRIC_S);
         return;
     }
-    /* TCP repeats what the silence took up to 1.6 s after it, and hears only then of the end. */
+    /* TCP may retransmit lost segments only 1.6 s after the silence, and learns of the end then. */
     grid_step_for(&grid, over_cable ? 4 * FABRIC_S : 2 * FABRIC_S);
     ck_assert_int_lt(grid.flows[0].out_status, 0);
     ck_assert(conn_lacks_address(flow_error(grid.flows[0].out)));
@@ -364,8 +369,9 @@ START_TEST(a_gid_goes_after_another_failure)
 }
 END_TEST
 
-/* The GID is away, then the cable is silent, and then the GID is away again, each time for less
- * than the promised 1 s. Its first absence must not shorten the time for the second. */
+/* The GID is missing, then the cable is silent, and then the GID is missing again. Each time it is
+ * missing for less than the 1 s that must be survived. The first time must not shorten the
+ * second. */
 START_TEST(a_gid_goes_again_after_another_failure)
 {
     uint32_t host = (uint32_t)_i % 2;
@@ -392,8 +398,8 @@ START_TEST(a_gid_goes_again_after_another_failure)
 }
 END_TEST
 
-/* A port that goes down may take its addresses with it (systemd-networkd, IPv6): it is waited for
- * as a port, and not as an address. */
+/* A port that goes down can lose its addresses, too (systemd-networkd, IPv6). The flow must wait as
+ * long as for a port, and not only as long as for an address. */
 START_TEST(a_port_goes_with_its_address_during_set_up)
 {
     uint32_t host = (uint32_t)_i % 2;
@@ -414,8 +420,8 @@ START_TEST(a_port_goes_with_its_address_during_set_up)
 }
 END_TEST
 
-/* The only address of a leaf is away for less than what a mesh survives, 5 s, or for good: the leaf
- * knows that it has no other way. */
+/* The only address of a leaf is missing for less than the 5 s that a mesh survives, or permanently.
+ * The leaf knows that it has no other route. */
 START_TEST(a_leafs_only_address_is_away_during_set_up)
 {
     static const struct fabric_cable star[] = {{0, 2}, {2, 1}};
@@ -451,8 +457,8 @@ START_TEST(a_leafs_only_address_is_away_during_set_up)
 }
 END_TEST
 
-/* An address that is away for as long as a cable may be is in time at either end, also if its GID
- * is back sooner than it, of which no event comes. */
+/* The only address at either end is missing for less than 1 s, and the flow must survive that. In
+ * half of the cases its GID comes back before it, and no event follows when the address is back. */
 START_TEST(the_only_address_is_away_during_set_up)
 {
     static const weft_ns away_ns[] = {4 * FABRIC_MS, 300 * FABRIC_MS, 700 * FABRIC_MS,
@@ -479,8 +485,8 @@ START_TEST(the_only_address_is_away_during_set_up)
 }
 END_TEST
 
-/* ... and where frames take long, so that an attempt which began without the GID ends when it is
- * back: only one that begins after the promised second shows that it stays away. */
+/* The only GID is missing for less than 1 s on a slow cable. An attempt that began without it can
+ * end when it is back. Only an attempt that begins after 1 s may show that it stays missing. */
 START_TEST(the_only_gid_is_away_behind_a_slow_cable)
 {
     static const struct fabric_cable cables[] = {{0, 1}};
@@ -504,8 +510,9 @@ START_TEST(the_only_gid_is_away_behind_a_slow_cable)
 }
 END_TEST
 
-/* A verb that an end is refused each time, on every lane: more of the same brings it nothing. A
- * single refusal is survived, and what may be over soon is waited for. */
+/* A verb at one end is refused each time, on every lane, so that more attempts are useless and the
+ * end must fail. A single refusal must be survived. The flow must also wait after errors that can
+ * pass soon. */
 START_TEST(a_refused_verb_ends_every_lane)
 {
     static const int passing[] = {EINTR, EAGAIN, EIO, ETIMEDOUT};
@@ -547,8 +554,8 @@ START_TEST(a_refused_verb_ends_every_lane)
 }
 END_TEST
 
-/* Cables are silent for longer than a refused verb is tried again, and then each lane is refused
- * one: that is the first refusal, and not the last. */
+/* Cables are silent for longer than the time for which a refused verb is tried again. Then a verb
+ * is refused once for each lane. These are first refusals, so the flow must survive them. */
 START_TEST(a_verb_is_refused_once_after_silence)
 {
     static const struct fabric_cable triangle[] = {{0, 1}, {1, 2}, {2, 0}};
@@ -582,8 +589,9 @@ START_TEST(a_verb_is_refused_once_after_silence)
 }
 END_TEST
 
-/* ... and every packet of the cable is lost, while TCP takes the management network: neighbours do
- * not answer at RTR, or probes are lost. The last is longer than an attempt. */
+/* A cable loses every packet for some time during the set-up, while TCP uses the management
+ * network. ARP requests of the step to RTR get no reply, or probes are lost. The longest time
+ * exceeds that of an attempt. */
 START_TEST(the_cable_is_silent_for_a_while_during_set_up)
 {
     static const weft_ns silent_ns[] = {FABRIC_MS / 50, 100 * FABRIC_MS, 2 * FABRIC_S};
@@ -606,8 +614,8 @@ START_TEST(the_cable_is_silent_for_a_while_during_set_up)
 }
 END_TEST
 
-/* One of two cables carries nothing from some moment of the set-up on, though both of its ports are
- * up: a stream that waits there is given up for another over the other cable. */
+/* One of two cables carries nothing from some moment of the set-up on, although both of its ports
+ * are up. A stream over it must be given up for one over the other cable. */
 START_TEST(a_twin_is_silent_during_set_up)
 {
     static const enum world_fault_kind kinds[] = {WORLD_FAULT_LOSS, WORLD_FAULT_PAUSE};
@@ -632,8 +640,8 @@ START_TEST(a_twin_is_silent_during_set_up)
 }
 END_TEST
 
-/* The MTU of a port falls at any moment of the set-up: what both ends agreed on may be too much at
- * RTR, and the next attempt agrees on less. */
+/* The MTU of a port falls at any moment of the set-up. The path MTU on which both ends agreed can
+ * be too large for the step to RTR. The next attempt must agree on a smaller one. */
 START_TEST(the_mtu_falls_during_set_up)
 {
     struct world_fault fault = {.kind = WORLD_FAULT_MTU,
@@ -650,7 +658,7 @@ START_TEST(the_mtu_falls_during_set_up)
 }
 END_TEST
 
-/* The only GID comes after the process has started, at a port that has another address. */
+/* The only GID that faces the peer appears late, at a port that has another address. */
 START_TEST(the_only_gid_comes_late_beside_another)
 {
     uint32_t host = (uint32_t)_i % 2;
@@ -671,8 +679,8 @@ START_TEST(the_only_gid_comes_late_beside_another)
 }
 END_TEST
 
-/* A port has no carrier for a moment of the set-up, as one end knows, and then a GID is missing for
- * good: what is reported is not the port, which is up. */
+/* A port has no carrier for a moment of the set-up, which one end knows, and then a GID is missing
+ * permanently. The port must not be reported, because it is up again. */
 START_TEST(a_port_that_is_back_ends_no_flow)
 {
     static const char *const names[] = {"local_inactive", "remote_inactive"};
@@ -702,7 +710,8 @@ START_TEST(a_port_that_is_back_ends_no_flow)
 }
 END_TEST
 
-/* ... nor a port that went down, or lost its GID, during an attempt, and is back. */
+/* A port goes down, or loses its GID, during an attempt, and comes back. Then the cable loses all
+ * frames. The port must not be reported, because it is up again. */
 START_TEST(a_port_that_went_and_is_back_ends_no_flow)
 {
     struct flow_config config = {.n_lanes = 1,
@@ -736,8 +745,8 @@ START_TEST(a_port_that_went_and_is_back_ends_no_flow)
 }
 END_TEST
 
-/* A port is away until the peer has given up, which refuses connections then: the port is what is
- * reported, and not what followed of it. */
+/* A port is down until the peer has given up and refuses connections. The port must be reported,
+ * and not the refused connections, which followed from it. */
 START_TEST(a_peer_that_gave_up_hides_no_port)
 {
     struct fabric_host *peer;
@@ -762,7 +771,7 @@ START_TEST(a_peer_that_gave_up_hides_no_port)
 }
 END_TEST
 
-/* A port that went down since an attempt began answers for whatever ends the attempt. */
+/* A port that went down after an attempt began explains every failure of the attempt. */
 START_TEST(a_port_that_flapped_answers_for_a_failure)
 {
     struct weft_error why = {0};
@@ -784,8 +793,8 @@ START_TEST(a_port_that_flapped_answers_for_a_failure)
 }
 END_TEST
 
-/* One of two cables carries nothing, and the other has no carrier for an instant of the set-up: the
- * attempt that began without the other one does not dial the silent one for ever. */
+/* One of two cables carries nothing, and the other has no carrier for an instant of the set-up. An
+ * attempt that began without the other cable must not try the silent one forever. */
 START_TEST(the_other_twin_flaps_during_set_up)
 {
     struct world_fault silence = {.kind = WORLD_FAULT_LOSS,

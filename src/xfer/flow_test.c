@@ -1,4 +1,4 @@
-/* Flows over direct connections: messages of all sizes, in groups, both ways. */
+/* Tests flows over direct connections: messages of all sizes, in groups, in both directions. */
 #include <check.h>
 #include <string.h>
 
@@ -76,8 +76,8 @@ static uint64_t world_counter(const char *wanted)
     return 0;
 }
 
-/* A device need not take 33 receives: then fewer buffers are open, and still no message finds a
- * receiver that is not ready. The smallest queues are those of profile minimal. */
+/* A device may accept fewer than 33 receives per queue pair. Fewer buffers are then open at a time,
+ * and there must still be no RNR NAK. Profile minimal has the shortest queues. */
 START_TEST(short_queues_will_do)
 {
     static const uint32_t receives[] = {8, 9, 15, 31, 32, 33, 0};
@@ -100,13 +100,13 @@ START_TEST(short_queues_will_do)
 }
 END_TEST
 
-/* As after a million messages. */
+/* Sets the number of an end's next message, as if it had completed all messages before. */
 static void start_at(struct flow *flow, uint32_t number)
 {
     flow->next_number = flow->base = flow->told = number;
 }
 
-/* Message numbers have 20 bits; groups of 8 and of 7 straddle the end or do not. */
+/* Message numbers wrap at 2^20. Groups of 8 begin exactly there; a group of 7 straddles it. */
 START_TEST(numbers_wrap)
 {
     uint32_t first = XFER_MESSAGE_MASK + 1 - 2000;
@@ -127,8 +127,8 @@ START_TEST(numbers_wrap)
 }
 END_TEST
 
-/* A sender connects once an epoch. Of two connections of one epoch the first counts, while the lane
- * still waits for the connection before to stop and later, too. */
+/* A sender connects once per epoch. A second connection of an epoch must be refused. It arrives
+ * while the first one waits until the lane has stopped, or when the first one is up. */
 START_TEST(a_second_connection_of_an_epoch_is_refused)
 {
     struct flow_config config = {
@@ -136,7 +136,7 @@ START_TEST(a_second_connection_of_an_epoch_is_refused)
     struct flow_purpose purpose = {
         .kind = FLOW_DELIVER,
         .to = 1,
-        .epoch = 1000000, /* the flow itself does not get that far */
+        .epoch = 1000000, /* higher than any epoch of the flow itself */
         .share = 65536,
         .fragment_bytes = FLOW_FRAGMENT_BYTES,
         .relay_buffers = 8};
@@ -148,7 +148,7 @@ START_TEST(a_second_connection_of_an_epoch_is_refused)
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
     first = grid_forge(&grid, 0, 1, &purpose);
     for (int i = 0; i < 20000 && (second == NULL || second->state < CONN_UP); i++) {
-        /* At once, or when the first is there. */
+        /* Connect at once, or when the first one is up. */
         if (second == NULL && (_i == 0 || first->state == CONN_UP)) {
             second = grid_forge(&grid, 0, 1, &purpose);
         }

@@ -1,4 +1,5 @@
-/* The way back to a lane with all its rails: a trial over the ports that it does without. */
+/* Tries to get back the rails that a direct lane lacks, by trials over the ports that it does not
+ * use. */
 #include <string.h>
 
 #include "base/check.h"
@@ -38,8 +39,8 @@ weft_ns flow_trial_at(const struct flow *flow)
     return now_of(flow) + pause;
 }
 
-/* A connection over nothing but ports that the lane does not use: if it comes up, its probes have
- * shown that they work. The lane goes on meanwhile. */
+/* Starts a connection over only those ports that the lane does not use, while the lane goes on. If
+ * the connection comes up, its probes have shown that the ports work. */
 static void start_trial(struct flow *flow, const struct flow_lane *lane)
 {
     struct io_env *env = flow->rdma->env;
@@ -74,7 +75,7 @@ static void start_trial(struct flow *flow, const struct flow_lane *lane)
     flow->trial->user = flow;
 }
 
-/* The ports work: the lane's next epoch has them. */
+/* Handles a trial that succeeded. The lane's next epoch uses the ports of the trial as well. */
 static void turn_back(struct flow *flow, struct flow_lane *lane)
 {
     struct weft_error why = {0};
@@ -101,8 +102,8 @@ static void turn_back(struct flow *flow, struct flow_lane *lane)
     flow_lane_fail(flow, lane, &why);
 }
 
-/* The last attempt failed, over ports that are active: the rail stays away while others carry all,
- * which nobody would notice. */
+/* Records that the last trial failed although its ports are active. The rail then stays unused,
+ * which users would not notice otherwise, because other rails carry all data. */
 static void note_unrecovered(struct flow *flow)
 {
     const struct conn *trial = flow->trial;
@@ -118,8 +119,8 @@ static void note_unrecovered(struct flow *flow)
     flow_note_left_out(flow, port, &why);
 }
 
-/* One of several ports does not keep the others away: they are tried without it at once, and it
- * stays under suspicion, so that the lane's next epoch has them alone. */
+/* Handles a trial that failed. If it failed at one of several ports, the others are tried at once
+ * without that port. The port stays suspected, so that the lane's next epoch does not use it. */
 static void note_failed(struct flow *flow)
 {
     const struct conn *trial = flow->trial;

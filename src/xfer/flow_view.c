@@ -1,4 +1,4 @@
-/* What a flow is at, in words, for whoever looks at a job that hangs. */
+/* Describes the state of a flow in text, for reports about jobs that hang. */
 #include <string.h>
 
 #include "base/text.h"
@@ -22,7 +22,7 @@ static void describe_rails(const struct conn *conn, struct weft_text *out)
 {
     for (uint32_t i = 0; i < conn->n_rails; i++) {
         char local[IO_IP_TEXT_BYTES], remote[IO_IP_TEXT_BYTES];
-        struct io_ip ips[2]; /* of an address and its GID the bytes are the same */
+        struct io_ip ips[2]; /* an address and its GID have the same bytes */
 
         memcpy(ips[0].bytes, conn->rails[i].local_gid.raw, sizeof(ips[0].bytes));
         memcpy(ips[1].bytes, conn->rails[i].remote_gid.raw, sizeof(ips[1].bytes));

@@ -58,7 +58,7 @@ static void on_conn(struct fabric *fabric, struct conn *conn)
             return;
         }
     }
-    /* One of grid_forge(); its test looks at its state. */
+    /* A connection of grid_forge(), whose test checks its state. */
     if (conn_progress(conn) < 0) {
         ck_assert_int_eq(conn->state, CONN_FAILED);
     }
@@ -420,7 +420,7 @@ void grid_close(struct grid *grid)
 {
     for (uint32_t i = 0; i < grid->n_flows; i++) {
         grid_free_traffic(grid, &grid->flows[i]);
-        /* The queues of a killed process, which a close polls, ended with it. */
+        /* flow_close() polls queues, and those of a killed process do not exist any more. */
         if (!grid->dead[grid->flows[i].from]) {
             flow_close(grid->flows[i].out);
         }

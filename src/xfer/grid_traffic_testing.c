@@ -1,4 +1,4 @@
-/* The messages of the tests' flows. */
+/* Sends and checks the messages of flows in tests. */
 #include <check.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- traffic ---- */
 
-/* What message `number` consists of, word by word. */
+/* Returns 8 bytes of message `number`, at offset 8 x `word`. */
 static uint64_t word_of(const struct grid_traffic *traffic, uint32_t number, size_t word)
 {
     uint64_t x = (uint64_t)number * 0x9e3779b97f4a7c15 + word + traffic->seed;

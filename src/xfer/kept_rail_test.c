@@ -1,5 +1,5 @@
-/* Rails that fail and come back under a policy that keeps them as they were, as NCCL's port
- * recovery does: the slots of GIDs are not looked up again, and attempts are counted. */
+/* Tests rails that fail and come back under the policy of NCCL's port recovery. It uses the GID
+ * slots that the rails had before, without looking them up, and limits the number of attempts. */
 #include <check.h>
 #include <string.h>
 
@@ -54,8 +54,8 @@ static void change_address(uint32_t host, enum world_fault_kind kind, uint8_t th
                                .prefix_len = 24}});
 }
 
-/* The first cable is down for 100 ms, and its port's GID is in another slot by then: 3 has
- * another, or nothing. */
+/* Takes the first cable down for 100 ms and moves the GID of its port on `host` to another slot.
+ * Slot 3, where it was, then holds another GID (`is_taken`) or none. */
 static void flap_and_move(uint32_t host, bool is_taken)
 {
     grid_down(&grid, 0, 1, 0, 100 * FABRIC_MS);
@@ -79,7 +79,7 @@ static int64_t told(const char *name)
     return value->number;
 }
 
-/* What keeps its place is used again, 200 ms after the failure. */
+/* A rail whose GIDs are still in their slots is used again 200 ms after the failure. */
 START_TEST(a_rail_comes_back_as_it_was)
 {
     open_flow(RDMA_POLICY_NCCL_2_29_PORT_RECOVERY);
@@ -98,8 +98,9 @@ START_TEST(a_rail_comes_back_as_it_was)
 }
 END_TEST
 
-/* Its GID has moved, at either end: five attempts, and never again, although the port is active all
- * the time. Data goes on over the other. Policy weft looks the slot up. */
+/* The GID of a rail has moved, at either end. Five attempts fail, and no other follows, although
+ * the port is active again. Data moves over the other rail. Policy weft looks the slot up and uses
+ * the rail again. */
 START_TEST(a_rail_whose_slot_moved_is_given_up)
 {
     uint32_t host = (uint32_t)_i % 2;
@@ -133,7 +134,8 @@ START_TEST(a_rail_whose_slot_moved_is_given_up)
 }
 END_TEST
 
-/* Attempts count while there is no carrier, too; nobody is told of those. */
+/* Attempts also count while the cable is down, but flow_left_out() does not report a rail for which
+ * these were used up. */
 START_TEST(a_cable_that_is_away_costs_attempts)
 {
     bool is_back_in_time = _i == 0;

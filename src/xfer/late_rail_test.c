@@ -1,4 +1,4 @@
-/* Rails that were no use while a flow came up, and are later. */
+/* Tests rails that could not be used while a flow came up, and can be used later. */
 #include <check.h>
 
 #include "base/check.h"
@@ -16,7 +16,7 @@ static void open_flow(void)
     struct flow_config config = {
         .n_lanes = 1, .may_fail_over = true, .failover_ns = 10 * FABRIC_S};
 
-    /* Fails after 8 x 8.4 ms or so. */
+    /* A queue pair gives up after 8 tries of 8.4 ms. */
     config.conn.timeout = 11;
     config.conn.retry_cnt = 7;
     config.lanes[0].share = 65536;
@@ -38,7 +38,7 @@ static void send_all(void)
                   .n_messages = 60, .n_group = 1, .size_of = mixed, .max_bytes = 300000});
 }
 
-/* Carrier stays, frames vanish. */
+/* Drops all frames of a cable in both directions. Its ports stay up. */
 static void black_hole(uint32_t nth, weft_ns for_ns)
 {
     grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_LOSS,
@@ -49,9 +49,9 @@ static void black_hole(uint32_t nth, weft_ns for_ns)
                                             .for_ns = for_ns});
 }
 
-/* One of two cables is down while the flow comes up. When it has carrier it is tried, and carries
- * data: 20 ms later if the flow was up by then, a second after set-up if not. One that stays down
- * is not waited for, nor tried. */
+/* One of two cables is down while the flow comes up. Once it is up, the flow tries it and then uses
+ * it: 20 ms later if the flow was up by then, otherwise 1 s after set-up. It neither waits for a
+ * cable that stays down nor tries it. */
 START_TEST(a_rail_without_carrier_at_set_up_joins)
 {
     static const weft_ns downs[] = {3 * FABRIC_S / 2, FABRIC_MS / 4, FOR_GOOD};
@@ -83,8 +83,8 @@ START_TEST(a_rail_without_carrier_at_set_up_joins)
 }
 END_TEST
 
-/* Two of three cables are no use while the flow comes up: nobody answers on them, or they have no
- * carrier. Each comes back by itself, whatever becomes of the other. */
+/* Two of three cables drop all frames or are down while the flow comes up. Each is used once it
+ * works, independently of the other. */
 START_TEST(each_of_two_rails_comes_back_by_itself)
 {
     bool is_dumb = _i % 2 == 0;
@@ -124,7 +124,7 @@ static void address(uint32_t host, enum world_fault_kind kind, const struct io_i
     grid_fault(&grid, &fault);
 }
 
-/* The second port's address, as the fabric gave it. */
+/* Returns the address that the fabric gave to the host's second port. */
 static struct io_ip address_of(uint32_t host)
 {
     const struct rdma *rdma = grid.fabric.hosts[host].rdma;
@@ -140,8 +140,8 @@ static struct io_ip address_of(uint32_t host)
     ck_abort_msg("no address");
 }
 
-/* One of two cables has no address at the sender's end, at the receiver's, or at neither, while the
- * flow comes up. With its address, or the second one, it is tried, and carries data. */
+/* One of two cables lacks an address at the sender's end, at the receiver's or at both while the
+ * flow comes up. The flow tries it once both ends have an address, and then uses it. */
 START_TEST(a_rail_without_address_at_set_up_joins)
 {
     bool is_late[2] = {_i != 1, _i != 0};
@@ -160,8 +160,8 @@ START_TEST(a_rail_without_address_at_set_up_joins)
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
     ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
     grid_step_for(&grid, 10 * FABRIC_S);
-    ck_assert_uint_eq(grid_counters(&grid, 0, true).epochs,
-                      1); /* not waited for, nor tried */
+    /* The flow has not tried the cable. */
+    ck_assert_uint_eq(grid_counters(&grid, 0, true).epochs, 1);
     ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
     for (uint32_t host = 0; host < 2; host++) {
         if (is_late[host]) {
@@ -178,7 +178,7 @@ START_TEST(a_rail_without_address_at_set_up_joins)
 }
 END_TEST
 
-/* An address that is of no use to the peer changes nothing. */
+/* An address in a subnet without the peer makes no rail. */
 START_TEST(an_address_of_elsewhere_is_no_rail)
 {
     struct io_ip ip;

@@ -50,7 +50,7 @@ weft_status xfer_replenish(struct xfer *xfer, uint32_t n_missing_min)
 
 /* ---- completions ---- */
 
-/* The QP of rail `rail` with this number, or n_qps. */
+/* Returns the index of the QP of rail `rail` that has number `qpn`, or n_qps. */
 static uint32_t lane_of(const struct xfer *xfer, uint32_t rail, uint32_t qpn)
 {
     const struct conn *conn = xfer->conn;
@@ -108,8 +108,8 @@ static weft_status take_receive(struct xfer *xfer, uint32_t q, const struct ibv_
                               xfer_network_order(wc->imm_data));
 }
 
-/* Notices overtake each other until one fits, beats are sent when nothing else is, and what is said
- * about rails when a port changed. */
+/* A newer notice replaces one that was not sent yet. Beats are sent when nothing else completes.
+ * RAIL and HANDOVER immediates are sent when ports change. */
 bool xfer_is_by_the_clock(const struct ibv_wc *wc)
 {
     uint64_t kind = wc->wr_id >> 56;
@@ -136,7 +136,8 @@ static weft_status take_sent(struct xfer *xfer, uint32_t q, uint64_t wr_id)
         return xfer_fail_protocol(xfer, q, "completion %#llx of nothing that is posted",
                                   (unsigned long long)wr_id);
     }
-    /* A queue's work requests complete in order: this one and all before it. */
+    /* This completes all earlier work requests as well, because those of a queue complete in
+     * order. */
     lane->n_retired = number + 1;
     if (wr_id >> 56 == XFER_WR_LAST) {
         xfer_part_done(xfer, request, (uint32_t)(wr_id >> 40) % CONN_QPS_MAX);
@@ -154,8 +155,8 @@ static weft_status take_sent(struct xfer *xfer, uint32_t q, uint64_t wr_id)
     return WEFT_OK;
 }
 
-/* Of an error completion only wr_id, status, qp_num and vendor_err are valid. The first one
- * that is not a flush is the cause; a flush is only kept until all queues were looked at. */
+/* In an error completion only wr_id, status, qp_num and vendor_err are valid. The first one that is
+ * not flushed is the cause. The first flushed one is kept until all queues were polled. */
 static weft_status take_error(struct xfer *xfer, uint32_t q, const struct ibv_wc *wc)
 {
     if (wc->status != IBV_WC_WR_FLUSH_ERR) {
@@ -204,7 +205,7 @@ static weft_status poll_rail(struct xfer *xfer, uint32_t rail)
         if (error != 0) {
             return xfer_fail_post(xfer, rail, error, "the completion queue is broken");
         }
-        /* What was polled is gone from the queue: all of it counts, whatever failed first. */
+        /* Handle all of them even if one fails, because they are no longer in the queue. */
         for (int i = 0; i < n; i++) {
             weft_status status;
 
@@ -245,7 +246,7 @@ weft_status xfer_arm_all(struct xfer *xfer)
     return WEFT_OK;
 }
 
-/* Arms between two looks: what completes after the second one wakes the task. */
+/* Polls before and after arming, because a completion that arrives before arming wakes no task. */
 weft_status xfer_progress(struct xfer *xfer)
 {
     weft_status status = xfer->error.status;

@@ -1,4 +1,5 @@
-/* The purposes and answers of flows' connections. docs/wire.md, "Flows". */
+/* Encodes and decodes the purposes, answers and final states of the connections of flows.
+ * docs/wire.md, "Flows". */
 #include <string.h>
 
 #include "base/check.h"
@@ -36,7 +37,7 @@ void flow_purpose_encode(const struct flow_purpose *purpose,
     weft_check(!writer.bad);
 }
 
-/* What is left must be zero: the same purpose has the same bytes. */
+/* Returns true if all remaining bytes are zero, so that each purpose has only one encoding. */
 static bool is_padding(struct wire_reader *reader)
 {
     bool zero = !reader->bad;

@@ -1,12 +1,13 @@
-/* A connection that goes on without some of its rails, until another one takes its place.
+/* Drops rails of a connection, which goes on without them until another connection replaces it.
  *
- * Each end stops the queue pairs of the rail: it moves them to ERR and takes all that completed
- * before. Then nothing can arrive on them any more, and it notifies the peer with RAIL, which
- * counts what it took. An end that has stopped a queue pair and heard the peer's count knows what
- * was lost, because a queue pair delivers in order: the sender sends those parts again on other
- * queue pairs, and the receiver those clear-to-sends. A buffer cannot be in use again when a lost
- * part comes, because the receiver never counted it. In between the receiver grants nothing, so
- * that no grant is used for the rail that is gone. docs/wire.md, "Dropped rails". */
+ * Each end stops the queue pairs of the rail: it moves them to ERR and processes all that completed
+ * before. After that nothing can arrive on them, and the end sends RAIL to the peer, with the
+ * number of immediates that it received. An end that has stopped a queue pair and has the peer's
+ * count knows what was lost, because a queue pair delivers in order. The sender then sends the lost
+ * parts on other queue pairs, and the receiver sends the lost clear-to-sends. The buffer of a lost
+ * part cannot be reused before, because the receiver has not counted that part. Until then the
+ * receiver grants nothing, so that no grant uses the dropped rail. docs/wire.md, "Dropped
+ * rails". */
 #include "base/check.h"
 #include "xfer/private.h"
 
@@ -49,8 +50,9 @@ static void part_lose(struct xfer *xfer, struct xfer_part_send *part)
     xfer->rails.n_lost++;
 }
 
-/* What was posted in part may still arrive, and the peer takes no part twice on one queue pair
- * before it has dropped the rail: all parts wait until it has. */
+/* Marks the parts that wait on dropped queue pairs as lost. Pieces of them that were posted may
+ * still arrive. The peer also accepts only one part of a message on each queue pair until it has
+ * dropped the rail. So these parts wait until then. */
 static void request_leave_rail(struct xfer *xfer, struct xfer_request *request)
 {
     for (uint32_t i = 0; i < request->as.send.n_parts; i++) {
@@ -100,8 +102,8 @@ static uint32_t n_live_without(const struct xfer *xfer, uint32_t rail)
     return n;
 }
 
-/* Returns how many parts of one message may come on one queue pair besides its own, if `n_live`
- * carry them all. */
+/* Returns how many parts of one message can arrive on one queue pair in addition to its own, if
+ * `n_live` queue pairs carry all parts. */
 static uint32_t n_extra_of(const struct xfer *xfer, uint32_t n_live)
 {
     return (xfer->conn->n_qps - n_live + n_live - 1) / n_live;
@@ -199,7 +201,7 @@ static weft_status stop(struct xfer *xfer)
         return xfer->error.status;
     }
     if (xfer->error.status == WEFT_OK) {
-        /* Parts that come again need receives on other queue pairs. */
+        /* Parts that are sent again need receives on other queue pairs. */
         xfer_replenish(xfer, 1);
     }
     for (uint32_t r = 0; r < xfer->conn->n_rails; r++) {
@@ -230,7 +232,7 @@ static weft_status notify(struct xfer *xfer)
     return status;
 }
 
-/* Clear-to-sends and notices go another way, and those that were lost go again. */
+/* Moves clear-to-sends and notices to another queue pair, on which the lost ones are sent again. */
 static weft_status move_control(struct xfer *xfer)
 {
     struct xfer_rails *rails = &xfer->rails;
@@ -245,7 +247,7 @@ static weft_status move_control(struct xfer *xfer)
     xfer->control = xfer->live[0];
     rails->next_cts = xfer->next_group - n;
     for (uint32_t slot = 0; slot < XFER_SLOTS; slot++) {
-        xfer->cts_wr[slot] = 0; /* what the old queue pair sent is retired */
+        xfer->cts_wr[slot] = 0; /* the work requests of the old queue pair are retired */
     }
     xfer->has_notice = xfer->has_notice || xfer->notice_on_its_way;
     xfer->notice_on_its_way = false;
@@ -280,7 +282,7 @@ static weft_status repeat_cts(struct xfer *xfer)
            xfer_sq_free(xfer, xfer->control) > 0) {
         const struct xfer_request *request = xfer->slots[rails->next_cts % XFER_SLOTS];
 
-        weft_check(request != NULL); /* its sender does not know of it yet */
+        weft_check(request != NULL); /* the sender cannot have completed it */
         status = xfer_send_cts(xfer, rails->next_cts++, request->as.recv.n);
     }
     return status;
@@ -317,7 +319,7 @@ weft_status xfer_rails_progress(struct xfer *xfer)
     return status;
 }
 
-/* ---- the end of its use ---- */
+/* ---- handover ---- */
 
 weft_status xfer_hand_over(struct xfer *xfer)
 {

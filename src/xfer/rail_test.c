@@ -1,4 +1,4 @@
-/* Direct lanes that lose some of their cables while messages cross them, and get them back. */
+/* Tests direct lanes that lose some of their cables during traffic, and get them back. */
 #include <check.h>
 
 #include "base/check.h"
@@ -23,14 +23,14 @@ static void open_flow(uint32_t from, uint32_t to)
         .n_lanes = 1, .may_fail_over = true, .failover_ns = 20 * FABRIC_S};
 
     config.lanes[0].share = 65536;
-    config.conn.timeout = 11; /* fails after 8 x 8.4 ms or so */
+    config.conn.timeout = 11; /* a queue pair fails after about 8 x 8.4 ms */
     config.conn.retry_cnt = 7;
     grid_flow(&grid, from, to, &config);
 }
 
-/* Cables of a pair go down at random moments, one or several, in flaps that overlap or not, while
- * messages of all sizes cross in both directions. Every message arrives once, in order and whole,
- * and in the end every flow has all its rails again. */
+/* One or more cables of a pair go down for random times that may overlap, while messages of all
+ * sizes are sent in both directions. Every message must arrive once, in order and complete. In the
+ * end every flow must have all its rails again. */
 START_TEST(cables_flap_while_others_carry)
 {
     struct weft_rng rng;
@@ -70,9 +70,10 @@ static uint64_t received_by(uint32_t flow)
     return grid_counters(&grid, flow, false).xfer.bytes_received;
 }
 
-/* One of two cables goes down at any moment of a stream: the other carries at its full rate from
- * that moment on, while the connection that takes the place of the first is set up and when it
- * does, and so when the cable is back. Rates are of virtual time. */
+/* One of two cables goes down at a random moment of a transfer, for 20 ms. From that moment on, the
+ * other one must carry data at its full rate (in virtual time). That includes the set-up of the
+ * connection that replaces the first, and the handover to it. When the cable is back, the flow must
+ * get both rails without having been without a lane. */
 START_TEST(the_other_cable_goes_on_at_its_rate)
 {
     struct weft_rng rng;
@@ -89,7 +90,7 @@ START_TEST(the_other_cable_goes_on_at_its_rate)
     grid_down(&grid, (uint32_t)_i % 2, 1 - (uint32_t)_i % 2, (uint32_t)_i / 2 % 2,
               20 * FABRIC_MS);
     for (uint32_t k = 0; k < 20; k++) {
-        /* 100 us are 1.25 MB at 100 Gb/s, and messages are counted when they are whole. */
+        /* 100 us at 100 Gbit/s are 1.25 MB. A message is counted when it is complete. */
         before = received_by(0);
         grid_step_for(&grid, 100000);
         ck_assert_uint_ge(received_by(0) - before, 1250000 * 9 / 10 - message);
@@ -105,8 +106,9 @@ START_TEST(the_other_cable_goes_on_at_its_rate)
 }
 END_TEST
 
-/* One of two ports is held by pause frames amid messages, for a while or for good: it transmits
- * nothing, no timer of the NIC runs, and no queue pair fails. The other carries everything. */
+/* One of two ports is held by pause frames during traffic, for 10 s or permanently. It transmits
+ * nothing, no timer of the NIC runs, and no queue pair fails. The other port must carry all
+ * data. */
 START_TEST(a_port_that_is_held_is_left)
 {
     bool is_for_good = _i % 2 == 0;

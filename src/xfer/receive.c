@@ -1,12 +1,14 @@
 #include "base/check.h"
 #include "xfer/private.h"
 
-/* CTS work requests are signalled every so often only: their request ends with the data. */
+/* Groups per signalled CTS work request. The others need no signal, because a receive is done when
+ * its data has arrived. */
 #define CTS_SIGNAL_EVERY 8
 
 /* ---- granting ---- */
 
-/* Whether every QP has a receive for each immediate that n more buffers may bring. */
+/* Returns true if every QP in use has a receive for each immediate that can arrive when n more
+ * buffers are granted. */
 static bool has_credits(const struct xfer *xfer, uint32_t n)
 {
     uint32_t n_extra = xfer->rails.n_extra * xfer->rails.extra;
@@ -19,7 +21,8 @@ static bool has_credits(const struct xfer *xfer, uint32_t n)
     return true;
 }
 
-/* Whether the slot's previous CTS has left its place in the window's mirror for good. */
+/* Returns true if the slot's previous CTS is complete, so that the entries from which it was sent
+ * can be overwritten. */
 static bool is_retired(const struct xfer *xfer, uint32_t slot)
 {
     const struct xfer_lane *lane = &xfer->lanes[xfer->control];
@@ -28,7 +31,7 @@ static bool is_retired(const struct xfer *xfer, uint32_t slot)
     return xfer->cts_wr[slot] == 0 || age > lane->n_posted - lane->n_retired;
 }
 
-/* Whether as many groups are open as the sender has receives for: the n_open_max'th before the
+/* Returns true if no further group may be opened, because the group that is n_open_max before the
  * next one is not complete. */
 static bool has_all_open(const struct xfer *xfer)
 {
@@ -65,9 +68,9 @@ static void write_entries(struct xfer *xfer, uint32_t slot, uint32_t n, void *co
     }
 }
 
-/* Writes the group's entries into the sender's ring. They are built at the same offset of this
- * end's window, which nobody else uses, so that a retransmission reads the same bytes. One QP
- * carries every CTS: they arrive in order. */
+/* Writes the group's entries into the sender's ring. They stand at the same offset of this end's
+ * window until the slot's next group, so that a retransmission reads the same bytes. One QP carries
+ * every CTS, so that they arrive in order. */
 weft_status xfer_send_cts(struct xfer *xfer, uint32_t group, uint32_t n)
 {
     struct conn *conn = xfer->conn;
@@ -156,9 +159,10 @@ weft_status xfer_irecv_hinted(struct xfer *xfer, uint32_t n, void *const *data,
     return status;
 }
 
-/* ---- what arrives ---- */
+/* ---- arriving data ---- */
 
-/* A part is in: `n_full` pieces of max_msg_bytes went before the one of `n_bytes`. */
+/* Adds a part that has arrived: `n_full` pieces of max_msg_bytes and one of `n_bytes`. Fails if the
+ * peer breaks the protocol. */
 static weft_status add_part(struct xfer *xfer, uint32_t q, const struct xfer_imm *imm,
                             uint32_t n_bytes, struct xfer_buffer *buffer)
 {
@@ -247,7 +251,7 @@ weft_status xfer_notify(struct xfer *xfer, uint32_t number)
     return xfer_pump_notice(xfer);
 }
 
-/* One at a time, so that a burst of them becomes one. */
+/* At most one notice is under way, so that a burst of notices becomes one. */
 weft_status xfer_pump_notice(struct xfer *xfer)
 {
     uint32_t q = xfer->control;
@@ -273,9 +277,9 @@ bool xfer_notice(const struct xfer *xfer, uint32_t *out)
 
 /* ---- flush ---- */
 
-/* Each rail's NIC reads a GPU's memory, which pushes before it what the NIC wrote there: PCIe lets
- * no read pass a write of the same function. A WRITE of those bytes makes it do so. For the host
- * a READ: its response is behind everything that the NIC wrote there. */
+/* To WRITE bytes of GPU memory, each rail's NIC reads them first. Its earlier writes to that memory
+ * are visible then, because in PCIe no read passes a write of the same function. A flush of host
+ * memory is a READ, whose response the NIC writes behind everything that it wrote there. */
 weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
                         const struct xfer_memory *memory, struct xfer_request **out)
 {
@@ -287,7 +291,7 @@ weft_status xfer_iflush(struct xfer *xfer, const void *data, size_t n_bytes,
         return xfer->error.status;
     }
     if (xfer->rails.dropped != 0) {
-        return WEFT_AGAIN; /* the connection that takes the place of this one does it */
+        return WEFT_AGAIN; /* because the flush is made on the connection that replaces this one */
     }
     for (uint32_t q = 0; q < conn->n_rails; q++) {
         if (xfer_sq_free(xfer, q) == 0) {

@@ -19,7 +19,7 @@ struct relay {
     bool is_closing;
     struct suspects suspects;
     struct relay_trouble {
-        struct weft_error why; /* status WEFT_OK: none */
+        struct weft_error why; /* status is WEFT_OK if there is none */
         uint32_t member, from, to;
     } trouble;
     struct relay_counters counters;
@@ -48,9 +48,10 @@ weft_status relay_open(struct rdma *rdma, const struct relay_config *config,
     return WEFT_OK;
 }
 
-/* ---- what happened here ---- */
+/* ---- failures of lanes ---- */
 
-/* Returns true if a neighbour ended a lane for what this relay may have met before. */
+/* Returns true if a neighbour ended the lane, which can be a consequence of an earlier failure at
+ * this relay. */
 static bool is_consequence(const struct relay_lane *lane)
 {
     const struct weft_error *why = &lane->cause;
@@ -66,8 +67,9 @@ static bool is_consequence(const struct relay_lane *lane)
            (is_stream && why->sys_errno != ETIMEDOUT);
 }
 
-/* Returns true if the noted trouble is that of a port which is up again, and a lane failed all the
- * same, of what began after that. */
+/* Returns true if the recorded failure is that of a port which is up again, and the lane's failure
+ * is not a consequence of it. The connection out, if any, must have been started after a port last
+ * went down. */
 static bool is_over(const struct relay *relay, const struct relay_lane *lane)
 {
     const struct relay_trouble *trouble = &relay->trouble;
@@ -125,7 +127,8 @@ static void refuse(struct relay *relay, struct relay_lane *lane, weft_status sta
     relay_lane_refuse(lane, status, reason, member);
 }
 
-/* The way of a lane that fails is free for its next epoch at once. */
+/* Ends the earlier epochs of a lane, because the sender connects again before this relay has
+ * detected that they failed. */
 static void replace(struct relay *relay, const struct relay_lane *lane)
 {
     for (struct relay_lane *old = relay->lanes; old != NULL; old = old->next) {
@@ -216,9 +219,9 @@ bool relay_owns(const struct relay *relay, const struct conn *conn)
     return false;
 }
 
-/* ---- every look ---- */
+/* ---- progress ---- */
 
-/* False: the lane is gone. */
+/* Advances a lane and updates the counters. Returns false if the lane can be destroyed. */
 static bool look(struct relay *relay, struct relay_lane *lane)
 {
     bool was_up = lane->state == RELAY_LANE_UP;

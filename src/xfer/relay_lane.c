@@ -1,6 +1,6 @@
-/* A lane through a relay: clear-to-sends come back from the receiver, and each that finds a free
- * buffer is repeated to the sender with that buffer in it; so nothing enters that has no place to
- * go, and no lane waits for another. */
+/* Forwards one lane. Each clear-to-send of the next member that finds a free buffer is sent on to
+ * the sender, with that buffer instead of the receiver's. So only data that can leave again enters,
+ * and no lane waits for another. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,9 @@ static void enter(struct relay_lane *lane, enum relay_lane_state next)
 
 /* ---- starting ---- */
 
-/* Limits an attempt onwards by `purpose`, so that the sender is answered in time to try another
- * route. A member that was there and listens no more is gone. */
+/* Lowers the limits of the connection out according to `purpose`. The sender is then answered
+ * before its own attempt times out, and can try another route. From the second epoch on, a member
+ * that does not listen is not waited for, because it has listened before. */
 static void limit_attempt(struct conn_config *onwards, const struct flow_purpose *purpose)
 {
     bool is_first = purpose->epoch == 1;
@@ -33,11 +34,12 @@ static void limit_attempt(struct conn_config *onwards, const struct flow_purpose
     attempt_lower(&onwards->authenticate_ns, TIMER_ADDRESS_NS);
     attempt_lower(&onwards->patience_ns, is_first ? TIMER_ADDRESS_NS : 0);
     attempt_lower(&onwards->total_ns, attempt_ns(onwards, is_first, purpose->n_hops));
-    onwards->management_first = !is_first; /* a cable may be the very one that failed */
+    /* The cable can be the one whose failure ended the epoch before. */
+    onwards->management_first = !is_first;
 }
 
-/* The configuration of the connection onwards, without the ports that are suspected; where none
- * would be left, without those that are down. */
+/* Returns the configuration of the connection out. It excludes the ports that are suspected or, if
+ * no port to the next member would be left, only those that are down. */
 static struct conn_config onward_config(const struct relay_lane *lane,
                                         const uint8_t *handle)
 {
@@ -65,8 +67,8 @@ static struct conn_config onward_config(const struct relay_lane *lane,
     return onwards;
 }
 
-/* Waits for a port that leads to the next member. The cause is what the relay reports if the lane
- * does not come up. */
+/* Starts to wait for a port to the next member. Records in `cause` that it is down, which the relay
+ * reports if the lane does not come up. */
 static void wait_for_port(struct relay_lane *lane, const struct conn_facing *facing)
 {
     char ip[IO_IP_TEXT_BYTES];
@@ -115,7 +117,7 @@ void relay_lane_start(struct relay_lane *lane)
 void relay_lane_restart(struct relay_lane *lane)
 {
     if (lane->state == RELAY_LANE_CONNECTING && lane->out->state <= CONN_CHALLENGE) {
-        /* The next member knows nothing of this lane, so that its epoch can be used again. */
+        /* The next member has not learned of this lane, so that its epoch can be used again. */
         conn_destroy(lane->out);
         lane->out = NULL;
         enter(lane, RELAY_LANE_WAITING);
@@ -127,7 +129,8 @@ void relay_lane_restart(struct relay_lane *lane)
 
 /* ---- ending ---- */
 
-/* A CLOSE that came from one end goes on to the other with what it carries. */
+/* Starts to close both connections. If a neighbour sent CLOSE, its final state goes to the
+ * other. */
 static void end(struct relay_lane *lane)
 {
     xfer_close(lane->from);
@@ -178,8 +181,8 @@ void relay_lane_close(struct relay_lane *lane)
     }
 }
 
-/* Returns true if a connection of the lane can come up, or come back, over the same ports later or
- * over others, by the rules of flows. */
+/* Returns true if a connection of the lane can come up later, over the same ports or over others.
+ * The conditions are those of a flow's direct lane. */
 static bool may_come_back(const struct relay_lane *lane, const struct conn *conn,
                           const struct weft_error *why)
 {
@@ -192,12 +195,12 @@ static bool may_come_back(const struct relay_lane *lane, const struct conn *conn
                                   weft_error_value(why, "peer_phase") != NULL));
 }
 
-/* The word of the ABORT that the sender is sent. */
+/* Returns the reason to be sent in the ABORT: "dead", "again", "port" or "lost". */
 static const char *reason_of(const struct relay_lane *lane, const struct conn *conn,
                              const struct weft_error *why)
 {
-    /* The end of a stream without a word is the end of a process, unless the connection was being
-     * set up: its connector may dial again. */
+    /* A stream that ends without ABORT or CLOSE shows that a process has ended. During set-up it
+     * does not, because the connector may have dialled again. */
     bool was_up = lane->state == RELAY_LANE_UP ||
                   (lane->state == RELAY_LANE_ANSWERED && conn == lane->out);
     bool is_dead = why->sys_errno == ECONNREFUSED ||
@@ -209,12 +212,13 @@ static const char *reason_of(const struct relay_lane *lane, const struct conn *c
         return "dead";
     }
     if (conn_path_is_judged(why)) {
-        return "again"; /* after a pause, perhaps with a lower path MTU */
+        return "again"; /* a later attempt can succeed, with the same or a lower path MTU */
     }
     return may_come_back(lane, conn, why) ? "port" : "lost";
 }
 
-/* Leaves out the port of this host that a failure onwards names, from the next connection on. */
+/* Adds the port of this host that a failure of the connection out blames to the suspects, which
+ * later connections exclude. */
 static void suspect(const struct relay_lane *lane, const struct weft_error *why)
 {
     const struct rdma_port *port = suspects_blamed(lane->in->rdma, lane->out, why);
@@ -225,8 +229,10 @@ static void suspect(const struct relay_lane *lane, const struct weft_error *why)
     }
 }
 
-/* A connection of the lane ended: in order, or with a reason that the other end is sent. The reason
- * that another relay gave passes unchanged; otherwise the member is named that this relay lost. */
+/* Ends the lane because its connection `conn` ended, or because the deadline of WAITING passed
+ * (NULL). An orderly CLOSE closes the lane in order. For a failure both neighbours get a reason:
+ * that of another relay unchanged, otherwise this relay's with the member at the other end of
+ * `conn`. */
 static void lost(struct relay_lane *lane, const struct conn *conn,
                  const struct weft_error *why)
 {
@@ -254,9 +260,10 @@ static void lost(struct relay_lane *lane, const struct conn *conn,
     relay_lane_fail(lane);
 }
 
-/* Returns true if a connection can go on without a port that it uses. If it cannot, the retries of
- * its queue pairs are the best chance, unless no data can be under way yet: then a set-up that
- * begins again costs less than one that waits, unless the port is back already. */
+/* Returns true if a connection should end because a port that it uses went down. A connection with
+ * another rail ends, because the next epoch can use that. One without another rail depends on the
+ * retransmissions of its queue pairs. It ends only if the lane is not up and the port is still
+ * down, because a new set-up then takes less time than one that waits. */
 static bool has_another_port(const struct relay_lane *lane, const struct conn *conn,
                              uint32_t device, uint8_t port)
 {
@@ -356,7 +363,7 @@ static weft_status finish_buffers(struct relay_lane *lane)
     return out < 0 ? out : WEFT_OK;
 }
 
-/* Both ends are there. */
+/* Opens the transfers and allocates the buffers, once both connections are up. */
 static weft_status come_up(struct relay_lane *lane)
 {
     weft_status status = xfer_open(lane->in, &lane->from, &lane->error);
@@ -390,7 +397,8 @@ static struct relay_slot *free_slot(struct relay_lane *lane)
     return NULL;
 }
 
-/* Repeats the receiver's clear-to-sends, in order, each with a buffer of this relay's. */
+/* Sends the next member's clear-to-sends on to the sender, in order, each with a free buffer of
+ * this lane. */
 static weft_status repeat_grants(struct relay_lane *lane)
 {
     struct relay_slot *slot;
@@ -428,7 +436,7 @@ static weft_status repeat_grants(struct relay_lane *lane)
     return WEFT_OK;
 }
 
-/* One step of one buffer; AGAIN: it waits. */
+/* Advances one buffer by one state. Returns WEFT_AGAIN if it must wait or has become free. */
 static weft_status move(struct relay_lane *lane, struct relay_slot *slot)
 {
     weft_status status = WEFT_AGAIN;
@@ -486,7 +494,7 @@ static weft_status forward(struct relay_lane *lane)
     return status == WEFT_OK ? pass_notice(lane) : status;
 }
 
-/* ---- every look ---- */
+/* ---- progress ---- */
 
 static weft_status progress_transfers(struct relay_lane *lane)
 {
@@ -519,7 +527,8 @@ static weft_status progress_transfers(struct relay_lane *lane)
     return status;
 }
 
-/* What the next member said of its end may be lost with the way to it. */
+/* Probes quiet queue pairs of the connection out, because the next member's report that it has
+ * ended can be lost with the cable. Ends the lane if a rail is stalled. */
 static void beat(struct relay_lane *lane)
 {
     weft_ns now = io_now(env_of(lane));
@@ -529,7 +538,7 @@ static void beat(struct relay_lane *lane)
     if (now >= lane->beat_ns) {
         lane->beat_ns = now + TIMER_BEAT_NS;
         if (xfer_beat(lane->to) != WEFT_OK) {
-            io_task_wake(&lane->out->task); /* it fails when it is looked at */
+            io_task_wake(&lane->out->task); /* the next progress ends the lane */
         } else if ((rail = xfer_stalled(lane->to, &why)) != NULL) {
             suspects_name_rail(&why, lane->out, rail);
             lost(lane, lane->out, &why);
@@ -539,7 +548,8 @@ static void beat(struct relay_lane *lane)
     io_task_deadline(&lane->out->task, lane->beat_ns);
 }
 
-/* The sender is asked to try again when no port came up in time. */
+/* Ends the lane with reason "port", after which the sender can try again, if no port came up before
+ * the deadline. */
 static void progress_waiting(struct relay_lane *lane)
 {
     struct weft_error why = lane->cause;
@@ -565,7 +575,8 @@ bool relay_lane_progress(struct relay_lane *lane)
         return false;
     }
     if (conn_progress(lane->out) < 0) {
-        /* A receiver may close as soon as it is up, which the sender is not yet. */
+        /* A receiver can close as soon as it is up, when the sender is not up yet. The lane is then
+         * closed only after the connection in is up. */
         if (lane->state != RELAY_LANE_ANSWERED || !lane->out->peer_closed ||
             lane->in->state == CONN_UP) {
             lost(lane, lane->out, &lane->out->error);

@@ -1,4 +1,5 @@
-/* Relays whose ports go down and come back: with a twin, with parallel cables, and with none. */
+/* Tests relays whose ports go down, come back or are held by pause frames, with and without
+ * parallel cables. */
 #include <check.h>
 #include <string.h>
 
@@ -46,9 +47,9 @@ static void send_some(uint32_t flow, uint32_t n_messages)
                   .n_messages = n_messages, .size_of = large, .max_bytes = 400000});
 }
 
-/* One of two cables behind a relay, on its way in or out, goes down while data flows. The other
- * carries all of it at once: no retry of a queue pair (0.54 s) is waited for, and no address of the
- * cable that is down. */
+/* One of two cables between a relay and a host goes down while data is sent in both directions. The
+ * other cable carries all data at once. The relay waits neither for a queue pair to give up (0.54
+ * s) nor for an address of the cable that is down. */
 START_TEST(a_twin_of_a_relay_goes_down)
 {
     static const struct fabric_cable cables[] = {{0, 1}, {1, 2}, {1, 2}};
@@ -67,7 +68,7 @@ START_TEST(a_twin_of_a_relay_goes_down)
 }
 END_TEST
 
-/* One of seven cables of a relay goes down at any moment of the set-up. */
+/* One of seven parallel cables of a relay goes down at some moment of the set-up. */
 START_TEST(one_of_seven_goes_down_during_set_up)
 {
     static const struct fabric_cable cables[] = {{0, 1}, {1, 2}, {1, 2}, {1, 2},
@@ -86,8 +87,8 @@ START_TEST(one_of_seven_goes_down_during_set_up)
 }
 END_TEST
 
-/* The only cable onwards goes down at any moment of the set-up, at the first relay or the second:
- * longer than a relay waits for it, and shorter. */
+/* The only cable to the next member of the first relay or the second goes down at some moment of
+ * the set-up. It is down for less or more time than a relay waits. */
 START_TEST(the_only_port_onwards_goes_down_during_set_up)
 {
     static const struct fabric_cable cables[] = {{0, 1}, {1, 2}, {2, 3}};
@@ -103,7 +104,8 @@ START_TEST(the_only_port_onwards_goes_down_during_set_up)
 }
 END_TEST
 
-/* A port that was down before anything started: the lane comes up as soon as the port does. */
+/* The port to the receiver is down when the flow starts. The lane comes up as soon as the port
+ * does. */
 START_TEST(a_lane_waits_for_a_port)
 {
     static const struct fabric_cable cables[] = {{0, 1}, {1, 2}};
@@ -120,7 +122,7 @@ START_TEST(a_lane_waits_for_a_port)
 }
 END_TEST
 
-/* A port that stays away ends the flow, and the relay says which it is. */
+/* A port that stays down ends the flow, and relay_trouble() names it. */
 START_TEST(a_port_that_stays_down_is_named)
 {
     static const struct fabric_cable cables[] = {{0, 1}, {1, 2}};
@@ -145,8 +147,8 @@ START_TEST(a_port_that_stays_down_is_named)
 }
 END_TEST
 
-/* ... unless it is up again, and something else keeps the lane from coming up, as the cable that
- * carries nothing. That a sender gave up meanwhile is nothing else. */
+/* relay_trouble() does not name a port that is up again if another failure, such as a cable that
+ * drops all frames, then keeps the lane down. A sender that gives up is not another failure. */
 START_TEST(a_port_that_is_back_is_not_named)
 {
     static const struct fabric_cable cables[] = {{0, 1}, {1, 2}};
@@ -174,13 +176,13 @@ START_TEST(a_port_that_is_back_is_not_named)
     }
     grid_step_for(&grid, 25 * FABRIC_S);
     why = relay_trouble(grid.relays[1], &member);
-    /* What the receiver met it reports itself. */
+    /* `why` can be NULL if the receiver has detected the other failure, and reports it. */
     ck_assert((why != NULL && strcmp(why->phase, "port") == 0) != is_silent);
     grid_close(&grid);
 }
 END_TEST
 
-/* Holds one end of one cable by pause frames, for good or for up to 10 s. */
+/* Holds one end of a random cable by pause frames, for good or for up to 10 s. */
 static void hold(struct weft_rng *rng, const struct fabric_cable *cables,
                  uint32_t n_cables)
 {
@@ -200,9 +202,9 @@ static void hold(struct weft_rng *rng, const struct fabric_cable *cables,
     grid_fault(&grid, &fault);
 }
 
-/* Messages cross one or two relays in both directions, each hop over two cables, when a port of
- * any hop is held by pause frames: it transmits nothing, and the timers of its NIC stand still. The
- * lane goes on over the other cable, for as long as the port is held. */
+/* Messages pass one relay or two in both directions, with two cables per hop, when pause frames
+ * hold a port of any hop. The port transmits nothing, and the timers of its NIC do not run. The
+ * lane goes on over the other cable while the port is held. */
 START_TEST(a_held_port_of_a_relay_is_left)
 {
     static const struct fabric_cable cables[] = {{0, 1}, {0, 1}, {1, 2},
@@ -225,8 +227,8 @@ START_TEST(a_held_port_of_a_relay_is_left)
 }
 END_TEST
 
-/* Two lanes of a flow pass a relay each, and every hop has one cable. A port of any hop is held:
- * the flow goes on over the other relay. */
+/* Two lanes of a flow pass one relay each, and every hop has one cable. Pause frames hold a port of
+ * any hop. The flow goes on over the other relay. */
 START_TEST(a_held_port_of_one_of_two_relays_is_left)
 {
     static const struct fabric_cable cables[] = {{0, 1}, {1, 3}, {0, 2}, {2, 3}};

@@ -1,4 +1,5 @@
-/* Flows over relays: lines, rings, crowds; what relays refuse; what they hold. */
+/* Tests flows over relays on lines and rings, the limits at which relays refuse lanes, and the
+ * buffers that they reserve. */
 #include <check.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static void open_line(uint32_t n_hosts)
     }
 }
 
-/* The members between the ends of a line. */
+/* Stores the members between two hosts of a line, in order, and returns their number. */
 static uint32_t between(uint32_t from, uint32_t to, uint32_t *out)
 {
     uint32_t n = 0;
@@ -55,7 +56,7 @@ static void send_mixed(uint32_t flow, uint32_t n_messages)
                   .n_messages = n_messages, .size_of = mixed, .max_bytes = 1000000});
 }
 
-/* One to three hops, buffers for one fragment or more, both ways at once. */
+/* Messages pass one to three relays, with 1 or 8 buffers each, in both directions at once. */
 START_TEST(messages_of_all_sizes_pass_relays)
 {
     uint32_t n_hosts = 3 + (uint32_t)_i / 2;
@@ -71,7 +72,7 @@ START_TEST(messages_of_all_sizes_pass_relays)
     relay_counters(grid.relays[1], &counters);
     ck_assert_uint_eq(counters.lanes, 2);
     ck_assert_uint_eq(counters.refused + counters.failed, 0);
-    /* Eight fragments for each buffer, however short the message. */
+    /* Each posted buffer has eight fragments, whatever the size of the message. */
     ck_assert_uint_eq(counters.messages, 2 * 80 * 8);
     ck_assert_uint_eq(counters.bytes,
                       2 * 10 * (0 + 1 + 7 + 4096 + 131072 + 131073 + 262144 + 1000000));
@@ -95,8 +96,8 @@ START_TEST(groups_pass_relays)
 }
 END_TEST
 
-/* Everybody sends to everybody around a ring, each way round, and every relay has one buffer for
- * each: nobody waits for ever. */
+/* Each host of a ring sends to every other, by the shorter route or in mixed directions. Every
+ * relay has one buffer for each lane. All messages arrive. */
 START_TEST(rings_do_not_deadlock)
 {
     uint32_t n = 6;
@@ -109,7 +110,7 @@ START_TEST(rings_do_not_deadlock)
     for (uint32_t from = 0; from < n; from++) {
         for (uint32_t d = 1; d < n; d++) {
             uint32_t via[8];
-            /* The long way round for every other one. */
+            /* In the second case the direction alternates, whatever the shorter route is. */
             bool up = _i == 0 ? d <= n / 2 : (from + d) % 2 == 0;
             uint32_t n_via = (up ? d : n - d) - 1;
 
@@ -129,7 +130,7 @@ START_TEST(rings_do_not_deadlock)
 }
 END_TEST
 
-/* A receiver that asks for nothing keeps all data at its sender. */
+/* If a receiver posts no buffers, its sender sends nothing, so that no relay holds its data. */
 START_TEST(a_stalled_receiver_fills_no_relay)
 {
     struct relay_counters counters;
@@ -173,8 +174,8 @@ static void wait_for_refusal(uint32_t flow)
     }
 }
 
-/* What exceeds a relay's limits is refused by name, at the first relay or a later one, and
- * leaves those that were admitted alone. */
+/* A lane that exceeds a limit of the first relay or the second is refused, and the error names the
+ * relay and the reason. The lane that was admitted before goes on. */
 START_TEST(relays_refuse_what_exceeds_them)
 {
     static const struct {
@@ -216,8 +217,9 @@ static uint64_t lane_id(uint32_t flow, uint32_t lane)
     return conn != NULL && conn->state == CONN_UP ? conn->id : 0;
 }
 
-/* One lane of two comes again before the relay knows that its connection is over. The other lane,
- * and the flow of the other direction, go on. What is no newer replaces nothing. */
+/* One lane of two connects again before the relay has detected that its connection failed. The
+ * other lane and the flow in the other direction go on. A connection whose epoch is not newer
+ * replaces nothing. */
 START_TEST(a_new_epoch_replaces_its_own_lane_only)
 {
     static const uint32_t via[] = {1};
@@ -273,7 +275,7 @@ START_TEST(an_unknown_member_is_named)
 }
 END_TEST
 
-/* As many relays as a lane can have: the first tells that it does not know the second. */
+/* A lane has the maximum number of relays. The first reports that it does not know the second. */
 START_TEST(the_longest_way_is_told_whole)
 {
     uint32_t via[FLOW_VIA_MAX] = {1};
@@ -289,7 +291,7 @@ START_TEST(the_longest_way_is_told_whole)
 }
 END_TEST
 
-/* Host 1 is no relay: it has no purpose for what comes. */
+/* Host 1 runs no relay, so that it refuses the connection. */
 START_TEST(a_host_without_a_relay_ends_the_flow)
 {
     static const uint32_t via[] = {1};

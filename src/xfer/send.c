@@ -3,9 +3,8 @@
 
 /* ---- clear-to-sends ---- */
 
-/* The ring's bytes are read after the completion of the WRITE_WITH_IMM that brought them, which
- * orders them (rc-QP rules: when the receive completion is polled, the message is visible):
- * nothing here polls memory. */
+/* Reads the entries only after the completion of the WRITE_WITH_IMM that brought them. The bytes of
+ * a message are visible when its receive completion is polled, so that no memory is polled here. */
 weft_status xfer_take_cts(struct xfer *xfer, uint32_t q, const struct xfer_imm *imm)
 {
     struct xfer_group *group = &xfer->groups[imm->slot];
@@ -43,7 +42,7 @@ weft_status xfer_take_cts(struct xfer *xfer, uint32_t q, const struct xfer_imm *
     return WEFT_OK;
 }
 
-/* The buffer of the oldest open group that waits for `tag`, or NULL. */
+/* Returns the first unmatched buffer with `tag` of the oldest open group, or NULL. */
 static const struct xfer_cts *match(const struct xfer *xfer, uint32_t tag)
 {
     const struct xfer_group *group = &xfer->groups[xfer->head_group % XFER_SLOTS];
@@ -78,7 +77,7 @@ const struct xfer_cts *xfer_next_grant(const struct xfer *xfer,
     return NULL;
 }
 
-/* The buffer has its message. */
+/* Marks a buffer as matched, and closes the oldest groups whose buffers all are. */
 static void use_up(struct xfer *xfer, const struct xfer_cts *cts)
 {
     struct xfer_group *group = &xfer->groups[cts->slot];
@@ -97,7 +96,7 @@ static void use_up(struct xfer *xfer, const struct xfer_cts *cts)
 
 /* ---- data ---- */
 
-/* How many work requests are handed over at once. */
+/* Maximum number of work requests per call of post_send. */
 #define CHAIN_MAX 16
 
 static void fill_wr(struct xfer *xfer, struct xfer_request *request, uint32_t i,
@@ -132,7 +131,8 @@ static void fill_wr(struct xfer *xfer, struct xfer_request *request, uint32_t i,
     }
 }
 
-/* Posts what fits of part i. WEFT_OK: all of it. AGAIN: the queue is full. */
+/* Posts what fits of part i. Returns WEFT_OK if all of it is posted, WEFT_AGAIN if the queue is
+ * full. */
 static weft_status part_post(struct xfer *xfer, struct xfer_request *request, uint32_t i)
 {
     uint32_t max_bytes = xfer->conn->max_msg_bytes;
@@ -168,7 +168,7 @@ static weft_status part_post(struct xfer *xfer, struct xfer_request *request, ui
     return WEFT_OK;
 }
 
-/* Posts again what dropped rails lost, once all are settled. */
+/* Posts the parts that were lost on dropped rails. All of these must be settled. */
 static weft_status pump_lost(struct xfer *xfer)
 {
     for (uint32_t r = 0; r < XFER_REQUESTS_MAX && xfer->rails.n_lost > 0; r++) {
@@ -294,7 +294,8 @@ const struct conn_rail *xfer_stalled(struct xfer *xfer, struct weft_error *out)
 
 void xfer_beat_now(struct xfer *xfer)
 {
-    /* The first makes every queue pair count as quiet. An error is found by xfer_progress. */
+    /* After the first call every queue pair counts as quiet, so that the second posts on all of
+     * them. xfer_progress() reports an error. */
     if (xfer_beat(xfer) == WEFT_OK && xfer_beat(xfer) != WEFT_OK) {
         return;
     }

@@ -38,7 +38,7 @@ void suspects_acquit_unproved(struct suspects *suspects)
     }
 }
 
-/* ---- connections without them ---- */
+/* ---- excluded ports ---- */
 
 void suspects_exclude(struct conn_config *config, uint32_t device, uint8_t port)
 {
@@ -65,7 +65,7 @@ void suspects_exclude_down(const struct suspects *suspects, struct conn_config *
     }
 }
 
-/* ---- whose fault a failure was ---- */
+/* ---- the port that a failure names ---- */
 
 const struct rdma_port *suspects_accused(const struct rdma *rdma,
                                          const struct weft_error *why)
@@ -78,7 +78,7 @@ const struct rdma_port *suspects_accused(const struct rdma *rdma,
                     why->status == WEFT_ERR_TIMEOUT || why->status == WEFT_ERR_SYSTEM;
 
     if (conn_path_is_judged(why)) {
-        return NULL; /* it is to be probed again, or used with a lower path MTU */
+        return NULL; /* another probe, or a smaller path MTU, can succeed on the same ports */
     }
     for (uint32_t i = 0; name != NULL && by_queue_pair && is_fault && i < rdma->n_ports;
          i++) {
@@ -157,9 +157,9 @@ bool suspects_is_active(const struct rdma *rdma, uint32_t device, uint8_t port)
     return false;
 }
 
-/* ---- ports that are back ---- */
+/* ---- ports that are up again ---- */
 
-/* Returns true if a port of this host is up, and has the GID. `gid`: or NULL. */
+/* Returns true if a port of this host is active and has the GID. `gid` may be NULL. */
 static bool is_local_up(struct rdma *rdma, const char *name, const char *gid)
 {
     char text[IO_IP_TEXT_BYTES];
@@ -185,7 +185,7 @@ static bool is_local_up(struct rdma *rdma, const char *name, const char *gid)
     return false;
 }
 
-/* Returns true if the peer reported to `conn` that a port of its is up. */
+/* Returns true if the peer reported to `conn` that its port `name` is active. */
 static bool is_remote_up(const struct conn *conn, const char *name)
 {
     for (uint32_t i = 0; conn != NULL && i < conn->peer.n_ports; i++) {

@@ -151,7 +151,7 @@ struct xfer_imm xfer_imm_decode(uint32_t bits)
     return imm;
 }
 
-/* Bytes of every part but the last. */
+/* Returns the size of every part but the last. */
 static uint64_t part_bytes(uint64_t n_bytes, uint32_t n_qps)
 {
     uint64_t each =
@@ -167,7 +167,8 @@ uint32_t xfer_n_parts(uint64_t n_bytes, uint32_t n_qps)
     return n_bytes == 0 ? 1 : (uint32_t)((n_bytes + each - 1) / each);
 }
 
-/* Where `share` of `total` ends: on a boundary of parts, or at the end. */
+/* Returns the offset at which `share` of `total` ends: a multiple of XFER_PART_ALIGN, or
+ * n_bytes. */
 static uint64_t weighted_end(uint64_t n_bytes, uint64_t share, uint64_t total)
 {
     uint64_t at;

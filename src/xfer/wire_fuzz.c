@@ -1,5 +1,5 @@
-/* Every decoder of xfer/ on any bytes: what decodes encodes to the same bytes. The first byte says
- * which. */
+/* Runs a decoder of xfer/, which the first byte selects, on any bytes. If they decode, the result
+ * encodes to the same bytes. */
 #include <string.h>
 
 #include "base/check.h"

@@ -1,4 +1,4 @@
-/* The bytes of docs/wire.md, "Messages". */
+/* Tests the formats of docs/wire.md, "Messages" and "Flows". */
 #include <check.h>
 #include <string.h>
 
@@ -101,18 +101,18 @@ START_TEST(immediates_are_these_bits)
     ck_assert_int_eq(back.kind, XFER_IMM_NOTICE);
     ck_assert_uint_eq(back.number, 0x2abcdef0);
     ck_assert_uint_eq(xfer_imm_encode(&back), 0xeabcdef0);
-    /* Numbers wrap where their bits end. */
+    /* Numbers wrap at the width of their fields. */
     cts.group = XFER_IMM_GROUP_MASK + 2;
     ck_assert_uint_eq(xfer_imm_decode(xfer_imm_encode(&cts)).group, 1);
     data.sequence = 1024 + 3;
     ck_assert_uint_eq(xfer_imm_decode(xfer_imm_encode(&data)).sequence, 3);
-    /* In the packet: most significant byte first. */
+    /* The packet has the most significant byte first. */
     uint32_t ordered = xfer_network_order(0x01020304);
     ck_assert_mem_eq(&ordered, "\x01\x02\x03\x04", 4);
 }
 END_TEST
 
-/* Immediates without data: each bit that has no meaning makes a value that is none. */
+/* In RAIL and HANDOVER immediates, a value with a bit set that must be 0 is not an immediate. */
 START_TEST(immediates_of_rails_are_these_bits)
 {
     struct xfer_imm rail = {.kind = XFER_IMM_RAIL, .qp = 11, .sequence = 1023};
@@ -123,7 +123,7 @@ START_TEST(immediates_of_rails_are_these_bits)
     ck_assert_int_eq(back.kind, XFER_IMM_RAIL);
     ck_assert_uint_eq(back.qp, 11);
     ck_assert_uint_eq(back.sequence, 1023);
-    rail.sequence = 1024 + 5; /* counts wrap */
+    rail.sequence = 1024 + 5; /* wraps to 5 */
     ck_assert_uint_eq(xfer_imm_encode(&rail), 0x1b000005);
     ck_assert_uint_eq(xfer_imm_encode(&handover), 0x20000000);
     ck_assert_int_eq(xfer_imm_decode(0x20000000).kind, XFER_IMM_HANDOVER);
@@ -195,7 +195,7 @@ START_TEST(an_answer_is_these_bytes)
     ck_assert(flow_answer_decode(bytes, &back));
     ck_assert_uint_eq(back.epoch, 3);
     ck_assert_uint_eq(back.base, 0xabcde);
-    bytes[9] = 0x10; /* 21 bits */
+    bytes[9] = 0x10; /* a base of 21 bits */
     ck_assert(!flow_answer_decode(bytes, &back));
     bytes[9] = 0;
     bytes[12] = 1;
@@ -203,8 +203,9 @@ START_TEST(an_answer_is_these_bytes)
 }
 END_TEST
 
-/* Parts lie end to end, cover the message, are multiples of 128 bytes but for the last, and are
- * never empty; their pieces' lengths follow from the last one's. */
+/* Returns true if the parts cover the message without gaps and none is empty, unless the message
+ * is. All but the last must be multiples of XFER_PART_ALIGN, and the last piece of each at most
+ * max_msg. */
 static bool is_covered(uint64_t n_bytes, uint32_t n_qps, uint32_t max_msg)
 {
     uint32_t n_parts = xfer_n_parts(n_bytes, n_qps);
@@ -235,7 +236,7 @@ static void check_stripes(uint64_t n_bytes, uint32_t n_qps, uint32_t max_msg)
     }
 }
 
-/* A rail of 100 Gb/s beside one of 25: four fifths go on the first, whichever QP begins. */
+/* With rails of 100 and 25 Gbit/s, the first carries four fifths, whatever the first QP is. */
 START_TEST(stripes_are_as_rails_are_fast)
 {
     static const uint32_t weights[4] = {100000, 25000, 100000, 25000};
@@ -277,7 +278,7 @@ START_TEST(stripes_cover_the_message)
                           4096u << weft_rng_below(&rng, 18));
         }
     }
-    /* By hand: 100 000 bytes on 3 QPs are 33 408 + 33 408 + 33 184. */
+    /* Computed by hand: 100000 bytes on 3 QPs are parts of 33408, 33408 and 33184 bytes. */
     uint64_t begin, end;
     xfer_part(100000, 3, 2, &begin, &end);
     ck_assert_uint_eq(begin, 66816);
@@ -320,7 +321,7 @@ START_TEST(what_is_no_final_state_is_refused)
     }
     flow_final_encode(&sender, bytes);
     ck_assert(flow_final_decode(bytes, &back) && back.is_sender);
-    bytes[20] = 1; /* a sender has received nothing */
+    bytes[20] = 1; /* the final state of a sender lists no messages */
     ck_assert(!flow_final_decode(bytes, &back));
     memset(bytes, 0, sizeof(bytes));
     ck_assert(!flow_final_decode(bytes, &back));

@@ -6,21 +6,24 @@
 #include "base/text.h"
 #include "xfer/private.h"
 
-/* Receives are replenished in batches of this many, fewer when the queue is short. */
+/* Number of missing receives of a QP at which they are posted; less if its queue is short. */
 #define RQ_BATCH 16
 
-/* Why no work request of ours is ever answered "receiver not ready":
+/* Returns the maximum number of open groups for a connector that posts `recv_posted` receives.
  *
- * The acceptor's QPs take one receive per data immediate. A group of n buffers brings at most n
- * immediates to each QP (a message has one part a QP), and irecv grants a group only when every
- * QP has a receive posted for each buffer granted and not complete, the new ones included
- * (receive.c). Receives are posted before the CTS that allows their use.
+ * No data immediate or clear-to-send is answered "receiver not ready", for these reasons.
  *
- * The connector's QP 0 takes one receive per CTS. The acceptor sends the CTS of group g only
- * when group g - n is complete, that is when this end had polled its CTS: at most n are on their
- * way or unpolled, where n is 32, or what both ends make of the connector's receives if these
- * are few. This end posts again after every rq_batch polled ones, so n + rq_batch receives
- * suffice. Notices, one at a time, may find none: they wait. */
+ * A data immediate consumes one receive of an acceptor's QP. A group of n buffers brings at most n
+ * immediates to each QP, because a message has at most one part on each. The acceptor grants a
+ * group only if every QP has a receive for each incomplete buffer, including the new ones
+ * (receive.c). The receives are posted before the CTS that allows their use.
+ *
+ * A CTS consumes one receive of the connector's QP 0. The acceptor sends the CTS of group g only
+ * when group g - n is complete. The connector had then polled the CTS of that group, so that at
+ * most n are under way or not polled. Both ends compute n from the connector's receives: 32, or
+ * about half of them if there are at most 32. The connector posts receives again when rq_batch are
+ * missing, so that n + rq_batch receives suffice. Only a notice, of which one at a time is under
+ * way, or an immediate of kind 0 can find no receive. The NIC then retransmits it. */
 static uint32_t open_max(uint32_t recv_posted)
 {
     return recv_posted > XFER_SLOTS ? XFER_SLOTS : recv_posted - recv_posted / 2;
@@ -67,7 +70,7 @@ static void init_lanes(struct xfer *xfer)
     }
 }
 
-/* A rail is as fast as the slower of its ports. */
+/* Sets the weight of each QP to the rate of its rail, which is that of the slower port. */
 static void weigh_rails(struct xfer *xfer)
 {
     const struct conn *conn = xfer->conn;
@@ -115,7 +118,7 @@ weft_status xfer_open(struct conn *conn, struct xfer **out, struct weft_error *e
         return status;
     }
     *out = xfer;
-    /* Receives have completed unseen if the peer was faster: look once, and arm. */
+    /* Poll once and arm, because receives can have completed before if the peer was faster. */
     io_task_wake(&conn->task);
     return WEFT_OK;
 }
@@ -141,7 +144,7 @@ weft_status xfer_register(struct xfer *xfer, void *addr, size_t length,
                           struct xfer_memory *out, struct weft_error *error)
 {
     struct conn *conn = xfer->conn;
-    /* What is only sent is never opened to the peer. */
+    /* The peer gets no access to memory from which this end only sends. */
     int access =
         conn->is_connector ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 

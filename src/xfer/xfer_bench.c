@@ -1,17 +1,18 @@
-/* How fast src/xfer is between two processes over real devices, without anything above it:
- * what perftest measures, with our messages. ci/bench-wire starts two of these, each in its
- * network namespace, and carries their handles (a line of hexadecimal digits) from one's
- * output to the other's input.
+/* Measures src/xfer between two processes over real devices, without the layers above. It is to
+ * Weft's messages what perftest is to verbs. ci/bench-wire starts two of these, each in its network
+ * namespace. It copies the handle that each prints, a line of hexadecimal digits, to the other's
+ * input.
  *
  *   xfer_bench send|receive BYTES N WARMUP
- *       N messages one way, as many under way as there are slots, all from one buffer into
- *       one other
+ *       N messages in one direction, up to XFER_SLOTS at a time, all from one buffer into one
+ *       buffer
  *   xfer_bench ping|pong BYTES N WARMUP
- *       N there and N back, one at a time
+ *       N messages in each direction, one at a time
  *
- * Each prints a second line: nanoseconds from the end of the WARMUP messages that come before
- * to the end of the last, and how many messages or round trips these were; and ends when its
- * input does. The receiving ends check the bytes of the last message. */
+ * WARMUP messages precede the N. Each process then prints a line with the nanoseconds from the end
+ * of the warm-up to the end of the last message, and the number of messages or round trips in that
+ * time. It exits at the end of its input. A receiving process checks the bytes of the last
+ * message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +27,14 @@
 
 enum kind { KIND_RDMA = 1, KIND_LISTENER, KIND_CONN };
 
-struct end { /* of a connection */
+/* One end of a connection. */
+struct end {
     struct conn *conn;
-    struct xfer *xfer; /* NULL until it is up */
+    struct xfer *xfer; /* NULL until the connection is up */
     uint8_t *bytes;    /* Owned */
     struct xfer_memory memory;
     bool is_registered;
-    struct xfer_request *requests[XFER_SLOTS]; /* by number of the message */
+    struct xfer_request *requests[XFER_SLOTS]; /* by message number modulo XFER_SLOTS */
     uint32_t n_started, n_done;
 };
 
@@ -41,7 +43,7 @@ struct bench {
     struct io_env *env;
     struct rdma *rdma;
     struct conn_listener *listener;
-    struct end out, in; /* one of them in a stream */
+    struct end out, in; /* send and receive use one of these, ping and pong both */
     bool has_out, has_in, is_first;
     size_t n_bytes;
     uint32_t n, n_warmup;
@@ -132,7 +134,7 @@ static void dispatch(struct bench *bench, struct io_task *task)
     }
 }
 
-/* Everything that is ready; if nothing is, sleeps until something may be. */
+/* Steps the loop and dispatches the tasks that are ready. Sleeps if none is. */
 static void step(struct bench *bench)
 {
     struct io_task *task;
@@ -199,7 +201,7 @@ static void connect_all(struct bench *bench)
 
 /* ---- messages ---- */
 
-/* Starts up to `n_max` messages in all; what cannot be started now is tried again. */
+/* Starts messages until `n_max` have been started in total, or as many as is possible now. */
 static void start(const struct bench *bench, struct end *end, uint32_t n_max)
 {
     void *data = end->bytes;
@@ -224,7 +226,7 @@ static void start(const struct bench *bench, struct end *end, uint32_t n_max)
     }
 }
 
-/* In order. True if any ended. */
+/* Tests the messages under way in order. Returns true if any was done. */
 static bool finish(const struct bench *bench, struct end *end)
 {
     bool any = false;
@@ -253,7 +255,8 @@ static void look_at_clock(struct bench *bench, uint32_t n_before, uint32_t n_now
 
     if (n_before < bench->n_warmup && n_now >= bench->n_warmup) {
         bench->began = now;
-        bench->n += bench->n_warmup - n_now; /* they came together */
+        /* Exclude the messages that were done together with the last of the warm-up. */
+        bench->n += bench->n_warmup - n_now;
     }
     bench->ended = now;
 }
@@ -275,7 +278,7 @@ static void stream(struct bench *bench)
     }
 }
 
-/* Both ends count round trips by what they received. */
+/* Sends messages there and back. Both processes count a round trip when they receive. */
 static void bounce(struct bench *bench)
 {
     uint32_t n = bench->n + bench->n_warmup;
@@ -378,7 +381,8 @@ int main(int n, char **words)
     }
     printf("%lld %u\n", (long long)(bench.ended - bench.began), bench.n);
     fflush(stdout);
-    while (getchar() != EOF) { /* the other end may not have polled what it has */
+    /* The peer still needs this process, because it might not have polled its last completions. */
+    while (getchar() != EOF) {
     }
-    return 0; /* the process's end gives everything back */
+    return 0; /* the kernel frees everything */
 }

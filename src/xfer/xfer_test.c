@@ -1,4 +1,4 @@
-/* Messages between two simulated hosts, checked byte by byte. */
+/* Tests messages between two simulated hosts, and checks their bytes. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static struct xfer_request *receive_one(size_t offset, size_t size, uint32_t tag
     return receive(1, &offset, &size, &tag);
 }
 
-/* Starts a send, waiting for its clear-to-send if need be. */
+/* Starts a send. Waits for its clear-to-send if that has not arrived. */
 static struct xfer_request *send_one(size_t offset, size_t size, uint32_t tag)
 {
     weft_ns limit = fabric_now(&fabric) + FABRIC_S;
@@ -83,8 +83,8 @@ static void finish(struct xfer *xfer, struct xfer_request *request, size_t *size
     ck_assert_int_eq(status, WEFT_OK);
 }
 
-/* One message of `size` into a buffer of `posted`; checks bytes, sizes and that nothing beside
- * the buffer changed. */
+/* Moves one message of `size` into a buffer of `posted` bytes. Checks the bytes and both sizes, and
+ * that no bytes around the message changed. */
 static void pass(size_t size, size_t posted)
 {
     size_t n = size < posted ? size : posted, got = 0, sent = 0;
@@ -161,7 +161,7 @@ START_TEST(two_rails_carry_their_parts)
 }
 END_TEST
 
-/* WRITEs longer than the device's longest message go in pieces. */
+/* A part that is longer than the device's longest message is sent in pieces. */
 START_TEST(long_messages_go_in_pieces)
 {
     static const struct world_setting settings[] = {{"max_msg", "16KiB"}};
@@ -234,7 +234,7 @@ START_TEST(groups_match_by_tag_in_any_order)
     /* Sent as numbers 1, 5, 7, 3, 4, 0, 6, 2 of by_order. */
     ck_assert_uint_eq(got[0], 40001);
     ck_assert_uint_eq(got[1], 40005);
-    ck_assert_uint_eq(got[2], 0);     /* cut */
+    ck_assert_uint_eq(got[2], 0);     /* truncated */
     ck_assert_uint_eq(got[3], 40003); /* equal tags: in order */
     ck_assert_uint_eq(got[4], 40004);
     ck_assert_uint_eq(got[5], 40000);
@@ -245,7 +245,7 @@ START_TEST(groups_match_by_tag_in_any_order)
             memcmp(to.bytes + offsets[i], from.bytes + (size_t)tags[i] * 1000, got[i]),
             0);
     }
-    /* The next group was not touched before this one was matched. */
+    /* The next group was not matched before this one was complete. */
     ck_assert_int_eq(xfer_test(in, second, got), WEFT_AGAIN);
     sending[0] = send_one(0, 20, 15);
     finish(in, second, got);
@@ -271,7 +271,7 @@ START_TEST(thirty_two_groups_and_no_more)
     for (uint32_t i = 0; i < XFER_SLOTS; i++) {
         finish(out, send_one(i * size, size, tag), NULL);
     }
-    /* Done, but not yet taken: the slots are still the requests'. */
+    /* The requests are done, but they occupy their slots until they are tested. */
     fabric_run(&fabric, FABRIC_MS);
     ck_assert_int_eq(xfer_irecv(in, 1, &data, &size, &tag, &memory, &more), WEFT_AGAIN);
     finish(in, receiving[0], &got);
@@ -399,9 +399,9 @@ static void model_test(struct model *model)
     }
 }
 
-/* Any number of groups in flight, sends in a random order within each, on random QPs and
- * rails, over a cable that loses, duplicates and reorders: every byte arrives where it
- * belongs. */
+/* A random number of groups is in flight, and the messages of each are sent in random order, over
+ * random numbers of QPs and rails. The cables can lose, duplicate and reorder packets. Every byte
+ * arrives in its place. */
 START_TEST(random_messages_against_a_model)
 {
     static struct model model;
