@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import shutil
 import subprocess
 import time
@@ -431,6 +432,99 @@ def test_list_and_validate_know_every_scenario():
     checked = json.loads(weft("validate", *files, "--json").stdout)["files"]
     assert all(entry["valid"] for entry in checked)
     assert TRIANGLE in weft("list").stdout
+
+
+def test_list_fails_where_a_folder_or_file_cannot_be_read(tmp_path):
+    shutil.copy(ROOT / PAIR, tmp_path / "pair.yaml")
+    deep = tmp_path / "a/b/c/d/e"
+    deep.mkdir(parents=True)
+    (tmp_path / "nothing").symlink_to("nowhere")
+    assert "pair.yaml" in weft("list", tmp_path).stdout
+    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (7, 7))  # noqa: E731
+    done = weft("list", tmp_path, code=2, preexec_fn=limit)
+    assert "pair.yaml" in done.stdout
+    assert done.stderr == f"weft list: {tmp_path}/a/b/c/d: Too many open files\n"
+    (deep / "gone.yaml").symlink_to("nowhere")
+    done = weft("list", tmp_path, code=2)
+    assert "pair.yaml" in done.stdout
+    assert done.stderr == f"weft list: {deep}/gone.yaml: No such file or directory\n"
+
+
+def test_list_names_a_file_that_json_cannot(tmp_path):
+    (tmp_path / "good.yaml").write_bytes((ROOT / PAIR).read_bytes())
+    (tmp_path / os.fsdecode(b"b\xe9.yaml")).write_bytes((ROOT / PAIR).read_bytes())
+    done = subprocess.run([WEFT, "list", tmp_path], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0 and b"/b\xe9.yaml" in done.stdout
+    done = subprocess.run([WEFT, "list", tmp_path, "--json"], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2 and b"b\xe9.yaml: not UTF-8, so JSON cannot name it\n" in done.stderr
+    entry, = json.loads(done.stdout)["scenarios"]
+    assert entry["file"].endswith("/good.yaml")
+
+
+def test_list_prints_a_description_in_one_line_and_whole_characters(tmp_path):
+    text = (ROOT / PAIR).read_text()
+    at = text.index("description: ")
+    rest = text[text.index("\n", at) + 1:]
+    for n in range(150, 165):
+        (tmp_path / "s.yaml").write_text(f"{text[:at]}description: {'x' * n}\u2192\U0001f4a5y\n{rest}")
+        lines = weft("list", tmp_path).stdout.splitlines()
+        assert len(lines) == 2 and lines[1].endswith("x" * n + "\u2192\U0001f4a5y")
+    (tmp_path / "s.yaml").write_text(f"{text[:at]}description: |\n  first\n  second\n{rest}")
+    lines = weft("list", tmp_path).stdout.splitlines()
+    assert len(lines) == 2 and lines[1].endswith("  first ...")
+
+
+@pytest.mark.parametrize("ends", ["['sw:0', 'a:p0']", "['a:p0', 'sw:0']"])
+def test_show_names_the_mtu_of_a_cable_at_a_switch(tmp_path, ends):
+    path = scenario(tmp_path, f"""name: s
+topology:
+  nodes: {{a: {{ports: [p0]}}, b: {{ports: [p0]}}}}
+  switches: {{sw: {{ports: 2}}}}
+  links:
+    - {{endpoints: {ends}, addresses: [10.1.0.1/24], mtu: 1500}}
+    - {{endpoints: ['b:p0', 'sw:1'], mtu: 1500}}
+jobs: [{{barrier: {{}}}}]
+""")
+    cables = [line for line in weft("show", path).stdout.splitlines() if "100Gbps" in line]
+    assert len(cables) == 2 and all(line.endswith(" mtu 1500") for line in cables)
+
+
+def test_show_draws_an_address_to_its_end(tmp_path):
+    port = "a-port-whose-name-is-31-bytes.x"
+    path = scenario(tmp_path, f"""name: s
+topology:
+  nodes: {{a: {{ports: [{port}]}}, b: {{ports: [{port}]}}}}
+  links:
+    - {{endpoints: ["a:{port}", "b:{port}"],
+       addresses: ["fd00:1111:2222:3333:4444:5555:6666:7775/126", "fd00:1111:2222:3333:4444:5555:6666:7776/126"]}}
+jobs: [{{barrier: {{}}}}]
+""")
+    for args in ((), ("--dot",)):
+        shown = weft("show", path, *args).stdout
+        assert f"{port} fd00:1111:2222:3333:4444:5555:6666:7775/126" in shown
+        assert f"{port} fd00:1111:2222:3333:4444:5555:6666:7776/126" in shown
+
+
+def test_show_names_a_path_over_several_switches(tmp_path):
+    path = scenario(tmp_path, """name: s
+topology:
+  nodes: {a: {ports: [p0]}, b: {ports: [p0]}}
+  switches: {s1: {ports: 2}, s2: {ports: 2}}
+  links:
+    - {endpoints: ['a:p0', 's1:0'], addresses: [10.1.0.1/24]}
+    - {endpoints: ['s1:1', 's2:0']}
+    - {endpoints: ['b:p0', 's2:1'], addresses: [10.1.0.2/24]}
+jobs: [{barrier: {}}]
+""")
+    shown = weft("show", path).stdout
+    assert "\n  0 a   → 1 b  over several switches\n" in shown and "null" not in shown
+    assert "s2  port 0  100Gbps 1us\n" in shown
+
+
+def test_without_ranks_nothing_is_shown_or_run():
+    none = ["--set", "topology.nodes.titanic.ranks=0", "--set", "topology.nodes.iceberg.ranks=0"]
+    assert weft("show", PAIR, *none, code=2).stderr.endswith(": no host has a rank\n")
+    assert "scenario: no host has a rank\n" in weft("run", PAIR, *none, code=2).stderr
 
 
 def test_show_draws_the_mesh_and_tells_the_bound():

@@ -1,8 +1,11 @@
 """Tests that need rdma_rxe, in a guest that has it. Skipped by name where no guest kernel is built."""
 
+import json
 import os
 import re
+import resource
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -95,6 +98,28 @@ def test_what_a_kernel_said_at_both_ends_is_shown(tmp_path, script, first, last,
         assert lines[gap + 1].startswith("line ") and len(done.stderr) < 4200
 
 
+def test_a_slow_reader_gets_all_that_a_guest_writes(tmp_path):
+    """Through a pipe that does not block, as a terminal that another program has made so."""
+    kernel = tmp_path / "kernel"
+    kernel.write_text("""#!/bin/sh
+for word; do
+    case $word in WEFT_GUEST_SCRATCH=*) scratch=${word#*=} ;; esac
+done
+seq 100000 >"$scratch/out"
+echo 0 >"$scratch/exit"
+""")
+    kernel.chmod(0o755)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with open(reading, encoding="ascii") as out, subprocess.Popen(
+            [BUILD / "weft", "guest", "--", "true"], cwd=ROOT, stdout=writing,
+            env={**os.environ, "WEFT_GUEST_KERNEL": str(kernel)}) as running:
+        os.close(writing)
+        time.sleep(0.5)
+        assert out.read().split() == [str(i) for i in range(1, 100001)]
+        assert running.wait(timeout=60) == 0
+
+
 def test_a_guest_removes_what_a_killed_one_left(tmp_path):
     """Its scratch folder, empty or not, of a process that is no more."""
     with subprocess.Popen(["true"]) as ended:
@@ -105,3 +130,69 @@ def test_a_guest_removes_what_a_killed_one_left(tmp_path):
     done = guest_of(tmp_path, 'echo 0 >"$scratch/exit"\n', TMPDIR=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     assert list(tmp_path.glob("weft-guest.*")) == []
+
+
+def kernel_of(folder, body):
+    """Makes a kernel for virtual time: a program that works in the guest's folder."""
+    subprocess.run(["gcc", "-x", "c", "-", "-o", folder / "kernel"], check=True, text=True, timeout=60, input=f"""
+        #include <stdio.h>
+        #include <unistd.h>
+        int main(int n, char **words)
+        {{
+            fprintf(stderr, "um_seed=%d %s\\n", n, words[0]);
+            {body}
+        }}""")
+    return folder / "kernel"
+
+
+def swarm_of(kernel, *args, env=(), **kwargs):
+    return subprocess.run(
+        [BUILD / "weft", "swarm", *args, "--backend", "soft", "--seeds", "1..1"], cwd=kernel.parent, timeout=60,
+        env={**os.environ, "WEFT_GUEST_KERNEL": str(kernel), **dict(env)}, capture_output=True, text=True,
+        check=False, **kwargs)
+
+
+def test_a_crash_in_a_guest_is_told_from_an_error(tmp_path):
+    """The guest reports the exit status of the command, as the guest's first process does: 128 and the
+    signal of one that died. A limit of file sizes ends the guest's supervisor itself."""
+    kernel = kernel_of(tmp_path, 'FILE *file = fopen("exit", "w"); fprintf(file, "%s", "@@@@"); return fclose(file);')
+    program = kernel.read_bytes()
+
+    def row_of(status, code, **kwargs):
+        kernel.write_bytes(program.replace(b"@@@@", status.rjust(4).encode()))
+        done = swarm_of(kernel, ROOT / "scenarios/basic/pair.yaml", **kwargs)
+        assert done.returncode == code, done.stderr
+        row = json.loads(done.stdout)
+        failed, = row["failed"]
+        assert failed["expect"] == "the run ends"
+        return row["result"], failed["got"]
+
+    assert row_of("139", 1) == ("crash", "exit status 139")
+    assert row_of("1", 1) == ("crash", "exit status 1")
+    assert row_of("2", 2) == ("error", "exit status 2")
+    assert row_of("124", 124) == ("timeout", "exit status 124")
+    assert row_of("0", 2) == ("error", "it said nothing")
+
+    def without_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    assert row_of("0", 1, preexec_fn=without_files) == ("crash", "signal 25 (File size limit exceeded)")
+
+
+def test_the_last_line_of_a_run_is_in_its_row_whatever_its_bytes(tmp_path):
+    kernel = kernel_of(tmp_path, 'FILE *file = fopen("err", "w"); fputs("first\\nb\\xe9 bad\\n", file); fclose(file);'
+                                 'file = fopen("exit", "w"); fputs("2", file); return fclose(file);')
+    done = swarm_of(kernel, ROOT / "scenarios/basic/pair.yaml")
+    assert done.returncode == 2, done.stderr
+    row = json.loads(done.stdout)
+    assert (row["result"], row["failed"]) == ("error", [{"expect": "the run ends", "got": "b? bad"}])
+
+
+def test_a_guest_of_a_swarm_that_does_not_end_leaves_no_scenario(tmp_path):
+    kernel = kernel_of(tmp_path, "return (int)sleep(100);")
+    done = swarm_of(kernel, "--space", "packets", "--time-limit", "1", env={"TMPDIR": str(tmp_path)})
+    assert done.returncode == 124, done.stderr
+    row = json.loads(done.stdout)
+    assert (row["result"], row["failed"][0]["got"]) == ("timeout", "out of time")
+    assert not list(tmp_path.glob("weft-swarm-*"))

@@ -417,6 +417,23 @@ def test_machines_without_a_cable_are_told_so(place):
         assert code == 3 and "there is no cable" in err
 
 
+def test_a_scenario_that_is_given_is_not_saved(tmp_path):
+    err = node("--scenario", "scenarios/basic/triangle.yaml", "--name", "titanic", "--save", str(tmp_path / "s.yaml"))
+    assert err == "weft node: --save: only a run without --scenario makes one\n"
+
+
+@needs_machines
+def test_a_scenario_that_cannot_be_saved_is_not_run(place):
+    """Rank 0 says so, and the others do not find it at the job's rendezvous."""
+    lines = [(host, f"weft node --rank {i} --nranks 3 --rendezvous titanic:29500 --backend soft "
+                    f"--patience 5 --save no/such.yaml") for i, host in enumerate(HOSTS)]
+    run_machines(place, together(place, "unsaved", lines))
+    assert ended(place, "unsaved", 0) == (2, "", "weft: no/such.yaml: No such file or directory\n")
+    for i in (1, 2):
+        code, out, _ = ended(place, "unsaved", i)
+        assert code != 0 and out == ""
+
+
 @needs_machines
 def test_another_secret_is_refused_by_name(place):
     """Iceberg has another, carpathia none: both are told so, and rank 0 goes on waiting."""

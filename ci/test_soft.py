@@ -76,6 +76,15 @@ def test_a_cable_that_flaps_is_up_when_it_is():
 
 
 @needs_namespaces
+def test_faults_that_are_due_together_come_in_order_of_time():
+    """The process that applies them wakes after both. The later one is the first in the file."""
+    document = run("--backend", "soft", "scenarios/basic/pair.yaml", *SMALL, "--set", "expect={data: exact}",
+                   "--set", "faults=[{at: 1001us, on: 'titanic:p0', kind: up}, {at: 1ms, on: 'titanic:p0', "
+                   "kind: down}]", layout="namespaces")
+    assert document["result"] == "pass" and document["connected"]
+
+
+@needs_namespaces
 def test_the_raw_wire_has_whole_packets():
     document = run("--backend", "soft", "scenarios/basic/triangle.yaml", *SMALL, "--set",
                    "expect={data: exact}", layout="namespaces", WEFT_SOFT_WIRE="raw")

@@ -55,6 +55,7 @@ static void close_gpu(void)
     ck_assert_int_eq(driver_now.n_events, 0);
     ck_assert_int_eq(driver_now.n_streams, 0);
     ck_assert_int_eq(driver_now.n_contexts_pushed, 0);
+    ck_assert_int_eq(driver_now.n_contexts_retained, 0);
 }
 
 static const struct gpu_bed real_bed = {open_real, close_gpu, NULL};
@@ -245,6 +246,12 @@ START_TEST(a_driver_that_fails_is_named)
                          WEFT_ERR_ENVIRONMENT);
         ck_assert_str_eq(error.message, cases[i].text);
     }
+    weft_error_clear(&error);
+    driver_now.push_fails_with = CUDA_INVALID_CONTEXT;
+    ck_assert_int_eq(cuda_open_with(&driver, "image", 0, &none, &error),
+                     WEFT_ERR_ENVIRONMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "cuCtxPushCurrent: "));
+    ck_assert_int_eq(driver_now.n_contexts_retained, 0);
 }
 END_TEST
 
@@ -374,6 +381,39 @@ START_TEST(errors_and_wake_ups_come_through)
 }
 END_TEST
 
+/* A copy is followed by the record of an event, and that by a wake-up. If one of these fails, the
+ * caller does not wait for the copy. */
+START_TEST(a_start_that_fails_leaves_no_work)
+{
+    struct io_loop loop;
+    struct io_task task;
+    struct io_gpu *peer;
+    struct io_gpu_op op = {.kind = IO_GPU_COPY, .count = 4, .task = &task};
+    uint8_t bytes[8] = {1, 2, 3, 4};
+
+    (void)open_fake(&gpu, &peer, NULL);
+    io_loop_init(&loop, 1);
+    io_task_init(&task, &loop, 0, 0);
+    op.out = bytes + 4;
+    op.a = bytes;
+    ck_assert_int_eq(gpu->ops->start(gpu, &op), 0); /* creates the event */
+    ck_assert_int_eq(driver_now.n_running, 1);
+    ck_assert_int_eq(gpu->ops->poll(gpu, &op), 0);
+    for (int i = 1; i <= 2; i++) {
+        driver_now.fails_with = CUDA_OUT_OF_MEMORY;
+        driver_now.n_pass = i;
+        ck_assert_int_eq(gpu->ops->start(gpu, &op), ENOMEM);
+        ck_assert_int_eq(driver_now.fails_with, CUDA_OK);
+        ck_assert_int_eq(driver_now.n_running, 0);
+    }
+    ck_assert_int_eq(gpu->ops->start(gpu, &op), 0);
+    ck_assert_int_eq(gpu->ops->poll(gpu, &op), 0);
+    io_task_fini(&task);
+    io_loop_fini(&loop);
+    close_gpu();
+}
+END_TEST
+
 START_TEST(without_kernels_there_are_no_reductions)
 {
     struct cuda_driver driver = driver_testing();
@@ -406,6 +446,7 @@ int main(void)
     tcase_add_test(tcase, a_gpu_with_memory_is_flushed_if_it_must_be);
     tcase_add_test(tcase, memory_has_a_dma_buf_where_the_driver_says_so);
     tcase_add_test(tcase, errors_and_wake_ups_come_through);
+    tcase_add_test(tcase, a_start_that_fails_leaves_no_work);
     tcase_add_test(tcase, without_kernels_there_are_no_reductions);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

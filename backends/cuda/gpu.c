@@ -386,6 +386,8 @@ void cuda_close(struct io_gpu *gpu)
             (void)cuda->driver.stream_destroy(cuda->stream);
         }
         cuda_leave(cuda);
+    }
+    if (cuda->context != NULL) {
         (void)cuda->driver.release(cuda->device);
     }
     if (cuda->wake_fd >= 0) {

@@ -42,6 +42,18 @@ static void wake(void *context)
     (void)ignored; /* EAGAIN: already readable */
 }
 
+/* Marks the end of the work that was given to the stream. */
+static int mark_end(struct cuda_gpu *cuda, const struct io_gpu_op *op,
+                    struct cuda_call *call, struct cuda_stream *stream)
+{
+    int result = cuda->driver.event_record(call->end, stream);
+
+    if (result == CUDA_OK && op->task != NULL && cuda->wake_fd >= 0) {
+        result = cuda->driver.host_function(stream, wake, cuda);
+    }
+    return result;
+}
+
 static int start_on(struct cuda_gpu *cuda, struct io_gpu_op *op, struct cuda_call *call)
 {
     const struct cuda_driver *driver = &cuda->driver;
@@ -57,11 +69,13 @@ static int start_on(struct cuda_gpu *cuda, struct io_gpu_op *op, struct cuda_cal
                                           stream)
                      : launch(cuda, op, stream);
     }
-    if (result == CUDA_OK) {
-        result = driver->event_record(call->end, stream);
+    if (result != CUDA_OK) {
+        return result;
     }
-    if (result == CUDA_OK && op->task != NULL && cuda->wake_fd >= 0) {
-        result = driver->host_function(stream, wake, cuda);
+    result = mark_end(cuda, op, call, stream);
+    if (result != CUDA_OK) {
+        /* Wait, because the caller may free memory that an operation in progress uses. */
+        (void)driver->stream_sync(stream);
     }
     return result;
 }

@@ -262,6 +262,36 @@ START_TEST(good_cables_get_no_qdisc_and_bad_ones_their_own)
 }
 END_TEST
 
+/* Sends a request for the loopback interface and does not wait for its answer. */
+static void ask_and_go(int fd, uint16_t flags)
+{
+    struct netlink_request request;
+    uint32_t seq;
+
+    netlink_begin(&request, RTM_GETLINK, flags,
+                  &(struct ifinfomsg){.ifi_family = AF_UNSPEC}, sizeof(struct ifinfomsg));
+    netlink_put_text(&request, IFLA_IFNAME, "lo");
+    ck_assert_int_eq(netlink_send(fd, &request, &seq), 0);
+}
+
+/* As after a request whose answer did not come within 10 s. */
+START_TEST(a_late_answer_is_not_that_of_the_next_request)
+{
+    struct netlink_counters counters;
+    int fd;
+
+    ck_assert_int_eq(netlink_open(NETLINK_ROUTE, &fd), 0);
+    ask_and_go(fd, 0);
+    ck_assert_uint_eq(netlink_ifindex(fd, "weft-no-such"), 0);
+    ask_and_go(fd, NLM_F_ACK);
+    ck_assert_int_ne(netlink_delete_link(fd, "weft-no-such"), 0);
+    ask_and_go(fd, NLM_F_ACK);
+    ck_assert_int_eq(netlink_counters(fd, "weft-no-such", &counters), ENODEV);
+    ck_assert_uint_ne(netlink_ifindex(fd, "lo"), 0);
+    close(fd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("backends/lab/fabric");
@@ -270,6 +300,7 @@ int main(void)
 
     tcase_add_test(pure, what_cannot_be_expressed_is_named);
     tcase_add_test(pure, good_cables_get_no_qdisc_and_bad_ones_their_own);
+    tcase_add_test(pure, a_late_answer_is_not_that_of_the_next_request);
     suite_add_tcase(suite, pure);
     if (can_build()) {
         tcase_set_timeout(built, 60);

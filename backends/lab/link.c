@@ -282,20 +282,17 @@ static int find_device(int rdma_fd, struct find *find)
 {
     _Alignas(8) uint8_t answer[32768];
     struct netlink_request request;
-    struct nlmsghdr header;
-    ssize_t n;
+    uint32_t seq;
+    size_t n;
+    int error;
 
     netlink_begin(&request, RDMA_TYPE(RDMA_NLDEV_CMD_GET), NLM_F_DUMP, NULL, 0);
-    memcpy(&header, request.bytes, sizeof(header));
-    header.nlmsg_len = (uint32_t)request.n;
-    memcpy(request.bytes, &header, sizeof(header));
-    if (send(rdma_fd, request.bytes, request.n, 0) < 0) {
-        return errno;
-    }
+    error = netlink_send(rdma_fd, &request, &seq);
     do {
-        n = recv(rdma_fd, answer, sizeof(answer), 0);
-    } while (n > 0 && look_at_all(find, answer, (size_t)n));
-    return find->is_found ? 0 : ENODEV;
+        error = error == 0 ? netlink_receive(rdma_fd, seq, answer, sizeof(answer), &n)
+                           : error;
+    } while (error == 0 && look_at_all(find, answer, n));
+    return error != 0 || find->is_found ? error : ENODEV;
 }
 
 int netlink_find_rdma(int rdma_fd, const char *prefix, char *out, size_t n_bytes)

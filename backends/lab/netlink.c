@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -29,8 +30,7 @@ void netlink_begin(struct netlink_request *request, uint16_t type, uint16_t flag
                    const void *body, size_t n_bytes)
 {
     struct nlmsghdr header = {.nlmsg_type = type,
-                              .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags),
-                              .nlmsg_seq = 1};
+                              .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags)};
 
     request->n = 0;
     request->n_nested = 0;
@@ -105,17 +105,42 @@ int netlink_open(int protocol, int *out_fd)
     return 0;
 }
 
-/* Reads one datagram of `*out_n` bytes. */
-static int receive(int fd, uint8_t *bytes, size_t n_max, size_t *out_n)
+/* Number of the last request of this process, by which a late answer to an earlier one is
+ * recognised. No request has the number 0. */
+static atomic_uint last_seq;
+
+int netlink_send(int fd, struct netlink_request *request, uint32_t *out_seq)
 {
+    struct nlmsghdr header;
+
+    weft_check(request->n_nested == 0);
+    do {
+        *out_seq = atomic_fetch_add(&last_seq, 1) + 1;
+    } while (*out_seq == 0);
+    memcpy(&header, request->bytes, sizeof(header));
+    header.nlmsg_len = (uint32_t)request->n;
+    header.nlmsg_seq = *out_seq;
+    memcpy(request->bytes, &header, sizeof(header));
+    return send(fd, request->bytes, request->n, 0) < 0 ? errno : 0;
+}
+
+int netlink_receive(int fd, uint32_t seq, uint8_t *bytes, size_t n_max, size_t *out_n)
+{
+    struct nlmsghdr header = {.nlmsg_len = 0};
     ssize_t n;
 
     do {
-        n = recv(fd, bytes, n_max, 0);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0) {
-        return errno == EAGAIN ? ETIMEDOUT : errno;
-    }
+        do {
+            n = recv(fd, bytes, n_max, 0);
+        } while (n < 0 && errno == EINTR);
+        if (n < 0) {
+            return errno == EAGAIN ? ETIMEDOUT : errno;
+        }
+        if ((size_t)n < NLMSG_HDRLEN) {
+            return EBADMSG;
+        }
+        memcpy(&header, bytes, sizeof(header));
+    } while (header.nlmsg_seq != seq);
     *out_n = (size_t)n;
     return 0;
 }
@@ -138,30 +163,20 @@ static int acknowledgement(const uint8_t *bytes, size_t n)
     return -error;
 }
 
-static int send_request(int fd, struct netlink_request *request)
-{
-    struct nlmsghdr header;
-
-    weft_check(request->n_nested == 0);
-    memcpy(&header, request->bytes, sizeof(header));
-    header.nlmsg_len = (uint32_t)request->n;
-    memcpy(request->bytes, &header, sizeof(header));
-    return send(fd, request->bytes, request->n, 0) < 0 ? errno : 0;
-}
-
 int netlink_call(int fd, struct netlink_request *request)
 {
     _Alignas(8) uint8_t answer[8192];
     struct nlmsghdr header;
+    uint32_t seq;
     size_t n = 0;
     int error;
 
     memcpy(&header, request->bytes, sizeof(header));
     header.nlmsg_flags |= NLM_F_ACK;
     memcpy(request->bytes, &header, sizeof(header));
-    error = send_request(fd, request);
+    error = netlink_send(fd, request, &seq);
     while (error == 0) {
-        error = receive(fd, answer, sizeof(answer), &n);
+        error = netlink_receive(fd, seq, answer, sizeof(answer), &n);
         if (error == 0) {
             error = acknowledgement(answer, n);
             if (error != EAGAIN) {
@@ -182,15 +197,16 @@ static int query_link(int fd, const char *name, struct ifinfomsg *out_link,
     _Alignas(8) uint8_t answer[16384];
     struct netlink_request request;
     struct nlmsghdr header;
+    uint32_t seq;
     size_t n = 0;
     int error;
 
     netlink_begin(&request, RTM_GETLINK, 0, &(struct ifinfomsg){.ifi_family = AF_UNSPEC},
                   sizeof(struct ifinfomsg));
     netlink_put_text(&request, IFLA_IFNAME, name);
-    error = send_request(fd, &request);
+    error = netlink_send(fd, &request, &seq);
     if (error == 0) {
-        error = receive(fd, answer, sizeof(answer), &n);
+        error = netlink_receive(fd, seq, answer, sizeof(answer), &n);
     }
     if (error != 0) {
         return error;

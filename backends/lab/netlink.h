@@ -38,6 +38,11 @@ void netlink_unnest(struct netlink_request *request);
 /* Opens a socket of `protocol` (NETLINK_ROUTE, NETLINK_RDMA) in the thread's namespace, which the
  * caller closes. Returns 0 or a positive errno (EPROTONOSUPPORT: not supported by the kernel). */
 int netlink_open(int protocol, int *out_fd);
+/* Sends the request. Sets *out_seq to its number, which its answers have. */
+int netlink_send(int fd, struct netlink_request *request, uint32_t *out_seq);
+/* Waits up to 10 s for a datagram of *out_n bytes that answers request `seq`. Discards late answers
+ * to earlier requests. */
+int netlink_receive(int fd, uint32_t seq, uint8_t *bytes, size_t n_max, size_t *out_n);
 /* Sends the request and waits up to 10 s for the acknowledgement. Returns its errno, or 0. */
 int netlink_call(int fd, struct netlink_request *request);
 

@@ -207,12 +207,17 @@ static int start(struct show *show, struct running *running)
 
 /* ---- output ---- */
 
+/* Waits where the reader does not read, even if another program has made the file not block. */
 static void write_all(int fd, const char *bytes, size_t n)
 {
     while (n > 0) {
         ssize_t now = write(fd, bytes, n);
 
-        if (now < 0 && errno != EINTR) {
+        if (now < 0 && errno == EAGAIN) {
+            struct pollfd wait = {.fd = fd, .events = POLLOUT};
+
+            (void)poll(&wait, 1, -1);
+        } else if (now < 0 && errno != EINTR) {
             return; /* the reader is gone; the exit status still counts */
         }
         bytes += now > 0 ? now : 0;
@@ -529,27 +534,36 @@ static weft_ns moment_of(const struct show *show, const struct world_moment *mom
     return begun == WEFT_NEVER || is_first_start ? begun : begun + first->last_start_ns;
 }
 
-/* Does what is due; returns when the next is. */
-static weft_ns faults_due(struct show *show, weft_ns now)
+/* The first one that is not done, in order of time and then of the file, and its time; NULL if
+ * the moment of none is known. */
+static struct timed *first_timed(const struct show *show, weft_ns *out_at)
 {
-    weft_ns next = WEFT_NEVER;
+    struct timed *first = NULL;
 
+    *out_at = WEFT_NEVER;
     for (uint32_t i = 0; i < show->n_timed; i++) {
         struct timed *timed = &show->timed[i];
         weft_ns moment = moment_of(show, &show->spec->faults[timed->fault].moment);
-        weft_ns at = moment == WEFT_NEVER ? moment : moment + timed->at_ns;
 
-        if (timed->is_done) {
-            continue;
-        }
-        if (at <= now) {
-            apply_fault(show, timed);
-            timed->is_done = true;
-        } else {
-            next = at < next ? at : next;
+        if (!timed->is_done && moment != WEFT_NEVER && moment + timed->at_ns < *out_at) {
+            first = timed;
+            *out_at = moment + timed->at_ns;
         }
     }
-    return next;
+    return first;
+}
+
+/* Does what is due; returns when the next is. */
+static weft_ns faults_due(struct show *show, weft_ns now)
+{
+    struct timed *timed;
+    weft_ns at;
+
+    while ((timed = first_timed(show, &at)) != NULL && at <= now) {
+        apply_fault(show, timed);
+        timed->is_done = true;
+    }
+    return at;
 }
 
 static void warn_of_faults(const struct show *show)

@@ -259,35 +259,48 @@ static void tell_fault(const struct lab_world *world, const struct timed *timed)
                      world_fault_name(fault->kind));
 }
 
-/* Applies the faults that are due. Returns the time of the next one. */
-static weft_ns faults_due(struct lab_world *world)
+static void apply_timed(struct lab_world *world, struct timed *timed, weft_ns now)
 {
-    weft_ns now = lab_world_now(&world->base);
-    weft_ns next = WEFT_NEVER;
+    int problem;
+
+    tell_fault(world, timed);
+    problem = apply(world, timed->fault, timed->undo);
+    timed->is_done = true;
+    if (!timed->undo) {
+        world->began_ns[timed->fault - world->spec->faults] = now;
+    }
+    if (problem != 0) {
+        weft_log(world->spec->log, WEFT_LOG_WARN, "%s: fault %u: %s",
+                 world->base.ops->name, (unsigned)(timed - world->timed),
+                 strerror(problem));
+    }
+}
+
+/* Returns the first one that is not done, in order of time and then of the file; NULL if none. */
+static struct timed *first_timed(const struct lab_world *world)
+{
+    struct timed *first = NULL;
 
     for (uint32_t i = 0; i < world->n_timed; i++) {
         struct timed *timed = &world->timed[i];
 
-        if (timed->is_done) {
-            continue;
-        }
-        if (timed->at_ns > now) {
-            next = timed->at_ns < next ? timed->at_ns : next;
-            continue;
-        }
-        tell_fault(world, timed);
-        int problem = apply(world, timed->fault, timed->undo);
-
-        timed->is_done = true;
-        if (!timed->undo) {
-            world->began_ns[timed->fault - world->spec->faults] = now;
-        }
-        if (problem != 0) {
-            weft_log(world->spec->log, WEFT_LOG_WARN, "%s: fault %u: %s",
-                     world->base.ops->name, i, strerror(problem));
+        if (!timed->is_done && (first == NULL || timed->at_ns < first->at_ns)) {
+            first = timed;
         }
     }
-    return next;
+    return first;
+}
+
+/* Applies the faults that are due. Returns the time of the next one. */
+static weft_ns faults_due(struct lab_world *world)
+{
+    weft_ns now = lab_world_now(&world->base);
+    struct timed *timed;
+
+    while ((timed = first_timed(world)) != NULL && timed->at_ns <= now) {
+        apply_timed(world, timed, now);
+    }
+    return timed != NULL ? timed->at_ns : WEFT_NEVER;
 }
 
 /* ---- time ---- */

@@ -109,8 +109,26 @@ static void add_ended(struct linux_env *env, uint32_t member)
     io_task_wake(env->io.ended_task);
 }
 
-/* Reads numbers of members, one per line. Ignores other characters, so a line without a digit
- * counts as member 0. */
+/* Takes the next byte of lines that each have the number of a member. Ignores lines that are no
+ * number, because standard input may be a terminal. */
+static void take_byte(struct linux_env *env, char byte)
+{
+    bool is_digit = byte >= '0' && byte <= '9';
+    uint64_t number = env->number * 10 + (uint64_t)(is_digit ? byte - '0' : 0);
+
+    if (byte != '\n') {
+        env->is_no_number = env->is_no_number || !is_digit || number > UINT32_MAX;
+        env->has_digit = true;
+        env->number = env->is_no_number ? 0 : number;
+        return;
+    }
+    if (env->has_digit && !env->is_no_number) {
+        add_ended(env, (uint32_t)env->number);
+    }
+    env->number = 0;
+    env->has_digit = env->is_no_number = false;
+}
+
 static void on_notices(void *context)
 {
     struct linux_env *env = context;
@@ -118,12 +136,7 @@ static void on_notices(void *context)
     ssize_t n;
     while ((n = read(env->notices_fd, bytes, sizeof bytes)) > 0) {
         for (ssize_t i = 0; i < n; i++) {
-            if (bytes[i] >= '0' && bytes[i] <= '9') {
-                env->number = env->number * 10 + (uint32_t)(bytes[i] - '0');
-            } else if (bytes[i] == '\n') {
-                add_ended(env, env->number);
-                env->number = 0;
-            }
+            take_byte(env, bytes[i]);
         }
     }
     if (n == 0) { /* the starter has ended, so no process needs the result */

@@ -93,6 +93,25 @@ START_TEST(ends_are_told_in_order_and_once)
 }
 END_TEST
 
+/* As from a terminal, which is standard input of a process on another machine (WEFT_NOTICES=0). */
+START_TEST(a_line_that_is_no_number_is_no_member)
+{
+    char number[12];
+    uint32_t member = 0;
+    struct io_env *io;
+
+    weft_format(number, sizeof number, "%d", fds[0]);
+    io = start(number);
+    say("\n\nx\n-1\n1 2\n4294967296\n99999999999999999999999\n");
+    ck_assert(!look() && !io_next_ended(io, &member));
+    say("4294967295\n7\n");
+    ck_assert(look() && io_next_ended(io, &member));
+    ck_assert_uint_eq(member, UINT32_MAX);
+    ck_assert(io_next_ended(io, &member));
+    ck_assert_uint_eq(member, 7);
+}
+END_TEST
+
 START_TEST(the_pipe_is_left_as_it_was_found)
 {
     char number[12];
@@ -172,6 +191,7 @@ int main(void)
     TCase *tcase = tcase_create("notices");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, ends_are_told_in_order_and_once);
+    tcase_add_test(tcase, a_line_that_is_no_number_is_no_member);
     tcase_add_test(tcase, the_pipe_is_left_as_it_was_found);
     tcase_add_test_raise_signal(tcase, whoever_is_left_by_who_started_it_ends, SIGTERM);
     tcase_add_test(tcase, without_a_pipe_nobody_tells);

@@ -31,8 +31,10 @@ struct linux_env {
     uint32_t stages_process; /* number for the reports */
     uint32_t *ended; /* Owned [n_ended]; in order of notices; new from n_taken on */
     uint32_t n_ended, n_taken;
-    uint32_t number; /* partial line of notices */
-    char **names;    /* Owned strings [n_settings] */
+    /* Partial line of notices. */
+    uint64_t number;
+    bool has_digit, is_no_number;
+    char **names; /* Owned strings [n_settings] */
     char **values;
     uint32_t n_settings;
 };

@@ -429,6 +429,26 @@ static void look_at_console(struct watched *w)
     free(text);
 }
 
+/* Returns false if the reader is gone. Waits where it does not read, even if another program has
+ * made the file not block, as one at the same terminal may. */
+static bool write_all(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t now = write(fd, bytes, n);
+
+        if (now < 0 && errno == EAGAIN) {
+            struct pollfd wait = {.fd = fd, .events = POLLOUT};
+
+            (void)poll(&wait, 1, -1);
+        } else if (now < 0 && errno != EINTR) {
+            return false;
+        }
+        bytes += now > 0 ? now : 0;
+        n -= now > 0 ? (size_t)now : 0;
+    }
+    return true;
+}
+
 /* What the guest wrote since the last look goes to our own stdout and stderr. */
 static void pass_on(struct watched *w)
 {
@@ -444,8 +464,8 @@ static void pass_on(struct watched *w)
         fd = open(path, O_RDONLY | O_CLOEXEC);
         while (fd >= 0 && (n = pread(fd, bytes, sizeof(bytes), w->seen[i])) > 0) {
             w->seen[i] += n;
-            if (write(i == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, (size_t)n) != n) {
-                break; /* the reader is gone; the exit code still counts */
+            if (!write_all(i == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, (size_t)n)) {
+                break; /* the exit code still counts */
             }
         }
         if (fd >= 0) {

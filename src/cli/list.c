@@ -33,36 +33,65 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Finds every *.yaml below `folder`, at most LIST_DEPTH_MAX levels deep. Follows links. */
+static bool refuse(const char *path)
+{
+    fprintf(stderr, "weft list: %s: %s\n", path, strerror(errno));
+    return false;
+}
+
+static bool is_scenario(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n > 5 && strcmp(name + n - 5, ".yaml") == 0;
+}
+
+static bool find_scenarios(const char *folder, int depth, struct paths *out);
+
+/* Adds the file, or what is below the folder. Ignores a link to nothing, unless it has the name of
+ * a scenario. */
+static bool find_entry(const char *path, const char *name, int depth, struct paths *out)
+{
+    struct stat status;
+
+    if (stat(path, &status) != 0) {
+        return (errno == ENOENT && !is_scenario(name)) || refuse(path);
+    }
+    if (S_ISDIR(status.st_mode) && depth < LIST_DEPTH_MAX) {
+        return find_scenarios(path, depth + 1, out);
+    }
+    if (is_scenario(name)) {
+        add_path(out, path);
+    }
+    return true;
+}
+
+/* Finds every *.yaml below `folder`, at most LIST_DEPTH_MAX levels deep. Follows links. Returns
+ * false if it has reported a path that cannot be read, and goes on with the others. */
 static bool find_scenarios(const char *folder, int depth, struct paths *out)
 {
     DIR *dir = opendir(folder);
     const struct dirent *entry;
+    bool ok = true;
 
     if (dir == NULL) {
-        fprintf(stderr, "weft list: %s: %s\n", folder, strerror(errno));
-        return false;
+        return refuse(folder);
     }
-    while ((entry = readdir(dir)) != NULL) {
+    while (errno = 0, (entry = readdir(dir)) != NULL) {
         struct weft_text path = {NULL, 0, 0};
-        struct stat status;
-        size_t n = strlen(entry->d_name);
 
         if (entry->d_name[0] == '.') {
             continue;
         }
         weft_text_add(&path, "%s/%s", folder, entry->d_name);
-        if (stat(path.bytes, &status) == 0) {
-            if (S_ISDIR(status.st_mode) && depth < LIST_DEPTH_MAX) {
-                find_scenarios(path.bytes, depth + 1, out);
-            } else if (n > 5 && strcmp(entry->d_name + n - 5, ".yaml") == 0) {
-                add_path(out, path.bytes);
-            }
-        }
+        ok = find_entry(path.bytes, entry->d_name, depth, out) && ok;
         weft_text_fini(&path);
     }
+    if (errno != 0) {
+        ok = refuse(folder);
+    }
     closedir(dir);
-    return true;
+    return ok;
 }
 
 /* Returns the names of the backends that support `scenario`. */
@@ -90,12 +119,15 @@ static json_t *backends_of(const struct scenario *scenario)
     return names;
 }
 
-/* Adds a scenario to the table and to the document. */
-static void add_scenario(const char *path, const struct scenario *scenario,
+/* Adds a scenario to the table and to the document. Returns false if its path is not UTF-8, so that
+ * the document cannot have it. */
+static bool add_scenario(const char *path, const struct scenario *scenario,
                          struct columns *columns, json_t *list)
 {
     json_t *names = backends_of(scenario);
     struct weft_text joined = {NULL, 0, 0};
+    size_t line = strcspn(scenario->description, "\n");
+    json_t *entry;
     const json_t *name;
     size_t i;
 
@@ -107,11 +139,15 @@ static void add_scenario(const char *path, const struct scenario *scenario,
     columns_cell(columns, "%s", path);
     columns_cell(columns, "%s", scenario->name);
     columns_cell(columns, "%s", joined.n > 0 ? joined.bytes : "-");
-    columns_cell(columns, "%s", scenario->description);
-    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "file", path, "name",
-                                          scenario->name, "description",
-                                          scenario->description, "backends", names));
+    columns_cell(columns, "%.*s%s", (int)line, scenario->description,
+                 scenario->description[line] != '\0' &&
+                         scenario->description[line + 1] != '\0'
+                     ? " ..."
+                     : "");
+    entry = json_pack("{s:s, s:s, s:s, s:o}", "file", path, "name", scenario->name,
+                      "description", scenario->description, "backends", names);
     weft_text_fini(&joined);
+    return entry != NULL && json_array_append_new(list, entry) == 0;
 }
 
 int cli_list(struct cli_options *options)
@@ -133,8 +169,11 @@ int cli_list(struct cli_options *options)
 
         if (scenario == NULL) {
             code = CLI_USAGE;
-        } else {
-            add_scenario(paths.names[i], scenario, &columns, list);
+        } else if (!add_scenario(paths.names[i], scenario, &columns, list) &&
+                   options->json != NULL) {
+            fprintf(stderr, "weft list: %s: not UTF-8, so JSON cannot name it\n",
+                    paths.names[i]);
+            code = CLI_USAGE;
         }
         scenario_free(scenario);
         free(paths.names[i]);

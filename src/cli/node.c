@@ -215,11 +215,11 @@ static struct scenario *find_site(struct cli_options *options,
     weft_status status = cli_site_find(options, member, &text);
     bool tells = status == WEFT_OK && member->rank == 0;
 
-    *out_code = exit_code(status);
     if (tells && options->save != NULL &&
         !cli_write_file(options->save, text.bytes, text.n)) {
         status = WEFT_ERR_INPUT;
     }
+    *out_code = exit_code(status);
     if (status == WEFT_OK) {
         scenario = cli_load_bytes(options, file, text.bytes, text.n);
         *out_code = CLI_USAGE;
@@ -245,6 +245,10 @@ static int run_process(struct cli_options *options, bool is_relay)
                 is_relay ? "relayd" : "node");
         return CLI_USAGE;
     }
+    if (options->save != NULL && options->scenario != NULL) {
+        fprintf(stderr, "weft node: --save: only a run without --scenario makes one\n");
+        return CLI_USAGE;
+    }
     if (!cli_member_find(options, is_relay, &member)) {
         return CLI_USAGE;
     }
@@ -256,7 +260,7 @@ static int run_process(struct cli_options *options, bool is_relay)
         return code;
     }
     if (scenario_not_implemented(scenario, &key)) {
-        fprintf(stderr, "weft: %s: not implemented yet: %s\n", options->scenario, key);
+        fprintf(stderr, "weft: %s: not implemented yet: %s\n", scenario->file, key);
         code = CLI_ENVIRONMENT;
         scenario_free(scenario);
         return code;

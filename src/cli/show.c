@@ -242,6 +242,11 @@ int cli_show(struct cli_options *options)
         scenario_free(scenario);
         return code;
     }
+    if (scenario->n_ranks == 0) {
+        fprintf(stderr, "weft show: %s: no host has a rank\n", scenario->file);
+        scenario_free(scenario);
+        return CLI_USAGE;
+    }
     if (view_init(&view, scenario)) {
         code = print_view(options, &view);
     }

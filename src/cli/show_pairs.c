@@ -129,6 +129,9 @@ static json_t *show_pair(const struct view *view, uint32_t from, uint32_t to,
     } else {
         json_integer_set(hops, (json_int_t)pair->routes[0].n_via + 1);
     }
+    if (how.n == 0) {
+        weft_text_add(&how, "over several switches");
+    }
     columns_row(columns);
     columns_cell(columns, "%u %s", from, show_host_of(view, from));
     columns_cell(columns, "→ %u %s", to, show_host_of(view, to));

@@ -20,7 +20,8 @@ enum {
     JOBS_MAX = 256,
     SHRINK_RUNS_MAX = 2000,
     SHRINK_GUESTS_MAX = 200,
-    PATIENCE_DEFAULT_S = 600
+    PATIENCE_DEFAULT_S = 600,
+    GUEST_GRACE_MS = 10000
 };
 
 #define MEMORY_KEPT_BYTES (256 << 20)
@@ -276,6 +277,13 @@ static int load_files(struct swarm *swarm)
 
 /* ---- rows ---- */
 
+int swarm_patience_ms(const struct cli_options *options, int patience_ms)
+{
+    bool is_guest = strcmp(options->backend, "sim") != 0;
+
+    return is_guest ? patience_ms + GUEST_GRACE_MS : patience_ms;
+}
+
 /* Returns the row of `item` from the worker that runs it. Replaces a worker that crashed or
  * hung. */
 static json_t *next_row(const struct swarm *swarm, struct worker *worker, uint64_t item)
@@ -289,7 +297,8 @@ static json_t *next_row(const struct swarm *swarm, struct worker *worker, uint64
     if (worker->isolate.pid == 0 && !isolate_start(&worker->isolate, work, worker)) {
         weft_text_add(&how, "no process: %s", strerror(errno));
     } else {
-        read = isolate_line(&worker->isolate, swarm->patience_ms, &line);
+        read = isolate_line(&worker->isolate,
+                            swarm_patience_ms(swarm->options, swarm->patience_ms), &line);
     }
     if (read == ISOLATE_LINE) {
         row = json_loadb(line.bytes, line.n, 0, NULL);

@@ -40,9 +40,12 @@ struct swarm_run {
 /* Executes the run. Returns its row (docs/cli.md) as a new reference. */
 json_t *swarm_row(const struct swarm_run *run);
 /* Executes the run in a guest. Returns the document of `weft run` as a new reference, or NULL, in
- * which case it appends the reason to `*how` and sets *result to "timeout" or "error". */
+ * which case it appends the reason to `*how` and sets *result to "timeout", "crash" or "error". */
 json_t *swarm_guest_document(const struct swarm_run *run, const char **result,
                              struct weft_text *how);
+/* Returns the time after which a process that executes a run is killed. A guest is killed by that
+ * process before, which then removes its files and returns the row. */
+int swarm_patience_ms(const struct cli_options *options, int patience_ms);
 /* Returns the row of a run without a document; `how` describes its end. */
 json_t *swarm_row_of_crash(const struct cli_options *options, const char *path,
                            const struct scenario *scenario, uint64_t seed,

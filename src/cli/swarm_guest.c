@@ -18,6 +18,7 @@ enum { WORDS_MAX = 16 };
 static void write_scratch(const struct weft_text *text, char *path, size_t path_bytes)
 {
     const char *folder = getenv("TMPDIR");
+    bool ok = false;
     FILE *file;
     int fd;
 
@@ -25,10 +26,14 @@ static void write_scratch(const struct weft_text *text, char *path, size_t path_
                 folder != NULL && folder[0] != '\0' ? folder : "/tmp");
     fd = mkostemps(path, (int)strlen(".yaml"), O_CLOEXEC);
     file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (file == NULL || fwrite(text->bytes, 1, text->n, file) != text->n ||
-        fclose(file) != 0) {
-        path[0] = '\0';
+    if (file != NULL) {
+        ok = fwrite(text->bytes, 1, text->n, file) == text->n;
+        ok = fclose(file) == 0 && ok;
     }
+    if (fd >= 0 && !ok) {
+        unlink(path);
+    }
+    path[0] = ok ? path[0] : '\0';
 }
 
 /* Appends the last line that the program wrote to stderr. */
@@ -42,16 +47,36 @@ static void add_last_words(int fd, struct weft_text *how)
     if (end > (off_t)sizeof(text) - 1) {
         n = pread(fd, text, sizeof(text) - 1, end - (off_t)sizeof(text) + 1);
     }
+    n = n > 0 && text[n - 1] == '\n' ? n - 1 : n;
     text[n > 0 ? n : 0] = '\0';
-    text[strlen(text) - (n > 0 && text[n - 1] == '\n' ? 1 : 0)] = '\0';
     line = strrchr(text, '\n');
     weft_text_add(how, "%s", line != NULL ? line + 1 : text);
+}
+
+/* Names how the program ended without a document: "signal 11 (Segmentation fault)", or "exit status
+ * 139" if the signal ended it in the guest. Returns the row's result, and appends the reason: how
+ * it ended if that was a crash, otherwise its last line. Exit statuses: docs/cli.md. */
+static const char *result_of(const struct weft_text *ended, int err_fd,
+                             struct weft_text *how)
+{
+    static const char exited[] = "exit status ";
+    bool has_status = ended->n > 0 && strncmp(ended->bytes, exited, strlen(exited)) == 0;
+    int status = has_status ? (int)strtol(ended->bytes + strlen(exited), NULL, 10) : 0;
+    bool is_crash = status == 1 || status > 128 || (ended->n > 0 && !has_status);
+
+    if (!is_crash) {
+        add_last_words(err_fd, how);
+    }
+    if (how->n == 0 && ended->n > 0) {
+        weft_text_add(how, "%s", ended->bytes);
+    }
+    return is_crash ? "crash" : status == 124 ? "timeout" : "error";
 }
 
 static json_t *run_program(char *const *argv, int patience_ms, const char **result,
                            struct weft_text *how)
 {
-    struct weft_text line = {NULL, 0, 0};
+    struct weft_text line = {NULL, 0, 0}, ended = {NULL, 0, 0};
     struct isolate isolate;
     int err_fd = memfd_create("stderr", MFD_CLOEXEC);
     enum isolate_read read = ISOLATE_ENDED;
@@ -62,20 +87,21 @@ static json_t *run_program(char *const *argv, int patience_ms, const char **resu
         weft_text_add(how, "no process: %s", strerror(errno));
     } else {
         read = isolate_line(&isolate, patience_ms, &line);
+        isolate_stop(&isolate, &ended);
         if (read == ISOLATE_LINE) {
             document = json_loadb(line.bytes, line.n, 0, NULL);
         } else if (read == ISOLATE_LATE) {
             *result = "timeout";
             weft_text_add(how, "out of time");
         } else {
-            add_last_words(err_fd, how);
+            *result = result_of(&ended, err_fd, how);
         }
-        isolate_stop(&isolate, how->n > 0 || document != NULL ? NULL : how);
     }
     if (err_fd >= 0) {
         close(err_fd);
     }
     weft_text_fini(&line);
+    weft_text_fini(&ended);
     return document;
 }
 

@@ -58,7 +58,7 @@ static bool fails_alike(struct trial *trial, const char *wanted,
     if (!isolate_start(&isolate, try_it, trial)) {
         return false;
     }
-    read = isolate_line(&isolate, patience_ms, &line);
+    read = isolate_line(&isolate, swarm_patience_ms(trial->options, patience_ms), &line);
     isolate_stop(&isolate, &how);
     if (read == ISOLATE_LINE) {
         row = json_loadb(line.bytes, line.n, 0, NULL);

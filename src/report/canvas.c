@@ -25,21 +25,22 @@ void canvas_cell(struct canvas *canvas, int x, int y, uint32_t cell)
     }
 }
 
-/* Returns the next character of valid UTF-8 text and advances `*text`. Names in scenarios are
- * ASCII; all else comes from this program. */
+/* Returns the next character of UTF-8 text and advances `*text`. A character that is cut short ends
+ * before the first byte that does not continue it, so that the end of the text is never passed. */
 static uint32_t next_character(const char **text)
 {
     const unsigned char *at = (const unsigned char *)*text;
     uint32_t value = at[0];
     int more = value >= 0xf0 ? 3 : value >= 0xe0 ? 2 : value >= 0xc0 ? 1 : 0;
+    int i = 1;
 
     if (more > 0) {
         value &= 0x3fu >> more;
-        for (int i = 1; i <= more; i++) {
+        for (; i <= more && (at[i] & 0xc0u) == 0x80; i++) {
             value = value << 6 | (at[i] & 0x3fu);
         }
     }
-    *text += 1 + more;
+    *text += i;
     return value;
 }
 

@@ -8,13 +8,14 @@
 #include "base/check.h"
 #include "report/canvas.h"
 
-static void add_cell(struct columns *columns, const char *text)
+/* Takes over `text`. */
+static void add_cell(struct columns *columns, char *text)
 {
     if (columns->n_cells == columns->cap) {
         columns->cap = columns->cap == 0 ? 64 : 2 * columns->cap;
         columns->cells = weft_realloc(columns->cells, columns->cap * sizeof(char *));
     }
-    columns->cells[columns->n_cells++] = weft_strdup(text);
+    columns->cells[columns->n_cells++] = text;
 }
 
 void columns_init(struct columns *columns, const char *const *heads, unsigned n_columns)
@@ -23,7 +24,7 @@ void columns_init(struct columns *columns, const char *const *heads, unsigned n_
     memset(columns, 0, sizeof(*columns));
     columns->n_columns = n_columns;
     for (unsigned i = 0; i < n_columns; i++) {
-        add_cell(columns, heads[i]);
+        add_cell(columns, weft_strdup(heads[i]));
     }
 }
 
@@ -45,18 +46,28 @@ void columns_right(struct columns *columns, unsigned column)
 void columns_row(struct columns *columns)
 {
     while (columns->n_cells % columns->n_columns != 0) {
-        add_cell(columns, "");
+        add_cell(columns, weft_strdup(""));
     }
 }
 
 void columns_cell(struct columns *columns, const char *format, ...)
 {
-    char text[160];
     va_list args;
+    int n_bytes;
+    char *text;
 
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    n_bytes = vsnprintf(NULL, 0, format, args);
     va_end(args);
+    weft_check(n_bytes >= 0);
+    text = weft_alloc((size_t)n_bytes + 1);
+    va_start(args, format);
+    vsnprintf(text, (size_t)n_bytes + 1, format, args);
+    va_end(args);
+    /* A line break would end the row, and other control characters are for the terminal. */
+    for (int i = 0; i < n_bytes; i++) {
+        text[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
+    }
     add_cell(columns, text);
 }
 

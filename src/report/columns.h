@@ -23,6 +23,7 @@ void columns_fini(struct columns *columns);
 void columns_right(struct columns *columns, unsigned column);
 /* Starts a row and fills the previous one up with blank cells. */
 void columns_row(struct columns *columns);
+/* Adds a cell. Replaces control characters by '?'. */
 void columns_cell(struct columns *columns, const char *format, ...) WEFT_PRINTF(2, 3);
 /* Appends the table, each line after `indent`, with two blanks between columns. */
 void columns_print(const struct columns *columns, const char *indent,

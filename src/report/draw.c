@@ -21,6 +21,8 @@ static const struct scenario_port *end_port(const struct scenario *scenario,
 
 /* Size of a bond's name (IFNAMSIZ) and an address with prefix length. */
 #define DRAW_ADDRESS_BYTES (16 + 1 + IO_IP_TEXT_BYTES + 4)
+/* Size of a port's name, which has at most 31 bytes (docs/scenario.md), and such an address. */
+#define DRAW_LABEL_BYTES (32 + 1 + DRAW_ADDRESS_BYTES)
 
 static const char *end_node(const struct scenario *scenario,
                             const struct scenario_link *link, int end)
@@ -110,8 +112,10 @@ void draw_link_facts(const struct scenario *scenario, const struct scenario_link
 
     weft_format_rate(link->rate_bps, rate, sizeof(rate));
     weft_format_time(link->delay_ns, delay, sizeof(delay));
-    if (mtu[0] == mtu[1] || mtu[1] == 0) {
-        weft_format(out, out_bytes, "%s %s mtu %u", rate, delay, mtu[0]);
+    if ((mtu[0] | mtu[1]) == 0) { /* switches have none */
+        weft_format(out, out_bytes, "%s %s", rate, delay);
+    } else if (mtu[0] == mtu[1] || mtu[0] == 0 || mtu[1] == 0) {
+        weft_format(out, out_bytes, "%s %s mtu %u", rate, delay, mtu[0] | mtu[1]);
     } else {
         weft_format(out, out_bytes, "%s %s mtu %u/%u", rate, delay, mtu[0], mtu[1]);
     }
@@ -138,7 +142,7 @@ static int max_int(int a, int b)
 static void draw_pair(const struct scenario *scenario, struct weft_text *out)
 {
     const struct scenario_link *link = &scenario->links[0];
-    char labels[2][64];
+    char labels[2][DRAW_LABEL_BYTES];
     char facts[128];
     int box = 4 + max_int(canvas_columns(end_node(scenario, link, 0)),
                           canvas_columns(end_node(scenario, link, 1)));
@@ -183,8 +187,8 @@ static const struct scenario_link *link_between(const struct scenario *scenario,
 
 struct triangle_side {
     const struct scenario_link *link;
-    char near[64]; /* label at the side's host with the lower index */
-    char far[64];
+    char near[DRAW_LABEL_BYTES]; /* label at the side's host with the lower index */
+    char far[DRAW_LABEL_BYTES];
     char facts[128];
 };
 
@@ -264,7 +268,7 @@ static void draw_list(const struct scenario *scenario, struct weft_text *out)
 
     for (uint32_t i = 0; i < scenario->n_links; i++) {
         for (int end = 0; end < 2; end++) {
-            char label[64];
+            char label[DRAW_LABEL_BYTES];
             const char *node = end_node(scenario, &scenario->links[i], end);
 
             end_label(scenario, &scenario->links[i], end, label, sizeof(label));
@@ -274,8 +278,8 @@ static void draw_list(const struct scenario *scenario, struct weft_text *out)
     }
     for (uint32_t i = 0; i < scenario->n_links; i++) {
         const struct scenario_link *link = &scenario->links[i];
-        char near[64];
-        char far[64];
+        char near[DRAW_LABEL_BYTES];
+        char far[DRAW_LABEL_BYTES];
         char facts[128];
 
         end_label(scenario, link, 0, near, sizeof(near));
@@ -346,8 +350,8 @@ void draw_dot(const struct scenario *scenario, struct weft_text *out)
     }
     for (uint32_t i = 0; i < scenario->n_links; i++) {
         const struct scenario_link *link = &scenario->links[i];
-        char near[64];
-        char far[64];
+        char near[DRAW_LABEL_BYTES];
+        char far[DRAW_LABEL_BYTES];
         char facts[128];
 
         end_label(scenario, link, 0, near, sizeof(near));

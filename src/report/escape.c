@@ -1,5 +1,6 @@
 #include "report/escape.h"
 
+/* XML 1.0 allows no control characters but tab and line breaks (2.2, "Char"). */
 static const char *entity_of(char byte, bool is_attribute)
 {
     switch (byte) {
@@ -13,8 +14,10 @@ static const char *entity_of(char byte, bool is_attribute)
         return is_attribute ? "&quot;" : NULL;
     case '\n':
         return is_attribute ? "&#10;" : NULL;
+    case '\t':
+        return is_attribute ? "?" : NULL;
     default:
-        return is_attribute && (unsigned char)byte < 0x20 ? "?" : NULL;
+        return (unsigned char)byte < 0x20 ? "?" : NULL;
     }
 }
 

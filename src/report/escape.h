@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 
-/* Appends n bytes, escaped. In an attribute also escapes quotes and newlines, and replaces control
- * characters that XML 1.0 does not permit by '?'. */
+/* Appends n bytes, escaped. In an attribute also escapes quotes and newlines. Replaces control
+ * characters that XML 1.0 does not permit, and in an attribute tabs, by '?'. */
 void report_escape(const char *text, size_t n, bool is_attribute, struct weft_text *out);
 
 #endif

@@ -73,7 +73,7 @@ static void add_run(const json_t *run, struct weft_text *out)
 
 void report_html(const json_t *runs, const struct weft_text *story, struct weft_text *out)
 {
-    size_t n_story = story->n < STORY_BYTES_MAX ? story->n : STORY_BYTES_MAX;
+    size_t n_story = weft_text_cut(story->bytes, story->n, STORY_BYTES_MAX);
     const json_t *run;
     size_t i;
 

@@ -244,6 +244,32 @@ START_TEST(junit_has_a_case_per_expectation_and_escapes)
 }
 END_TEST
 
+/* A program's command and a file's description may have control characters. */
+START_TEST(no_control_character_leaves_a_table_or_a_junit_file)
+{
+    static const char *const heads[] = {"a"};
+    struct columns columns;
+    struct weft_text text = {NULL, 0, 0};
+    json_t *runs =
+        document_of("[{\"scenario\":\"x\",\"symptom\":{\"text\":\"\\u001b[1m\\t"
+                    "\\r\"},\"expectations\":[{\"expect\":\"y\",\"got\":\"\\u0007\","
+                    "\"ok\":false}]}]");
+
+    report_junit(runs, &text);
+    ck_assert_ptr_nonnull(
+        strstr(text.bytes,
+               "<failure message=\"?\">\nsymptom  ?[1m\t?\n</failure></testcase>\n"));
+    text.n = 0;
+    columns_init(&columns, heads, 1);
+    columns_cell(&columns, "%s", "b\nc\x1b[1m\x7f→");
+    columns_print(&columns, "", &text);
+    ck_assert_str_eq(text.bytes, "a\nb?c?[1m?→\n");
+    columns_fini(&columns);
+    weft_text_fini(&text);
+    json_decref(runs);
+}
+END_TEST
+
 START_TEST(a_page_holds_the_tables_and_the_head_of_the_story)
 {
     struct weft_text text = {NULL, 0, 0};
@@ -257,11 +283,19 @@ START_TEST(a_page_holds_the_tables_and_the_head_of_the_story)
     ck_assert_ptr_nonnull(strstr(text.bytes, "0 a p0 up rate=1\n&lt;&amp;&gt;\n</pre>"));
     ck_assert_ptr_nonnull(strstr(text.bytes, "95.1%"));
     for (int i = 0; i < 5000; i++) {
-        weft_text_add(&story, "%d a p0 something=%d\n", i, i);
+        weft_text_add(&story, "%d a p0 something=%d→\n", i, i);
     }
-    text.n = 0;
-    report_html(runs, &story, &text);
-    ck_assert_ptr_nonnull(strstr(text.bytes, "... (the rest: --events FILE)"));
+    for (size_t i = 0; i < 32; i++) { /* for some the limit is within a character */
+        const struct weft_text part = {story.bytes + i, story.n - i, 0};
+        json_t *page;
+
+        text.n = 0;
+        report_html(runs, &part, &text);
+        ck_assert_ptr_nonnull(strstr(text.bytes, "... (the rest: --events FILE)"));
+        page = json_stringn(text.bytes, text.n); /* NULL unless it is UTF-8 */
+        ck_assert_ptr_nonnull(page);
+        json_decref(page);
+    }
     weft_text_fini(&text);
     weft_text_fini(&story);
     json_decref(runs);
@@ -314,6 +348,35 @@ START_TEST(columns_are_as_wide_as_their_cells_count_characters_not_bytes)
                                  "> last  1234567\n");
     columns_fini(&columns);
     weft_text_fini(&text);
+}
+END_TEST
+
+START_TEST(a_cell_of_any_length_is_printed_whole)
+{
+    static const char *const heads[] = {"a"};
+    struct weft_text text = {NULL, 0, 0};
+    struct weft_text cell = {NULL, 0, 0};
+    struct columns columns;
+
+    for (int i = 0; i < 100; i++) {
+        weft_text_add(&cell, "→");
+    }
+    columns_init(&columns, heads, 1);
+    columns_cell(&columns, "%s", cell.bytes);
+    columns_print(&columns, "", &text);
+    ck_assert_uint_eq(text.n, 2 + cell.n + 1);
+    ck_assert_mem_eq(text.bytes + 2, cell.bytes, cell.n);
+    columns_fini(&columns);
+    weft_text_fini(&cell);
+    weft_text_fini(&text);
+}
+END_TEST
+
+START_TEST(a_character_cut_short_does_not_pass_the_end_of_its_text)
+{
+    ck_assert_int_eq(canvas_columns("x\xe2\x86\0yyyy"), 2);
+    ck_assert_int_eq(canvas_columns("x\xf0\0yyyy"), 2);
+    ck_assert_int_eq(canvas_columns("\xe2yé"), 3);
 }
 END_TEST
 
@@ -419,9 +482,12 @@ int main(void)
     tcase_add_test(cases, colour_marks_the_verdict_and_wrong_data_only_when_asked);
     tcase_add_test(cases, an_empty_document_prints_question_marks_and_never_crashes);
     tcase_add_test(cases, junit_has_a_case_per_expectation_and_escapes);
+    tcase_add_test(cases, no_control_character_leaves_a_table_or_a_junit_file);
     tcase_add_test(cases, a_page_holds_the_tables_and_the_head_of_the_story);
     tcase_add_test(cases, a_perfetto_trace_is_json_with_an_instant_per_event);
     tcase_add_test(cases, columns_are_as_wide_as_their_cells_count_characters_not_bytes);
+    tcase_add_test(cases, a_cell_of_any_length_is_printed_whole);
+    tcase_add_test(cases, a_character_cut_short_does_not_pass_the_end_of_its_text);
     tcase_add_test(cases, the_canvas_cuts_what_falls_outside);
     tcase_add_test(cases, a_capture_names_ports_stamps_nanoseconds_and_comments_on_drops);
     tcase_add_test(cases, a_capture_on_a_full_disk_says_so);

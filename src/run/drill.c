@@ -529,18 +529,23 @@ static enum ibv_wc_opcode completes_as(enum ibv_wr_opcode opcode)
 static void judge_received(struct drill *drill, unsigned end, const struct ibv_wc *wc)
 {
     struct side *side = &drill->sides[end];
-    unsigned index = side->recv_ops[side->n_recvd];
-    const struct op *op = &drill->sides[1 - end].ops[index];
-    bool is_write = op->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    bool has_imm = op->opcode != IBV_WR_SEND;
+    const struct op *op;
+    unsigned index;
+    bool is_write, has_imm;
 
     if (side->n_recvd == side->n_ready || wc->wr_id != 1000 + side->n_recvd) {
         complain(drill, end, "receive %u completes as %llu of %u", side->n_recvd,
                  (unsigned long long)wc->wr_id, side->n_ready);
-    } else if (wc->byte_len != op->bytes ||
-               wc->opcode != (is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV) ||
-               ((wc->wc_flags & IBV_WC_WITH_IMM) != 0) != has_imm ||
-               (has_imm && wc->imm_data != drill_network_order(0xabc00000u + index))) {
+        return; /* no operation belongs to it */
+    }
+    index = side->recv_ops[side->n_recvd];
+    op = &drill->sides[1 - end].ops[index];
+    is_write = op->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    has_imm = op->opcode != IBV_WR_SEND;
+    if (wc->byte_len != op->bytes ||
+        wc->opcode != (is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV) ||
+        ((wc->wc_flags & IBV_WC_WITH_IMM) != 0) != has_imm ||
+        (has_imm && wc->imm_data != drill_network_order(0xabc00000u + index))) {
         complain(drill, end, "receive %u of %s of %u B completes with %u B, opcode %d",
                  side->n_recvd, io_wr_opcode_name((int)op->opcode), op->bytes,
                  wc->byte_len, wc->opcode);

@@ -94,6 +94,40 @@ START_TEST(it_sends_packets_of_its_own)
 }
 END_TEST
 
+/* A cable that a fault took away is one again after `up`. */
+START_TEST(it_waits_for_a_cable_that_is_up_for_good)
+{
+    static const struct {
+        const char *faults;
+        bool is_judged;
+    } cases[] = {
+        {"{at: 20s, on: 'a:p0', kind: down}", false},
+        {"{at: 20s, on: 'a:p0', kind: down}, {at: 21s, on: 'a:p0', kind: up}", true},
+        {"{at: 21s, on: 'a:p0', kind: down}, {at: 20s, on: 'a:p0', kind: up}", false},
+        {"{at: 20s, on: 'a:p0', kind: down, for: 1s}", true},
+        {"{at: 20s, on: 'a:p0', kind: up, for: 1s}", false},
+        {"{at: 20s, on: 'a:p0', kind: down, for: 1s}, {at: 100s, on: 'a:p0', kind: down}",
+         false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct weft_text text = {NULL, 0, 0};
+        struct outcome without, with;
+
+        weft_text_add(&text, PAIR("", "") "faults: [%s]\n" EXPECT(""), cases[i].faults);
+        without = run(text.bytes, 1);
+        text.n = 0;
+        weft_text_add(&text, PAIR("", "") "faults: [%s]\n" EXPECT(", verbs"),
+                      cases[i].faults);
+        with = run(text.bytes, 1);
+        ck_assert_str_eq(with.broken, "");
+        ck_assert_msg((with.n_packets > without.n_packets) == cases[i].is_judged, "%s",
+                      cases[i].faults);
+        weft_text_fini(&text);
+    }
+}
+END_TEST
+
 /* A device without SQD deviates from IBA. Detected when a connected queue pair passes through SQD,
  * and by a walk through all states. */
 START_TEST(a_device_that_does_otherwise_is_found)
@@ -128,6 +162,7 @@ int main(void)
     tcase_add_loop_test(tests, good_devices_do_as_the_model, 0,
                         (int)(sizeof(good) / sizeof(good[0])));
     tcase_add_test(tests, it_sends_packets_of_its_own);
+    tcase_add_test(tests, it_waits_for_a_cable_that_is_up_for_good);
     tcase_add_test(tests, a_device_that_does_otherwise_is_found);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

@@ -1,8 +1,10 @@
 #include "run/drill_world.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "run/carrier.h"
 #include "run/private.h"
 
 #define LOOK_NS INT64_C(100000)
@@ -67,12 +69,38 @@ static bool is_open_fault(const struct world_fault *fault, weft_ns now)
     case WORLD_FAULT_CALL_SLOW:
     case WORLD_FAULT_CALL_SHORT:
     case WORLD_FAULT_ASYNC_EVENT:
+    case WORLD_FAULT_DOWN: /* see is_carrier_open() */
     case WORLD_FAULT_UP:
         return false;
     default:
         return !fault->has_match &&
                (fault->for_ns == 0 || fault->at_ns + fault->for_ns > now);
     }
+}
+
+/* Returns true if faults keep the port without carrier, or change it later. */
+static bool is_carrier_open(const struct scenario *scenario, uint32_t host, uint32_t port,
+                            weft_ns now)
+{
+    weft_ns quiet_ns = run_carrier_quiet_ns(scenario, host, port);
+    size_t n;
+    struct run_dark *darks = run_carrier_dark(scenario, host, port, &n);
+    bool is_dark = n > 0 && darks[n - 1].to == WEFT_NEVER;
+
+    free(darks);
+    return quiet_ns > now || (quiet_ns >= 0 && is_dark);
+}
+
+static bool is_any_carrier_open(const struct scenario *scenario, weft_ns now)
+{
+    for (uint32_t i = 0; i < scenario->n_hosts; i++) {
+        for (uint32_t k = 0; k < scenario->hosts[i].n_ports; k++) {
+            if (is_carrier_open(scenario, i, k, now)) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 bool drill_is_left_alone(const struct run *run)
@@ -87,5 +115,5 @@ bool drill_is_left_alone(const struct run *run)
             return false;
         }
     }
-    return true;
+    return !is_any_carrier_open(scenario, drill_now(run));
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rdma/timers.h"
+#include "run/carrier.h"
 
 /* A loss rate above this counts as an outage. */
 #define LOSS_OUTAGE_PPB 50000000u
@@ -30,22 +31,34 @@ struct outages {
     size_t n;
 };
 
-static void add_outage(struct outages *outages, struct run_outlook *out,
-                       const struct scenario *scenario, struct outage outage)
+static void push_outage(struct outages *outages, struct outage outage)
 {
     outages->items =
         weft_realloc(outages->items, (outages->n + 1) * sizeof(outages->items[0]));
     outages->items[outages->n++] = outage;
-    if (outage.is_host) {
-        out->is_touched[outage.index] = true;
-        return;
-    }
+}
+
+/* Marks the hosts at both ends of a cable that a fault disrupts. */
+static void touch_ends(struct run_outlook *out, const struct scenario *scenario,
+                       uint32_t link)
+{
     for (int i = 0; i < 2; i++) {
-        const struct scenario_end *end = &scenario->links[outage.index].ends[i];
+        const struct scenario_end *end = &scenario->links[link].ends[i];
 
         if (!end->is_switch) {
             out->is_touched[end->node] = true;
         }
+    }
+}
+
+static void add_outage(struct outages *outages, struct run_outlook *out,
+                       const struct scenario *scenario, struct outage outage)
+{
+    push_outage(outages, outage);
+    if (outage.is_host) {
+        out->is_touched[outage.index] = true;
+    } else {
+        touch_ends(out, scenario, outage.index);
     }
 }
 
@@ -80,23 +93,51 @@ static bool are_bonded(const struct scenario_host *host, uint32_t a, uint32_t b)
 }
 
 /* Cuts the cable of the fault's port, or all cables of its host if it names no port. A bond
- * replaces only a port without carrier, so a fault that leaves the carrier up cuts all cables of
- * the bond. */
+ * replaces only a port without carrier, so a fault that leaves the carrier up, as all that come
+ * here do, cuts all cables of the bond. */
 static void cut_cables(struct outages *outages, struct run_outlook *out,
                        const struct scenario *scenario, const struct world_fault *fault)
 {
     const struct scenario_host *host = &scenario->hosts[fault->host];
-    bool is_silent = fault->kind != WORLD_FAULT_DOWN;
 
     for (uint32_t i = 0; i < host->n_ports; i++) {
         if (host->ports[i].link >= 0 &&
-            (!fault->has_port || fault->port == i ||
-             (is_silent && are_bonded(host, fault->port, i)))) {
+            (!fault->has_port || fault->port == i || are_bonded(host, fault->port, i))) {
             add_outage(outages, out, scenario,
                        (struct outage){.index = (uint32_t)host->ports[i].link,
                                        .from = fault->at_ns,
                                        .to = end_of(fault)});
         }
+    }
+}
+
+/* Cuts a cable while a port at one of its ends has no carrier. A cable between switches that has
+ * none from the start never has one. */
+static void cut_carrier(struct outages *outages, struct run_outlook *out,
+                        const struct scenario *scenario, uint32_t link)
+{
+    const struct scenario_end *ends = scenario->links[link].ends;
+
+    for (int k = 0; k < 2; k++) {
+        struct run_dark *darks;
+        size_t n;
+
+        if (ends[k].is_switch) {
+            continue;
+        }
+        darks = run_carrier_dark(scenario, ends[k].node, ends[k].port, &n);
+        for (size_t i = 0; i < n; i++) {
+            push_outage(
+                outages,
+                (struct outage){.index = link, .from = darks[i].from, .to = darks[i].to});
+        }
+        if (n > 0 && run_carrier_quiet_ns(scenario, ends[k].node, ends[k].port) >= 0) {
+            touch_ends(out, scenario, link);
+        }
+        free(darks);
+    }
+    if (ends[0].is_switch && ends[1].is_switch && !scenario->links[link].up) {
+        push_outage(outages, (struct outage){.index = link, .to = WEFT_NEVER});
     }
 }
 
@@ -113,6 +154,7 @@ static void cut_host(struct outages *outages, struct run_outlook *out,
 /* Effect of a fault on a job. */
 enum effect {
     EFFECT_TIME,    /* only takes time */
+    EFFECT_CARRIER, /* its cables lose or get their carrier; see cut_carrier() */
     EFFECT_CABLE,   /* its cables carry nothing */
     EFFECT_LOSS,    /* its cables carry nothing if the rate is above LOSS_OUTAGE_PPB */
     EFFECT_HOST,    /* its host does nothing for some time */
@@ -123,16 +165,16 @@ enum effect {
 };
 
 static const enum effect effects[WORLD_N_FAULTS] = {
-    [WORLD_FAULT_DOWN] = EFFECT_CABLE,         [WORLD_FAULT_LOSS] = EFFECT_LOSS,
-    [WORLD_FAULT_CORRUPT] = EFFECT_LOSS,       [WORLD_FAULT_MTU] = EFFECT_CABLE,
-    [WORLD_FAULT_PATH_LIMIT] = EFFECT_CABLE,   [WORLD_FAULT_PAUSE] = EFFECT_CABLE,
-    [WORLD_FAULT_KILL] = EFFECT_DEATH,         [WORLD_FAULT_STOP] = EFFECT_HOST,
-    [WORLD_FAULT_RESTART] = EFFECT_DEATH,      [WORLD_FAULT_CLOCK] = EFFECT_DELAY,
-    [WORLD_FAULT_GID_DELETE] = EFFECT_CABLE,   [WORLD_FAULT_ADDR_DEL] = EFFECT_CABLE,
-    [WORLD_FAULT_VERB_ERROR] = EFFECT_FAILURE, [WORLD_FAULT_VERB_SLOW] = EFFECT_DELAY,
-    [WORLD_FAULT_CALL_ERROR] = EFFECT_FAILURE, [WORLD_FAULT_CALL_SLOW] = EFFECT_DELAY,
-    [WORLD_FAULT_CALL_LOST] = EFFECT_FAILURE,  [WORLD_FAULT_DEVICE_FATAL] = EFFECT_CABLE,
-    [WORLD_FAULT_ASYNC_EVENT] = EFFECT_EVENT,
+    [WORLD_FAULT_DOWN] = EFFECT_CARRIER,       [WORLD_FAULT_UP] = EFFECT_CARRIER,
+    [WORLD_FAULT_LOSS] = EFFECT_LOSS,          [WORLD_FAULT_CORRUPT] = EFFECT_LOSS,
+    [WORLD_FAULT_MTU] = EFFECT_CABLE,          [WORLD_FAULT_PATH_LIMIT] = EFFECT_CABLE,
+    [WORLD_FAULT_PAUSE] = EFFECT_CABLE,        [WORLD_FAULT_KILL] = EFFECT_DEATH,
+    [WORLD_FAULT_STOP] = EFFECT_HOST,          [WORLD_FAULT_RESTART] = EFFECT_DEATH,
+    [WORLD_FAULT_CLOCK] = EFFECT_DELAY,        [WORLD_FAULT_GID_DELETE] = EFFECT_CABLE,
+    [WORLD_FAULT_ADDR_DEL] = EFFECT_CABLE,     [WORLD_FAULT_VERB_ERROR] = EFFECT_FAILURE,
+    [WORLD_FAULT_VERB_SLOW] = EFFECT_DELAY,    [WORLD_FAULT_CALL_ERROR] = EFFECT_FAILURE,
+    [WORLD_FAULT_CALL_SLOW] = EFFECT_DELAY,    [WORLD_FAULT_CALL_LOST] = EFFECT_FAILURE,
+    [WORLD_FAULT_DEVICE_FATAL] = EFFECT_CABLE, [WORLD_FAULT_ASYNC_EVENT] = EFFECT_EVENT,
 };
 
 static void read_loss(struct outages *outages, struct run_outlook *out,
@@ -197,6 +239,7 @@ static void read_fault(struct outages *outages, struct run_outlook *out,
     out->quiet_ns = end > out->quiet_ns ? end : out->quiet_ns;
     switch (effects[fault->kind]) {
     case EFFECT_TIME:
+    case EFFECT_CARRIER:
         break;
     case EFFECT_CABLE:
         cut_cables(outages, out, scenario, fault);
@@ -258,7 +301,7 @@ static bool is_link_up(const struct scenario *scenario, const struct outages *ou
                        uint32_t index, weft_ns at)
 {
     const struct scenario_link *link = &scenario->links[index];
-    bool is_up = link->up && !is_out(outages, false, index, at);
+    bool is_up = !is_out(outages, false, index, at);
 
     for (int k = 0; k < 2; k++) {
         is_up = is_up && (link->ends[k].is_switch ||
@@ -459,6 +502,9 @@ void run_outlook_make(const struct scenario *scenario, enum rdma_policy policy,
     }
     for (uint32_t i = 0; i < scenario->n_faults; i++) {
         read_fault(&outages, out, scenario, &scenario->faults[i].spec);
+    }
+    for (uint32_t i = 0; i < scenario->n_links; i++) {
+        cut_carrier(&outages, out, scenario, i);
     }
     follow(scenario, &outages, out);
     if (policy != RDMA_POLICY_WEFT) {

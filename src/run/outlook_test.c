@@ -28,6 +28,12 @@
     "  links:\n"                                                                         \
     "    - {endpoints: ['a:p0', 'b:p0']}\n"                                              \
     "    - {endpoints: ['a:p1', 'b:p1']}\n"
+#define UNPLUGGED                                                                        \
+    "name: t\n"                                                                          \
+    "topology:\n"                                                                        \
+    "  nodes: {a: {ports: [p0]}, b: {ports: [p0]}}\n"                                    \
+    "  links:\n"                                                                         \
+    "    - {endpoints: ['a:p0', 'b:p0'], subnet: 10.1.0.0/24, up: false}\n"
 #define RELAYED                                                                          \
     "name: t\n"                                                                          \
     "topology:\n"                                                                        \
@@ -59,6 +65,43 @@ static const struct expected {
     /* Cuts less than a second apart count as one. */
     {LINE "faults: [{on: 'a:p0', kind: down, for: 5ms, every: 100ms, times: 3}]\n", false,
      true, false, 205000000},
+    /* `up` ends a `down` of the same port that began before it, for good or for some time. */
+    {LINE
+     "faults: [{at: 1ms, on: 'a:p0', kind: down}, {at: 6ms, on: 'a:p0', kind: up}]\n",
+     false, true, false, 5000000},
+    {LINE
+     "faults: [{at: 2ms, on: 'a:p0', kind: down}, {at: 1ms, on: 'a:p0', kind: up}]\n",
+     true, false, false, WEFT_NEVER},
+    {LINE "faults: [{at: 1ms, on: 'a:p0', kind: down, for: 100s}, {at: 6ms, on: 'a:p0', "
+          "kind: up}]\n",
+     false, true, false, 5000000},
+    {LINE "faults: [{at: 1ms, on: 'a:p0', kind: up, for: 5ms}]\n", true, false, false,
+     WEFT_NEVER},
+    {LINE "faults: [{at: 1ms, on: a, kind: down}, {at: 4ms, on: 'a:p0', kind: up}]\n",
+     false, true, false, 3000000},
+    {LINE "faults: [{at: 1ms, on: 'a:p0', kind: down}, {at: 4ms, on: a, kind: up}]\n",
+     false, true, false, 3000000},
+    /* Each direction needs its own; the other end has none to give. */
+    {LINE "faults: [{at: 1ms, on: 'a:p0->', kind: down}, {at: 4ms, on: 'a:p0<-', kind: "
+          "up}]\n",
+     true, false, false, WEFT_NEVER},
+    {LINE
+     "faults: [{at: 1ms, on: 'a:p0', kind: down}, {at: 4ms, on: 'a:p0<-', kind: up}, "
+     "{at: 6ms, on: 'a:p0->', kind: up}]\n",
+     false, true, false, 5000000},
+    {LINE
+     "faults: [{at: 1ms, on: 'a:p0', kind: down}, {at: 4ms, on: 'b:p1', kind: up}]\n",
+     true, false, false, WEFT_NEVER},
+    /* The end of one fault is the end of another that overlaps it. */
+    {LINE
+     "faults: [{at: 1ms, on: 'a:p0', kind: down, for: 3ms}, {at: 2ms, on: 'a:p0', kind: "
+     "down, for: 10ms}]\n",
+     false, true, false, 3000000},
+    {UNPLUGGED "faults: [{at: 4ms, on: 'a:p0', kind: up}]\n", true, false, false,
+     WEFT_NEVER},
+    {UNPLUGGED
+     "faults: [{at: 4ms, on: 'a:p0', kind: up}, {at: 6ms, on: 'b:p0', kind: up}]\n",
+     false, true, false, 6000000},
     /* Both cables of a host in a ring at the same time. */
     {RING "faults: [{at: 1ms, on: 'a:p0', kind: down, for: 5ms}, {at: 3ms, on: 'a:p1', "
           "kind: loss, share: 100%, for: 10ms}]\n",

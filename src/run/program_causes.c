@@ -20,6 +20,35 @@ bool program_causes_any(const struct program_facts *facts, uint32_t n)
     return any;
 }
 
+/* ---- lost carriers ---- */
+
+void program_cuts_follow(const struct world_spec *spec, uint32_t fault, bool undo,
+                         weft_ns now, bool *keeps_down, struct program_cut *cuts,
+                         uint32_t *n_cuts)
+{
+    const struct world_fault *it = &spec->faults[fault];
+    struct program_cut cut = {it->host, it->port, now};
+    bool is_down = it->kind == (undo ? WORLD_FAULT_UP : WORLD_FAULT_DOWN);
+    bool is_dark = false;
+
+    if (it->kind != WORLD_FAULT_UP && it->kind != WORLD_FAULT_DOWN) {
+        return;
+    }
+    for (uint32_t i = 0; i < spec->n_faults; i++) {
+        const struct world_fault *other = &spec->faults[i];
+
+        if (!is_down && other->host == it->host && other->port == it->port) {
+            keeps_down[i] = false;
+        }
+        is_dark = is_dark || (keeps_down[i] && program_shares_carrier(spec, other->host,
+                                                                      other->port, &cut));
+    }
+    if (is_down && !is_dark) {
+        cuts[(*n_cuts)++] = cut;
+    }
+    keeps_down[fault] = is_down;
+}
+
 /* ---- failures ---- */
 
 static bool has_gid(const struct diag_host *host, const char *gid)

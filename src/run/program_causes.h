@@ -29,6 +29,12 @@ struct program_causes {
 /* Returns true if any program failed or did not end. A program that a fault killed has not
  * failed. */
 bool program_causes_any(const struct program_facts *facts, uint32_t n);
+/* Follows a fault of a port, which begins or (`undo`) ends at `now`. If the port loses its carrier,
+ * appends the moment to `cuts`; a cable that another fault keeps down has none to lose. The last
+ * change of a port counts. `keeps_down` [n_faults] is true while a fault keeps its port down. */
+void program_cuts_follow(const struct world_spec *spec, uint32_t fault, bool undo,
+                         weft_ns now, bool *keeps_down, struct program_cut *cuts,
+                         uint32_t *n_cuts);
 /* Adds one diag_host for each host to `out` (zeroed). The caller frees it with diag_input_fini(). A
  * program that hangs because its peer failed has no failure of its own. Lost carriers, kills and
  * stops after the first failure are not causes of it. */

@@ -750,6 +750,40 @@ START_TEST(failures_of_a_host_are_in_order_of_time)
 }
 END_TEST
 
+/* A cable has one carrier, which a port that is down keeps away from both ends. */
+START_TEST(a_carrier_is_lost_once_until_it_is_back)
+{
+    enum { A = 0, B = 1 };
+    static const struct world_fault faults[] = {
+        {.kind = WORLD_FAULT_DOWN, .host = A, .has_port = true},
+        {.kind = WORLD_FAULT_UP, .host = A, .has_port = true},
+        {.kind = WORLD_FAULT_DOWN, .host = A, .has_port = true, .for_ns = SECOND},
+        {.kind = WORLD_FAULT_DOWN, .host = B, .has_port = true, .for_ns = 2 * SECOND},
+        {.kind = WORLD_FAULT_LOSS, .host = A, .has_port = true},
+    };
+    static const struct {
+        uint32_t fault;
+        bool undo;
+        uint32_t n_cuts;
+    } steps[] = {{0, false, 1}, {4, false, 1}, {3, false, 1}, {1, false, 1},
+                 {2, false, 1}, {3, true, 1},  {2, true, 1},  {2, false, 2},
+                 {3, false, 2}, {2, true, 2},  {3, true, 2},  {0, false, 3}};
+    struct world_spec spec = world->spec;
+    bool keeps_down[WEFT_LENGTH(faults)] = {false};
+    struct program_cut cuts[WEFT_LENGTH(steps)];
+    uint32_t n = 0;
+
+    spec.faults = faults;
+    spec.n_faults = WEFT_LENGTH(faults);
+    for (uint32_t i = 0; i < WEFT_LENGTH(steps); i++) {
+        program_cuts_follow(&spec, steps[i].fault, steps[i].undo, i, keeps_down, cuts,
+                            &n);
+        ck_assert_msg(n == steps[i].n_cuts, "step %u: %u", i, n);
+    }
+    ck_assert_int_eq(cuts[1].at_ns, 7);
+}
+END_TEST
+
 /* ---- encoding and decoding of looks ---- */
 
 START_TEST(what_was_looked_at_is_read_back)
@@ -794,6 +828,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_failure_has_what_is_known_of_its_ends, 0,
                         (int)WEFT_LENGTH(evidence));
     tcase_add_test(tcase, failures_of_a_host_are_in_order_of_time);
+    tcase_add_test(tcase, a_carrier_is_lost_once_until_it_is_back);
     tcase_add_test(tcase, what_was_looked_at_is_read_back);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

@@ -10,7 +10,6 @@
 #include "run/private.h"
 #include "run/program_causes.h"
 #include "run/program_look.h"
-#include "run/program_observed.h"
 #include "run/program_plan.h"
 #include "run/program_verdict.h"
 
@@ -318,32 +317,6 @@ static void take_end(void *context, uint32_t index, enum world_program_end end, 
                      end_names[end], code);
 }
 
-/* Records that a cable lost its carrier. A cable that another fault already keeps down has none to
- * lose. */
-static void take_cut(struct programs *programs, uint32_t index, bool undo, weft_ns now)
-{
-    const struct world_spec *spec = &programs->run.plan->spec;
-    const struct world_fault *fault = &spec->faults[index];
-    struct program_cut cut = {fault->host, fault->port, now};
-    bool is_down = fault->kind == (undo ? WORLD_FAULT_UP : WORLD_FAULT_DOWN);
-    bool is_dark = false;
-
-    if (fault->kind != WORLD_FAULT_UP && fault->kind != WORLD_FAULT_DOWN) {
-        return;
-    }
-    for (uint32_t i = 0; i < spec->n_faults; i++) {
-        const struct world_fault *other = &spec->faults[i];
-
-        is_dark =
-            is_dark || (programs->keeps_down[i] &&
-                        program_shares_carrier(spec, other->host, other->port, &cut));
-    }
-    if (is_down && !is_dark) {
-        programs->cuts[programs->n_cuts++] = cut;
-    }
-    programs->keeps_down[index] = is_down;
-}
-
 static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, int problem)
 {
     struct programs *programs = context;
@@ -358,7 +331,8 @@ static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, in
         program_kill(programs->facts, programs->n, fault->host, now);
     }
     if (fault->has_port && problem == 0) {
-        take_cut(programs, index, undo, now);
+        program_cuts_follow(spec, index, undo, now, programs->keeps_down, programs->cuts,
+                            &programs->n_cuts);
     }
     programs->came[index] = true;
     programs->problems[index] =

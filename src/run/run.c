@@ -141,6 +141,9 @@ weft_status run_plan(struct run *run, struct weft_error *error)
         return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
                          "its jobs are programs, which only weft run runs");
     }
+    if (run->scenario->n_ranks == 0) {
+        return weft_fail(error, WEFT_ERR_INPUT, "scenario", "no host has a rank");
+    }
     status = scenario_to_world(run->scenario, &run->plan);
     if (status != WEFT_OK) {
         return weft_fail(error, status, "scenario",

@@ -51,13 +51,19 @@ static void name_host(struct site *site, const char *given)
     char base[NAME_BYTES - 12];
     size_t n = 0;
 
+    while (given[0] != '\0' && given[0] != '.' && !isalnum((unsigned char)given[0])) {
+        given++; /* a name begins with a letter or digit */
+    }
     for (; given[n] != '\0' && given[n] != '.' && n < sizeof(base) - 1; n++) {
         char c = (char)tolower((unsigned char)given[n]);
 
         base[n] = isalnum((unsigned char)c) ? c : '-';
     }
     base[n] = '\0';
-    weft_format(host->name, sizeof(host->name), "%s", n > 0 ? base : "host");
+    if (n == 0) {
+        weft_format(base, sizeof(base), "host");
+    }
+    weft_format(host->name, sizeof(host->name), "%s", base);
     for (uint32_t i = 0, again = 2; i < site->n_hosts; i++) {
         if (strcmp(site->hosts[i].name, host->name) == 0) {
             weft_format(host->name, sizeof(host->name), "%s-%u", base, again++);
@@ -207,12 +213,13 @@ static json_int_t port_mtu(const struct site *site, const struct site_end *end)
     return mtu < MTU_MAX ? mtu : MTU_MAX;
 }
 
+/* Names are quoted, because YAML takes a machine's name such as 007 or no for another value. */
 static void write_node(const struct site *site, uint32_t host, struct weft_text *out)
 {
     const char *management = NULL;
     bool is_first = true;
 
-    weft_text_add(out, "    %s:\n      ports: [", site->hosts[host].name);
+    weft_text_add(out, "    \"%s\":\n      ports: [", site->hosts[host].name);
     for (size_t i = 0; i < site->n_ends; i++) {
         const struct site_end *end = &site->ends[i];
 
@@ -222,7 +229,7 @@ static void write_node(const struct site *site, uint32_t host, struct weft_text 
         if (end->leads) {
             management = port_name(site, end);
         } else {
-            weft_text_add(out, "%s%s", is_first ? "" : ", ", port_name(site, end));
+            weft_text_add(out, "%s\"%s\"", is_first ? "" : ", ", port_name(site, end));
             is_first = false;
         }
     }
@@ -246,7 +253,7 @@ static void write_more_addresses(const struct site *site, uint32_t host,
         }
         weft_text_add(out, "%s", last == NULL ? "      addresses:\n" : "");
         if (last == NULL || !is_same_port(last, end)) {
-            weft_text_add(out, "        %s:\n", port_name(site, end));
+            weft_text_add(out, "        \"%s\":\n", port_name(site, end));
         }
         weft_text_add(out, "          - %s\n", end->text);
         last = end;
@@ -387,7 +394,7 @@ static weft_status write_file(struct site *site, struct weft_text *out,
         weft_text_add(out, "%s%s", any ? "  links:\n" : "", any ? links.bytes : "");
         weft_text_add(out, "ranks: [");
         for (uint32_t i = 0; i < site->n_ranks; i++) {
-            weft_text_add(out, "%s%s", i == 0 ? "" : ", ",
+            weft_text_add(out, "%s\"%s\"", i == 0 ? "" : ", ",
                           site->hosts[site->rank_hosts[i]].name);
         }
         weft_text_add(out, "]\njobs:\n  - all_reduce: {bytes: [8, 64KiB, 1MiB, 16MiB]}\n"

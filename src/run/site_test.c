@@ -140,6 +140,30 @@ START_TEST(ranks_of_one_machine_are_one_host_and_namesakes_are_two)
 }
 END_TEST
 
+/* Names of machines that YAML takes for numbers and truth values, and names that no host may
+ * have. */
+START_TEST(every_machines_name_becomes_one)
+{
+    static const char *const facts[] = {
+        HOST("007", "aa", PORT("0", "false", "\"10.0.0.1/24\",\"10.7.0.1/24\"")),
+        HOST("no", "bb", PORT("on", "false", "\"10.0.0.2/24\"")),
+        HOST("-_.example.org", "cc", PORT("p0", "false", "\"10.0.0.3/24\"")),
+        HOST("", "dd", PORT("p0", "false", "\"10.0.0.4/24\"")),
+        HOST("_Gpu_1", "ee", PORT("p0", "false", "\"10.0.0.5/24\"")),
+    };
+    static const char *const names[] = {"007", "no", "host", "host-2", "gpu-1"};
+    struct scenario *scenario = load(facts, WEFT_LENGTH(facts));
+
+    ck_assert_uint_eq(scenario->n_hosts, WEFT_LENGTH(names));
+    for (size_t i = 0; i < WEFT_LENGTH(names); i++) {
+        ck_assert_str_eq(scenario->hosts[i].name, names[i]);
+        ck_assert_uint_eq(scenario->ranks[i].host, i);
+    }
+    ck_assert_str_eq(scenario->hosts[0].ports[0].name, "0");
+    scenario_free(scenario);
+}
+END_TEST
+
 START_TEST(one_machine_needs_no_cable_and_two_do)
 {
     static const char *const facts[] = {
@@ -184,6 +208,7 @@ int main(void)
     tcase_add_test(tcase, the_only_network_is_the_cable);
     tcase_add_test(tcase, three_in_one_subnet_are_at_a_switch);
     tcase_add_test(tcase, ranks_of_one_machine_are_one_host_and_namesakes_are_two);
+    tcase_add_test(tcase, every_machines_name_becomes_one);
     tcase_add_test(tcase, one_machine_needs_no_cable_and_two_do);
     tcase_add_loop_test(tcase, what_is_no_description_is_refused, 0, 6);
     return suite_run(suite);

@@ -221,18 +221,24 @@ static uint32_t get_u24(const uint8_t *at)
     return (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2];
 }
 
+/* Returns the length of the network header at `at`, which has at least one byte. An IPv4 header
+ * can have options. */
+static size_t header_bytes(uint16_t ethertype, const uint8_t *at)
+{
+    return ethertype == ETHERTYPE_IPV4 ? (size_t)(at[0] & 0xf) * 4 : 40;
+}
+
 /* Finds the BTH after the network header at `at`. Returns false if there is none. */
 static bool find_bth(const uint8_t *at, size_t n, struct bth *out, const uint8_t **bth)
 {
     bool is_v4 = out->ethertype == ETHERTYPE_IPV4;
-    size_t header = is_v4 ? 20 : 40;
+    size_t header = header_bytes(out->ethertype, at);
     size_t udp = out->ethertype == ETHERTYPE_ROCE_V1 ? 0 : 8;
 
-    if (n < header + udp + BTH_BYTES + ICRC_BYTES) {
+    if (header < 20 || n < header + udp + BTH_BYTES + ICRC_BYTES) {
         return false;
     }
     if (is_v4) {
-        header = (size_t)(at[0] & 0xf) * 4;
         memset(out->source, 0, 16);
         memset(out->destination, 0, 16);
         memcpy(out->source, at + 12, 4);
@@ -269,7 +275,7 @@ static bool take_apart(const struct world_frame *frame, struct bth *out)
     n -= 2;
     if ((out->ethertype != ETHERTYPE_IPV4 && out->ethertype != ETHERTYPE_IPV6 &&
          out->ethertype != ETHERTYPE_ROCE_V1) ||
-        !find_bth(at, n, out, &bth) || (size_t)(bth - at) + BTH_BYTES + ICRC_BYTES > n) {
+        !find_bth(at, n, out, &bth)) {
         return false;
     }
     out->network = at;
@@ -289,7 +295,7 @@ static bool has_right_icrc(const struct run_wire *wire, const struct bth *bth)
     uint8_t bytes[ICRC_FRAME_MAX];
     size_t n = bth->n_network - ICRC_BYTES;
     uint32_t crc = UINT32_MAX, wanted;
-    size_t header = bth->ethertype == ETHERTYPE_IPV4 ? 20 : 40;
+    size_t header = header_bytes(bth->ethertype, bth->network);
     size_t at = header + (bth->ethertype == ETHERTYPE_ROCE_V1 ? 0 : 8);
     const uint8_t *tail = bth->network + n;
 

@@ -1,7 +1,9 @@
 #include "run/wire.h"
 
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/suite_testing.h"
 #include "base/text.h"
@@ -297,6 +299,42 @@ START_TEST(a_wrong_icrc_is_seen)
 }
 END_TEST
 
+/* The frame ends where memory does. Its IPv4 header has `words` words. */
+static void see_at_the_end(struct bench *bench, uint8_t words)
+{
+    enum { PAGE = 65536, SHORT = 60 };
+    uint8_t *pages = aligned_alloc(PAGE, (size_t)2 * PAGE);
+    uint8_t *bytes = pages + PAGE - SHORT;
+    struct world_frame frame = {
+        .host = 0, .is_outgoing = true, .bytes = bytes, .n_bytes = SHORT};
+
+    ck_assert_ptr_nonnull(pages);
+    memset(pages, 0, PAGE);
+    ck_assert_int_eq(mprotect(pages + PAGE, PAGE, PROT_NONE), 0);
+    bytes[12] = 0x08;
+    bytes[14] = 0x40 | words;
+    bytes[14 + 9] = 17;
+    bytes[14 + 20 + 2] = 4791 >> 8;
+    bytes[14 + 20 + 3] = 4791 & 0xff;
+    run_wire_take(bench->wire, &frame);
+    ck_assert_int_eq(mprotect(pages + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+    free(pages);
+}
+
+START_TEST(a_header_is_no_longer_than_its_frame)
+{
+    for (uint8_t words = 0; words < 16; words++) {
+        struct bench bench;
+
+        bench_init(&bench);
+        see_at_the_end(&bench, words);
+        /* Without options the frame is one, and its ICRC is wrong. */
+        ck_assert_int_eq(run_wire_broken(bench.wire)[0] != '\0', words == 5);
+        run_wire_free(bench.wire);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("wire");
@@ -305,6 +343,7 @@ int main(void)
     tcase_add_loop_test(tests, each_rule_is_judged, 0,
                         (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_test(tests, a_wrong_icrc_is_seen);
+    tcase_add_test(tests, a_header_is_no_longer_than_its_frame);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }
