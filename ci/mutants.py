@@ -127,7 +127,7 @@ def try_all(mutants, jobs, limit_s):
             verdict, detail = judge(worker, mutant, limit_s)
         print(f"  {verdict:12} {mutant.name:40} {time.monotonic() - begin:5.1f} s  {mutant.why}",
               flush=True)
-        if verdict != "killed":
+        if detail:
             print("      " + detail.replace("\n", "\n      "), flush=True)
         if verdict not in NOTICED:
             failures.keep(mutant.name, f"{verdict}: {detail}", f"ci/mutants.py {mutant.name}")

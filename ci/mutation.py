@@ -6,7 +6,10 @@ A patch starts with comment lines:
     # test: src/base/heap_test            (Check binaries, separated by blanks, or
     # test: pytest ci/test_x.py -k name    a pytest call, quoted as for a shell; several such lines
                                            are allowed)
+    # case: a_port_goes[17]               (of the sweeps of these binaries, a case that notices)
     # why: what would go wrong unnoticed
+
+A binary runs only that case of its sweeps first, and all of them if it passes.
 """
 
 import contextlib
@@ -42,7 +45,7 @@ NOTICED = ("killed", "hangs")
 # Removed from the environment of tests, because a mutant's failures are none of the gate's, and
 # a mutant's test must not be among those that a sample leaves out.
 NOT_INHERITED = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "WEFT_FAILURES", "WEFT_STAGE",
-                 "WEFT_SAMPLE", "WEFT_TESTS", "WEFT_FAST")
+                 "WEFT_SAMPLE", "WEFT_CASE", "WEFT_TESTS", "WEFT_FAST")
 
 
 # How a job ended: its exit status, None if it was killed because it hung; what it wrote; and the
@@ -84,17 +87,16 @@ class Silence:
         self.thread.join()
 
 
-def follow(command, cwd, limit_s=600, sample=None):
+def follow(command, cwd, limit_s=600, **settings):
     """Run a job and return how it Ended.
 
     A job that is silent for `limit_s` is killed with its children. A program of tests is killed at
-    the first that fails; where they can, its tests share a process. With `sample` its sweeps take a
-    part of their cases."""
+    the first that fails; where they can, its tests share a process. `settings` are variables of its
+    environment, such as WEFT_SAMPLE, the part of their cases that its sweeps take."""
     env = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
     env.update(WEFT=str(cwd / "build" / "weft"), WEFT_BUILD=str(cwd / "build"), LC_ALL="C.UTF-8",
                CK_DEFAULT_TIMEOUT="120", CK_TIMEOUT_MULTIPLIER="1", CK_TAP_LOG_FILE_NAME="-")
-    if sample is not None:
-        env["WEFT_SAMPLE"] = sample
+    env.update(settings)
     if not wire.needs_forks(str(command[0]).removeprefix("build/test/"), wire.read()):
         env["CK_FORK"] = "no"
     process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL,
@@ -116,9 +118,9 @@ def follow(command, cwd, limit_s=600, sample=None):
     return Ended(status, "".join(lines), silence.longest_s)
 
 
-def run(command, cwd, limit_s=600):
+def run(command, cwd, limit_s=600, **settings):
     """Run a job as follow() does and return its exit status and output."""
-    return follow(command, cwd, limit_s)[:2]
+    return follow(command, cwd, limit_s, **settings)[:2]
 
 
 class Mutant:
@@ -132,6 +134,8 @@ class Mutant:
         self.files = re.findall(r"^\+\+\+ b/(\S+)", text, re.MULTILINE)
         self.why = " ".join(line[len("# why:"):].strip() for line in header
                             if line.startswith("# why:"))
+        cases = [line[len("# case:"):].strip() for line in header if line.startswith("# case:")]
+        self.case = cases[0] if cases else None
         self.commands = []  # what to run
         self.targets = []   # what to build first
         self.sources = []   # the tests' own files
@@ -271,8 +275,8 @@ class Baseline:
 
     def test(self, worker):
         def one(command):
-            sample = self.sample if command[0] != "pytest" else None
-            ended = follow(list(command), worker, BASELINE_LIMIT_S, sample)
+            part = {"WEFT_SAMPLE": self.sample} if self.sample and command[0] != "pytest" else {}
+            ended = follow(list(command), worker, BASELINE_LIMIT_S, **part)
             self.silence_s[command] = ended.silence_s
             return ended.status, ended.output
 
@@ -317,12 +321,14 @@ def judge_planted(worker, mutant, limit_s):
     status, output = run([*MAKE, *sorted(set(mutant.targets))], worker)
     if status != 0:
         return "NOT BUILT", "\n".join(output.splitlines()[-12:])
-    for command in mutant.commands:
-        status, output = run(command, worker, limit_s(command))
-        if status is None:
-            return "hangs", " ".join(command)
-        if status != 0:
-            return "killed", ""
+    named = [{"WEFT_CASE": mutant.case}] if mutant.case else []
+    for part in [*named, {}]:
+        for command in mutant.commands:
+            status, _ = run(command, worker, limit_s(command), **part)
+            if status is None:
+                return "hangs", " ".join(command)
+            if status != 0:
+                return "killed", "" if part or not named else f"not by {mutant.case}"
     return "SURVIVED", mutant.why
 
 

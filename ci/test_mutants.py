@@ -163,11 +163,32 @@ def test_a_job_hangs_when_it_is_silent_for_too_long(tmp_path, monkeypatch):
 def test_a_mutant_that_hangs_is_not_called_killed(tmp_path, monkeypatch, status, verdict):
     """What the build and the test end with is made up here."""
     monkeypatch.setattr(mutation, "run",
-                        lambda command, *_: (0 if command[0] == "make" else status, ""))
+                        lambda command, *_, **_settings: (0 if command[0] == "make" else status, ""))
     mutant = make(tmp_path, "m", "src/a.c", "src/a_test")
     found, detail = mutation.judge_planted(tmp_path, mutant, lambda _command: 30)
     assert found == verdict and (found in mutation.NOTICED) == (status != 0)
     assert ("build/test/src/a_test" in detail) == (status is None)
+
+
+@pytest.mark.parametrize("fails_by, tried, verdict", [
+    ("case", ["a_port_goes[3]"], ("killed", "")),
+    ("the others", ["a_port_goes[3]", None], ("killed", "not by a_port_goes[3]")),
+    ("none", ["a_port_goes[3]", None], ("SURVIVED", "m"))])
+def test_the_case_of_a_mutant_is_tried_first(tmp_path, monkeypatch, fails_by, tried, verdict):
+    ran = []
+
+    def run(command, *_, **settings):
+        if command[0] == "make":
+            return 0, ""
+        ran.append(settings.get("WEFT_CASE"))
+        return int(fails_by == ("the others" if ran[-1] is None else "case")), ""
+
+    monkeypatch.setattr(mutation, "run", run)
+    mutant = make(tmp_path, "m", "src/a.c", "src/a_test")
+    assert mutant.case is None
+    mutant.case, mutant.why = "a_port_goes[3]", "m"
+    assert mutation.judge_planted(tmp_path, mutant, lambda _command: 30) == verdict
+    assert ran == tried
 
 
 def test_a_copy_takes_what_the_tree_has_built_but_tests(tmp_path, monkeypatch):

@@ -495,7 +495,7 @@ int main(void)
     TCase *cases = tcase_create("train");
     tcase_set_timeout(cases, 120);
     suite_add_sweep(cases, with_trains_the_run_is_the_same, 0, 25);
-    tcase_add_loop_test(cases, also_with_many_queue_pairs_on_a_short_cable, 0, 5);
+    suite_add_sweep(cases, also_with_many_queue_pairs_on_a_short_cable, 0, 5);
     suite_add_tcase(suite, cases);
     return suite_run(suite);
 }

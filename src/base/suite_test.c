@@ -66,6 +66,41 @@ START_TEST(without_a_sample_all_are_taken)
 }
 END_TEST
 
+static int n_run;
+
+START_TEST(a_case)
+{
+    n_run += 1 + 100 * _i;
+}
+END_TEST
+
+START_TEST(only_the_named_case_of_a_sweep_is_added)
+{
+    static const struct {
+        const char *name;
+        int n_run;
+    } cases[] = {
+        {"a_case[7]", 701}, {"a_case[70]", 0}, {"a_case", 0}, {"case[7]", 0}, {"", 4510}};
+
+    sample_set(3);
+    ck_assert_int_eq(setenv("WEFT_CASE", cases[_i].name, 1), 0);
+    if (cases[_i].name[0] == '\0') {
+        unsetenv("WEFT_SAMPLE");
+    }
+    TCase *tcase = tcase_create("sweep");
+    Suite *suite = suite_create("sweep");
+    suite_add_sweep(tcase, a_case, 0, 10);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    n_run = 0;
+    srunner_run_all(runner, CK_SILENT);
+    srunner_free(runner);
+    unsetenv("WEFT_CASE");
+    ck_assert_int_eq(n_run, cases[_i].n_run);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("base/suite");
@@ -74,6 +109,7 @@ int main(void)
     tcase_add_test(tcase, every_case_is_in_one_part);
     tcase_add_test(tcase, a_part_has_cases_of_every_kind);
     tcase_add_test(tcase, without_a_sample_all_are_taken);
+    tcase_add_loop_test(tcase, only_the_named_case_of_a_sweep_is_added, 0, 5);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -1,7 +1,9 @@
 #include "base/suite_testing.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The linker replaces Check's function with the first of these (--wrap). */
 void __wrap__mark_point(const char *file, int line);
@@ -43,10 +45,22 @@ bool suite_takes(uint32_t i)
 #endif
 }
 
+static bool sweep_takes(const TTest *test, int i)
+{
+    const char *only = getenv("WEFT_CASE");
+    char name[128];
+
+    if (only == NULL || *only == '\0') {
+        return suite_takes((uint32_t)i);
+    }
+    snprintf(name, sizeof name, "%s[%d]", test->name, i);
+    return strcmp(only, name) == 0;
+}
+
 void suite_add_sweep(TCase *tcase, const TTest *test, int begin, int end)
 {
     for (int i = begin; i < end; i++) {
-        if (suite_takes((uint32_t)i)) {
+        if (sweep_takes(test, i)) {
             tcase_add_loop_test(tcase, test, i, i + 1);
         }
     }

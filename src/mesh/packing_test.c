@@ -431,7 +431,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, known_meshes_are_packed_best, 0,
                         (int)(sizeof(known) / sizeof(known[0])));
-    tcase_add_loop_test(tests, random_meshes_are_packed_well, 0, 20);
+    suite_add_sweep(tests, random_meshes_are_packed_well, 0, 20);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }

@@ -477,7 +477,7 @@ int main(void)
     suite_add_sweep(tcase, a_cable_flaps, 0, 1);
     tcase_add_test(tcase, nothing_is_left);
     tcase_add_loop_test(tcase, software_is_waited_for, 0, 3);
-    tcase_add_loop_test(tcase, a_process_that_stands_still_is_waited_for, 0, 4);
+    suite_add_sweep(tcase, a_process_that_stands_still_is_waited_for, 0, 4);
     tcase_add_test(tcase, a_quiet_sender_notices);
     tcase_add_test(tcase, a_receiver_that_is_cut_off_notices);
     tcase_add_loop_test(tcase, an_alternate_stands_in, 0, 2);
