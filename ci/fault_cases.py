@@ -57,7 +57,7 @@ CASES = {
                                        "src/plugin/engine_setup_test.c:a_listener_that_is_gone_takes_nobody"],
          "50 s", ""),
     20: ("calls in any order, or never again",
-         ["src/plugin/engine_test.c:ten_thousand_random_legal_calls_keep_the_contract",
+         ["src/plugin/engine_test.c:twelve_thousand_random_legal_calls_keep_the_contract",
           H + "hosts_are_destroyed_in_any_state"], "its own", ""),
     21: ("the clock jumps", ["ci/test_tidy.py:test_planted_violation_is_found"], "its own",
          "nothing reads a clock that could jump: `make tidy` refuses it"),

@@ -186,6 +186,10 @@ static weft_status choose_way(struct engine_comm *comm, struct flow_config *conf
         weft_log(engine->env->log, WEFT_LOG_DEBUG,
                  "connection %08x to %08x: %u lanes over relays, %u hops", comm->from,
                  comm->to, config->n_lanes, config->lanes[0].n_via);
+    } else {
+        weft_log(engine->env->log, WEFT_LOG_DEBUG,
+                 "connection %08x to %08x: direct, %s over relays stands in for it",
+                 comm->from, comm->to, config->n_lanes > 1 ? "a lane" : "no lane");
     }
     return WEFT_OK;
 }

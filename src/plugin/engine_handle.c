@@ -8,7 +8,8 @@
 
 #define ROOM_AT (CONN_HANDLE_BYTES - ENGINE_HANDLE_ROOM)
 #define NUMBER_MAGIC UINT32_C(0x574e45) /* "WNE", followed by the version */
-#define NUMBER_VERSION 2u               /* 'T' before there were relays */
+/* 'T' is version 1, without relays; in version 2 none stands in for a cable. */
+#define NUMBER_VERSION 3u
 #define NUMBER_FIRST UINT32_C(0x54)
 
 /* Returns how many bytes of a handle conn uses. */

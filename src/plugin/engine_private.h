@@ -80,8 +80,8 @@ struct engine_comm {
     weft_ns close_by_ns;
     weft_ns route_by_ns; /* connectors: deadline for finding a route; 0 if not started */
     uint8_t handle[CONN_HANDLE_BYTES]; /* connectors: as NCCL passed it */
-    uint8_t relays[FLOW_LANES_MAX]
-                  [16]; /* connectors: [n_relays] hosts at which the lanes begin */
+    /* connectors: [n_relays] hosts at which the lanes begin; zeros for a direct lane */
+    uint8_t relays[FLOW_LANES_MAX][16];
     uint32_t n_relays;
     struct engine_comm *next_pending; /* in engine->pending */
     struct engine_comm *next_closing; /* in engine->closing */
@@ -250,8 +250,8 @@ const struct beacon *engine_mesh_speaker(const struct engine *engine,
 const uint8_t *engine_mesh_handle_of(void *context, uint32_t place);
 
 /* ---- engine_route.c: routes to a handle ---- */
-/* Sets the lanes: direct if a subnet is shared, otherwise over relays. They point into `via`.
- * Returns WEFT_AGAIN, with a direct lane, if no route is known yet. */
+/* Sets the lanes: direct if a subnet is shared, and then one over relays that stands in for it if
+ * there is one; otherwise over relays. They point into `via`. Returns WEFT_AGAIN, with a direct lane, if no route is known yet. */
 weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
                          struct flow_config *out,
                          uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX]) WEFT_MUST_CHECK;

@@ -1,5 +1,6 @@
-/* Routes to a handle: over a common cable if there is one, otherwise over hosts that relay. The
- * mesh is known from beacons: two hosts are neighbours if each receives the other's. */
+/* Routes to a handle: over a common cable if there is one, with a route over relays that stands in
+ * for it, otherwise over hosts that relay. The mesh is known from beacons: two hosts are neighbours
+ * if each receives the other's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,13 @@
 #include "plugin/engine_private.h"
 
 #define LANES_MASK 3u /* bits of a number: number of lanes - 1 */
-#define RELAYED 4u
+#define RELAYED                                                                          \
+    4u /* every lane is over relays; otherwise the first is direct, and another stands in */
+
+/* How long after its start a process waits for beacons before it connects to a neighbour, because
+ * the route that stands in for the cable is chosen when a connection begins. Beacons are answered
+ * within milliseconds, and the first ones are repeated after 100 ms. */
+#define SETTLE_NS (INT64_C(250) * 1000 * 1000)
 
 /* ---- the mesh as a graph ---- */
 
@@ -139,9 +146,25 @@ static bool add_lane(const struct engine *engine, const struct map *map,
     return true;
 }
 
-static void find_relays(const struct engine *engine, const struct beacon *target,
-                        struct flow_config *out,
-                        uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
+static void remove_cables_between(struct mesh_graph *graph, const struct mesh_pair *pair)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < graph->n_edges; i++) {
+        const struct mesh_edge *edge = &graph->edges[i];
+
+        if (!(edge->from == pair->from && edge->to == pair->to) &&
+            !(edge->from == pair->to && edge->to == pair->from)) {
+            graph->edges[n++] = *edge;
+        }
+    }
+    graph->n_edges = n;
+}
+
+/* Appends lanes over relays, at most `n_max`. Ignores cables between the two hosts. */
+static void add_relays(const struct engine *engine, const struct beacon *target,
+                       uint32_t n_max, struct flow_config *out,
+                       uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
 {
     struct map *map = weft_calloc(1, sizeof(*map));
     const struct beacon *self = &engine->mesh.self;
@@ -151,10 +174,11 @@ static void find_relays(const struct engine *engine, const struct beacon *target
     make_map(engine, map);
     pair = (struct mesh_pair){.from = host_of(map, self), .to = host_of(map, target)};
     if (pair.from != pair.to) {
+        remove_cables_between(&map->graph, &pair);
         mesh_routes_make(&map->graph, map->may_relay, &pair, 1, &routes);
-        for (uint32_t i = 0; i < routes.pairs[0].n_routes; i++) {
-            (void)add_lane(engine, map, &routes.pairs[0].routes[i], target, out,
-                           via[out->n_lanes]);
+        for (uint32_t i = 0; i < routes.pairs[0].n_routes && n_max > 0; i++) {
+            n_max -= add_lane(engine, map, &routes.pairs[0].routes[i], target, out,
+                              via[out->n_lanes]);
         }
         mesh_routes_fini(&routes);
     }
@@ -170,6 +194,22 @@ static void go_direct(const uint8_t handle[CONN_HANDLE_BYTES], struct flow_confi
     memcpy(out->lanes[0].handle, handle, CONN_HANDLE_BYTES);
 }
 
+/* Returns true if a route that stands in for a cable to the process of `target` might become known
+ * soon: its beacon is missing, or those of a third host have not named both ends yet. */
+static bool is_settling(const struct engine *engine, const struct beacon *target)
+{
+    bool has_third = false;
+
+    for (uint32_t i = 0; target != NULL && i < engine->mesh.n_processes; i++) {
+        const struct beacon *beacon = &engine->mesh.processes[i].beacon;
+
+        has_third = has_third || (by_host(&beacon, &target) != 0 &&
+                                  (beacon->flags & BEACON_MAY_RELAY) != 0);
+    }
+    return (target == NULL || has_third) &&
+           io_now(engine->env) < engine->mesh.opened_ns + SETTLE_NS;
+}
+
 weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
                          struct flow_config *out,
                          uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
@@ -177,15 +217,18 @@ weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE
     const struct beacon *target;
 
     go_direct(handle, out);
-    if (conn_faces(engine->rdma, &engine->config.conn, handle)) {
-        return WEFT_OK;
-    }
     target = engine_mesh_find(engine, handle);
+    if (conn_faces(engine->rdma, &engine->config.conn, handle)) {
+        if (target != NULL) {
+            add_relays(engine, target, 1, out, via); /* stands in if the cables fail */
+        }
+        return out->n_lanes == 1 && is_settling(engine, target) ? WEFT_AGAIN : WEFT_OK;
+    }
     if (target == NULL) {
         return WEFT_AGAIN;
     }
     out->n_lanes = 0;
-    find_relays(engine, target, out, via);
+    add_relays(engine, target, FLOW_LANES_MAX, out, via);
     if (out->n_lanes > 0) {
         share_equally(out);
         return WEFT_OK;
@@ -209,9 +252,12 @@ static void host_of_handle(const uint8_t handle[CONN_HANDLE_BYTES], uint8_t out[
 
 void engine_route_note(struct engine_comm *comm, const struct flow_config *lanes)
 {
-    comm->n_relays = lanes->lanes[0].n_via > 0 ? lanes->n_lanes : 0;
+    comm->n_relays = lanes->n_lanes;
     for (uint32_t i = 0; i < comm->n_relays; i++) {
-        host_of_handle(lanes->lanes[i].handle, comm->relays[i]);
+        memset(comm->relays[i], 0, sizeof(comm->relays[i]));
+        if (lanes->lanes[i].n_via > 0) {
+            host_of_handle(lanes->lanes[i].handle, comm->relays[i]);
+        }
     }
 }
 
@@ -238,11 +284,13 @@ weft_status engine_reroute(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE
     uint32_t number, chosen = UINT32_MAX;
 
     if (engine_handle_split(comm->handle, target, &number, &ignored) != WEFT_OK ||
-        engine_route(comm->engine, target, &ways, vias) != WEFT_OK ||
-        ways.lanes[0].n_via == 0) {
+        engine_route(comm->engine, target, &ways, vias) != WEFT_OK) {
         return WEFT_AGAIN;
     }
     for (uint32_t i = 0; i < ways.n_lanes; i++) {
+        if (ways.lanes[i].n_via == 0) {
+            continue;
+        }
         host_of_handle(ways.lanes[i].handle, host);
         if (memcmp(host, comm->relays[lane], sizeof(host)) == 0 ||
             (chosen == UINT32_MAX && is_free_for(comm, lane, host))) {
@@ -270,11 +318,17 @@ uint32_t engine_route_number(uint32_t random, const struct flow_config *lanes)
 void engine_route_of_number(uint32_t number, struct flow_config *out,
                             uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
 {
+    bool is_relayed = (number & RELAYED) != 0;
+
     out->n_lanes = (number & LANES_MASK) + 1;
-    share_equally(out);
+    if (is_relayed) {
+        share_equally(out);
+    } else {
+        out->lanes[0].share = FLOW_SHARE_WHOLE;
+    }
     for (uint32_t i = 0; i < out->n_lanes; i++) {
         out->lanes[i].via = via[i];
-        out->lanes[i].n_via = (number & RELAYED) != 0 ? 1 : 0;
+        out->lanes[i].n_via = is_relayed || i > 0 ? 1 : 0;
     }
 }
 

@@ -226,7 +226,7 @@ static void call_something(struct line *lines, uint32_t n_lines, struct weft_rng
     }
 }
 
-START_TEST(ten_thousand_random_legal_calls_keep_the_contract)
+START_TEST(twelve_thousand_random_legal_calls_keep_the_contract)
 {
     struct line lines[6];
     struct weft_rng rng;
@@ -241,7 +241,7 @@ START_TEST(ten_thousand_random_legal_calls_keep_the_contract)
             }
         }
     }
-    for (uint32_t i = 0; i < 10000; i++) {
+    for (uint32_t i = 0; i < 12000; i++) {
         call_something(lines, n, &rng);
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -460,7 +460,7 @@ int main(void)
     Suite *suite = suite_create("plugin/engine");
 
     tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, ten_thousand_random_legal_calls_keep_the_contract, 0, 20);
+    tcase_add_loop_test(tcase, twelve_thousand_random_legal_calls_keep_the_contract, 0, 20);
     tcase_add_test(tcase, a_message_survives_a_cable_exactly_once);
     tcase_add_test(tcase, without_a_cable_the_error_is_told_and_others_go_on);
     tcase_add_test(tcase, a_comm_goes_with_its_requests_open);

@@ -414,6 +414,36 @@ START_TEST(weft_prefers_ipv4_and_uses_link_local_only_without_a_choice)
 }
 END_TEST
 
+/* A triangle whose direct cable was pulled: the only active port of each end leads to the third
+ * host. The addresses of the ports that are down show it, and those of the active ones do if a
+ * port that is down has lost its own. */
+START_TEST(weft_takes_no_link_local_route_to_another_host)
+{
+    struct rdma_port_facts local[] = {make_port("p0", 0), make_port("p1", 1)};
+    struct rdma_port_facts remote[] = {make_port("p0", 0), make_port("p1", 1)};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        add_gid(&local[i], 0, i == 0 ? "fe80::1/64" : "fe80::2/64", V2);
+        add_gid(&remote[i], 0, i == 0 ? "fe80::3/64" : "fe80::4/64", V2);
+    }
+    local[0].is_active = remote[0].is_active = false;
+    /* Without addresses, one active port at each end is on one cable. */
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).status,
+                     WEFT_OK);
+    add_gid(&local[0], 1, "10.0.1.1/24", V2);
+    add_gid(&remote[0], 1, "10.0.1.2/24", V2);
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).status,
+                     WEFT_ERR_ROUTE);
+    local[0].n_gids = remote[0].n_gids = 1;
+    add_gid(&local[1], 1, "10.0.2.1/24", V2);
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).status,
+                     WEFT_OK);
+    add_gid(&remote[1], 1, "10.0.3.1/24", V2);
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).status,
+                     WEFT_ERR_ROUTE);
+}
+END_TEST
+
 /* 169.254/16 on every port identifies no cable, and is not used while other addresses match. Alone
  * it is a subnet like any other. */
 START_TEST(weft_asks_169_254_only_when_nothing_else_answers)
@@ -452,6 +482,7 @@ int main(void)
     tcase_add_test(weft, weft_takes_both_twins_and_each_port_once);
     tcase_add_test(weft, weft_leaves_dead_ports_and_v1_alone);
     tcase_add_test(weft, weft_prefers_ipv4_and_uses_link_local_only_without_a_choice);
+    tcase_add_test(weft, weft_takes_no_link_local_route_to_another_host);
     tcase_add_test(weft, weft_asks_169_254_only_when_nothing_else_answers);
     suite_add_tcase(suite, weft);
     return suite_run(suite);

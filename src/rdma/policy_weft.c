@@ -126,15 +126,6 @@ static uint32_t find_pairs(const struct rdma_choice_input *input, enum scope sco
     return n;
 }
 
-static uint32_t count_active(const struct rdma_port_facts *ports, uint32_t n_ports)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < n_ports; i++) {
-        n += ports[i].is_active ? 1 : 0;
-    }
-    return n;
-}
-
 bool rdma_weft_inactive(const struct rdma_choice_input *input, struct rdma_rail *out)
 {
     /* With one port at each end, link-local GIDs can only be on one cable. */
@@ -152,6 +143,50 @@ bool rdma_weft_inactive(const struct rdma_choice_input *input, struct rdma_rail 
         }
     }
     return false;
+}
+
+static const struct rdma_port_facts *only_active(const struct rdma_port_facts *ports,
+                                                 uint32_t n_ports)
+{
+    const struct rdma_port_facts *found = NULL;
+
+    for (uint32_t i = 0; i < n_ports; i++) {
+        if (ports[i].is_active && found != NULL) {
+            return NULL;
+        }
+        found = ports[i].is_active ? &ports[i] : found;
+    }
+    return found;
+}
+
+static bool has_routable(const struct rdma_port_facts *port)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        struct io_ip ip = rdma_gid_ip(&port->gids[i].gid);
+        if (port->gids[i].type == IBV_GID_TYPE_ROCE_V2 && port->gids[i].prefix_len != 0 &&
+            scope_of(&ip) == SCOPE_ROUTABLE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if fe80::/64, the subnet of every cable, can only be that of one cable between the
+ * two hosts: each end has one active port. Where there are other ports, the active ones are on
+ * cables to other hosts if addresses show that a pair which is down faces, or if both active ports
+ * have addresses and yet share no subnet. */
+static bool has_one_cable(const struct rdma_choice_input *input)
+{
+    const struct rdma_port_facts *local = only_active(input->local, input->n_local);
+    const struct rdma_port_facts *remote = only_active(input->remote, input->n_remote);
+    struct rdma_rail down;
+
+    if (local == NULL || remote == NULL) {
+        return false;
+    }
+    return (input->n_local == 1 && input->n_remote == 1) ||
+           (!rdma_weft_inactive(input, &down) &&
+            !(has_routable(local) && has_routable(remote)));
 }
 
 /* Chooses a port that sends to itself, for two processes of one host. The fastest one is preferred,
@@ -190,9 +225,7 @@ uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rai
     if (n_pairs == 0) {
         n_pairs = find_pairs(input, SCOPE_LINK_LOCAL_V4, pairs);
     }
-    /* Use fe80:: only if each end has one active port, because every cable has that subnet. */
-    if (n_pairs == 0 && count_active(input->local, input->n_local) == 1 &&
-        count_active(input->remote, input->n_remote) == 1) {
+    if (n_pairs == 0 && has_one_cable(input)) {
         n_pairs = find_pairs(input, SCOPE_LINK_LOCAL_V6, pairs);
     }
     uint32_t n = 0;
