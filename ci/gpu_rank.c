@@ -1,9 +1,10 @@
 /* One rank of ci/gpu: runs collectives of NCCL, verifies every element and prints a line of JSON
  * for each row. NCCL and what is below it are chosen by the environment.
  *
- *     gpu_rank RANK N_RANKS ID_FILE OPS MAX_BYTES
+ *     gpu_rank RANK N_RANKS ID_FILE OPS MAX_BYTES [ROUNDS]
  *
  * Rank 0 writes NCCL's id to ID_FILE, the others wait for it. OPS are names separated by commas.
+ * With ROUNDS all rows are repeated that often.
  * All data are int32, so that sums are exact in any order. The first call that fails ends it. */
 #define _POSIX_C_SOURCE 200809L
 #include <cuda_runtime_api.h>
@@ -223,6 +224,20 @@ static void run_row(const struct operation *op, size_t n_bytes)
     fflush(stdout);
 }
 
+static void run_rows(const char *names, size_t max_bytes)
+{
+    for (size_t k = 0; k < sizeof(operations) / sizeof(operations[0]); k++) {
+        const char *at = strstr(names, operations[k].name);
+
+        for (size_t bytes = 8; at != NULL && bytes <= max_bytes; bytes *= 8) {
+            run_row(&operations[k], bytes);
+            if (bytes < max_bytes && bytes * 8 > max_bytes) {
+                run_row(&operations[k], max_bytes);
+            }
+        }
+    }
+}
+
 /* ---- start ---- */
 
 static void exchange_id(const char *path, ncclUniqueId *id)
@@ -255,11 +270,13 @@ int main(int argc, char **argv)
     ncclUniqueId id;
     size_t max_bytes, room;
     int version = 0;
+    long rounds;
 
-    if (argc != 6) {
-        fprintf(stderr, "usage: gpu_rank RANK N_RANKS ID_FILE OPS MAX_BYTES\n");
+    if (argc != 6 && argc != 7) {
+        fprintf(stderr, "usage: gpu_rank RANK N_RANKS ID_FILE OPS MAX_BYTES [ROUNDS]\n");
         return 2;
     }
+    rounds = argc == 7 ? strtol(argv[6], NULL, 10) : 1;
     rank = (int)strtol(argv[1], NULL, 10);
     n_ranks = (int)strtol(argv[2], NULL, 10);
     max_bytes = (size_t)strtoull(argv[5], NULL, 10);
@@ -277,15 +294,8 @@ int main(int argc, char **argv)
         fail("malloc", "no memory");
     }
     printf("{\"rank\": %d, \"nccl\": %d}\n", rank, version);
-    for (size_t k = 0; k < sizeof(operations) / sizeof(operations[0]); k++) {
-        const char *at = strstr(argv[4], operations[k].name);
-
-        for (size_t bytes = 8; at != NULL && bytes <= max_bytes; bytes *= 8) {
-            run_row(&operations[k], bytes);
-            if (bytes < max_bytes && bytes * 8 > max_bytes) {
-                run_row(&operations[k], max_bytes);
-            }
-        }
+    for (long round = 0; round < rounds; round++) {
+        run_rows(argv[4], max_bytes);
     }
     NCCL(ncclCommDestroy(comm));
     CUDA(cudaFree(in));
