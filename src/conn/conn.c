@@ -34,7 +34,7 @@ void conn_config_default(struct conn_config *config)
         .qps_per_rail = 2,
         .send_wr_max = 512,
         .recv_wr_max = 256,
-        .window_bytes = 16384,
+        .window_bytes = 16448, /* XFER_WINDOW_BYTES */
         .retry_cnt = TIMER_ACK_RETRIES,
         .authenticate_ns = 5000000000,
         .total_ns = 30000000000,

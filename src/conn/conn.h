@@ -49,7 +49,8 @@ struct conn_config {
     uint32_t qps_per_rail; /* at least 1 (default 2); total at most CONN_QPS_MAX */
     uint32_t send_wr_max;  /* requested send queue depth per QP (default 512) */
     uint32_t recv_wr_max;  /* receives kept posted per QP (default 256) */
-    /* Size of the registered memory that the peer can write, for xfer's CTS (default 16 KiB). */
+    /* Size of the registered memory that the peer can write, for xfer's clear-to-sends and
+     * flushes (default 16448). */
     uint32_t window_bytes;
     /* ACK timeout code; with retry_cnt it determines the detection time. 0 for TIMER_ACK_CODE, or
      * TIMER_ACK_CODE_STALL on rails with an end that may stall (io_device_attr). */
@@ -163,15 +164,16 @@ struct conn {
     uint32_t n_rails;
     struct rdma_qp qps[CONN_QPS_MAX]; /* qp i is on rail i % n_rails */
     uint32_t n_qps;
-    uint32_t max_inline_bytes; /* smallest size that a QP was granted */
-    uint32_t max_msg_bytes;    /* smallest limit of both ends' devices */
-    uint32_t recv_posted;      /* receives posted per QP when UP */
-    uint32_t peer_recv_posted; /* receives that the peer posted per QP */
-    uint8_t *window;           /* config.window_bytes, zeroed; Owned */
-    weft_ns started_ns, up_ns; /* begin and end of the set-up, absolute */
-    weft_ns probe_rtt_ns;      /* duration of the last probe that passed */
-    struct weft_error error;   /* valid when FAILED */
-    uint32_t stuck_rail;       /* rail on which an end failed to connect, or UINT32_MAX */
+    uint32_t max_inline_bytes;  /* smallest size that a QP was granted */
+    uint32_t max_msg_bytes;     /* smallest limit of both ends' devices */
+    uint32_t recv_posted;       /* receives posted per QP when UP */
+    uint32_t peer_recv_posted;  /* receives that the peer posted per QP */
+    uint32_t peer_window_bytes; /* size of the peer's window */
+    uint8_t *window;            /* config.window_bytes, zeroed; Owned */
+    weft_ns started_ns, up_ns;  /* begin and end of the set-up, absolute */
+    weft_ns probe_rtt_ns;       /* duration of the last probe that passed */
+    struct weft_error error;    /* valid when FAILED */
+    uint32_t stuck_rail; /* rail on which an end failed to connect, or UINT32_MAX */
     uint8_t answer[CONN_PURPOSE_BYTES]; /* acceptor's conn_answer; zero if it gave none */
     void *user;                         /* for the owner; conn/ does not use it */
     /* The peer sent CLOSE, which ends a connection in order. If the peer closes as soon as it is

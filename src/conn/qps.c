@@ -402,6 +402,7 @@ static void tell_peers(struct conn *conn)
     const struct rdma_rail *chosen = conn->private->chosen;
 
     conn->peer_recv_posted = theirs->recv_posted;
+    conn->peer_window_bytes = theirs->window_bytes;
     conn->max_msg_bytes = mine->max_msg_bytes < theirs->max_msg_bytes
                               ? mine->max_msg_bytes
                               : theirs->max_msg_bytes;

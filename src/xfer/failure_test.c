@@ -413,7 +413,7 @@ START_TEST(too_little_room_is_refused_at_open)
     conn = pair->sender;
     conn->config.window_bytes -= 1;
     ck_assert_int_eq(xfer_open(conn, &xfer, &error), WEFT_ERR_LIMIT);
-    ck_assert_str_eq(error.message, "window of 16383 bytes, 16384 needed");
+    ck_assert_str_eq(error.message, "window of 16447 bytes, 16448 needed");
     ck_assert_ptr_null(xfer);
     conn->config.window_bytes += 1;
     conn->recv_posted = 1;
@@ -422,6 +422,12 @@ START_TEST(too_little_room_is_refused_at_open)
     conn->config.send_wr_max = 1;
     ck_assert_int_eq(xfer_open(conn, &xfer, NULL), WEFT_ERR_LIMIT);
     conn->config.send_wr_max = 512;
+    conn = pair->receiver;
+    conn->peer_window_bytes -= 1;
+    weft_error_clear(&error);
+    ck_assert_int_eq(xfer_open(conn, &xfer, &error), WEFT_ERR_LIMIT);
+    ck_assert_str_eq(error.message, "the peer's window has 16447 bytes, 16448 needed");
+    conn->peer_window_bytes += 1;
     close_pair();
 }
 END_TEST

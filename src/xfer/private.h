@@ -21,10 +21,10 @@ enum xfer_wr_kind {
     XFER_WR_MARK      /* follows the last work request of a queue that is drained */
 };
 
-/* Offset in the window of eight bytes that are zero in a clear-to-send entry. A flush of host
- * memory READs them from the peer's window onto the same place of this end's. It needs no memory of
- * its own. A flush of GPU memory WRITEs bytes of that memory there, in the peer's window. */
-#define XFER_FLUSH_OFFSET 48
+/* Offset in the window of the bytes of flushes, which follow the ring of clear-to-send entries. A
+ * flush of host memory READs them from the peer's window onto the same place of this end's. A flush
+ * of GPU memory WRITEs bytes of that memory there, in the peer's window. */
+#define XFER_FLUSH_OFFSET XFER_RING_BYTES
 #define XFER_FLUSH_BYTES 8
 
 enum xfer_request_kind { XFER_FREE, XFER_SEND, XFER_RECV, XFER_FLUSH };

@@ -38,6 +38,11 @@ static weft_status check_depths(struct xfer *xfer, struct weft_error *error)
         return weft_fail(error, WEFT_ERR_LIMIT, "data", "window of %u bytes, %u needed",
                          conn->config.window_bytes, XFER_WINDOW_BYTES);
     }
+    if (!conn->is_connector && conn->peer_window_bytes < XFER_WINDOW_BYTES) {
+        return weft_fail(error, WEFT_ERR_LIMIT, "data",
+                         "the peer's window has %u bytes, %u needed",
+                         conn->peer_window_bytes, XFER_WINDOW_BYTES);
+    }
     if (xfer->rq_depth < least) {
         return weft_fail(error, WEFT_ERR_LIMIT, "data",
                          "%u receives posted per queue pair, at least %u needed",

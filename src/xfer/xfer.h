@@ -17,8 +17,10 @@
 #define XFER_REQUESTS_MAX (XFER_SLOTS * XFER_MULTI_MAX)
 #define XFER_DEVICES_MAX 256              /* maximum number of devices of a host */
 #define XFER_SIZE_MAX (UINT64_C(1) << 30) /* maximum size of a message, 1 GiB */
-/* Minimum of conn_config.window_bytes, which holds the ring of clear-to-send entries. */
-#define XFER_WINDOW_BYTES (XFER_SLOTS * XFER_MULTI_MAX * 64)
+#define XFER_RING_BYTES (XFER_SLOTS * XFER_MULTI_MAX * XFER_CTS_BYTES)
+/* Minimum of conn_config.window_bytes. The window holds the ring of clear-to-send entries, and
+ * behind it the bytes of flushes. */
+#define XFER_WINDOW_BYTES (XFER_RING_BYTES + 64)
 
 struct xfer;
 struct xfer_request;

@@ -458,6 +458,30 @@ START_TEST(a_flush_reads_through_every_rail)
 }
 END_TEST
 
+/* A flush of GPU memory WRITEs into the window, where its bytes must not reach an entry that the
+ * sender has yet to read. */
+START_TEST(a_flush_of_gpu_memory_spares_the_clear_to_sends)
+{
+    static uint8_t ring[XFER_RING_BYTES];
+    struct conn *sender;
+    struct xfer_request *flush = NULL;
+
+    open_pair((struct fabric_config){.n_rails = 2});
+    sender = fabric.links[0][1].sender;
+    to.registered.is_gpu = true;
+    for (uint32_t i = 0; i < 2 * XFER_SLOTS; i++) {
+        pass(1000, 1000);
+        memcpy(ring, sender->window, sizeof(ring));
+        ck_assert_int_eq(xfer_iflush(in, to.bytes + 128, 1000, &to.registered, &flush),
+                         WEFT_OK);
+        finish(in, flush, NULL);
+        ck_assert_int_eq(memcmp(ring, sender->window, sizeof(ring)), 0);
+        ck_assert_int_eq(memcmp(sender->window + sizeof(ring), from.bytes + 64, 8), 0);
+    }
+    close_pair();
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("xfer");
@@ -473,6 +497,7 @@ static Suite *make_suite(void)
     tcase_add_test(tcase, thirty_two_groups_and_no_more);
     tcase_add_loop_test(tcase, random_messages_against_a_model, 0, 16);
     tcase_add_test(tcase, a_flush_reads_through_every_rail);
+    tcase_add_test(tcase, a_flush_of_gpu_memory_spares_the_clear_to_sends);
     suite_add_tcase(suite, tcase);
     return suite;
 }
