@@ -256,6 +256,9 @@ void flow_close(struct flow *flow)
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
 
+        if (lane->xfer != NULL) {
+            flow_counters_keep(flow, lane->xfer);
+        }
         xfer_close(lane->xfer);
         lane->xfer = NULL;
         lane->state = FLOW_LANE_IDLE;

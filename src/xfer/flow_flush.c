@@ -292,10 +292,11 @@ weft_status flow_iflush(struct flow *flow, const void *data, size_t n_bytes,
     if (n_bytes == 0 || (flow->error.status != WEFT_OK && !flow_peer_has_closed(flow))) {
         return flow->error.status;
     }
-    request = flow_request_take(flow, FLOW_FLUSH);
-    if (request == NULL) {
-        return WEFT_AGAIN;
+    if (flow->n_flushes == FLOW_FLUSHES) {
+        return WEFT_AGAIN; /* because the other requests are for receives */
     }
+    request = flow_request_take(flow, FLOW_FLUSH);
+    flow->n_flushes++;
     request->as.flush.data = data;
     request->as.flush.n_bytes = n_bytes;
     request->as.flush.memory = memory;

@@ -189,7 +189,8 @@ struct flow {
     bool must_tell;      /* receiver: send a notice even if `base` has not changed */
     bool has_late_port;  /* receiver: a set-up now would give more rails */
     bool must_tell_late; /* receiver: has_late_port has not been reported to the sender */
-    uint32_t n_receives; /* receiver: receives that flow_test() has not completed yet */
+    /* receiver: receives and flushes that flow_test() has not completed yet */
+    uint32_t n_receives, n_flushes;
     uint32_t n_lost;
     struct flow_config config; /* its via pointers are NULL */
     struct flow_lane lanes[FLOW_LANES_MAX];

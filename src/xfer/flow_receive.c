@@ -83,17 +83,23 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
     }
 }
 
-/* Returns the lane for the next notice, or NULL. A direct lane is preferred if a port must be
- * reported, because the sender ignores that on a relayed lane. */
-static struct flow_lane *lane_to_tell(struct flow *flow)
+/* Returns a direct lane on which a port must be reported, or NULL. While no direct lane is up, the
+ * report waits, because the sender ignores it on a relayed lane. */
+static struct flow_lane *lane_to_tell_late(struct flow *flow)
 {
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
+    for (uint32_t i = 0; i < flow->config.n_lanes && flow->must_tell_late; i++) {
         struct flow_lane *lane = &flow->lanes[i];
 
-        if (lane->state == FLOW_LANE_UP && flow->must_tell_late && lane->n_via == 0) {
+        if (lane->state == FLOW_LANE_UP && lane->n_via == 0) {
             return lane;
         }
     }
+    return NULL;
+}
+
+/* Returns a lane on which the receiver must report what has arrived, or NULL. */
+static struct flow_lane *lane_to_tell(struct flow *flow)
+{
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
 
@@ -108,13 +114,13 @@ static struct flow_lane *lane_to_tell(struct flow *flow)
  * and a port that could add a rail. */
 static weft_status tell(struct flow *flow)
 {
-    struct flow_lane *lane;
+    struct flow_lane *lane = lane_to_tell_late(flow);
     uint32_t late = 0;
 
-    if (flow->base == flow->told && !flow->must_tell && !flow->must_tell_late) {
+    if (lane == NULL && flow->base == flow->told && !flow->must_tell) {
         return WEFT_OK;
     }
-    lane = lane_to_tell(flow);
+    lane = lane != NULL ? lane : lane_to_tell(flow);
     if (lane == NULL) {
         return WEFT_OK;
     }

@@ -327,6 +327,7 @@ weft_status flow_test(struct flow *flow, struct flow_request *request, size_t *o
         }
         flow->n_receives--;
     }
+    flow->n_flushes -= request->kind == FLOW_FLUSH;
     flow_request_give(flow, request);
     return WEFT_OK;
 }

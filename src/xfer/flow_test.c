@@ -43,6 +43,9 @@ START_TEST(messages_of_all_sizes_come_in_order)
     ck_assert_uint_eq(counters.xfer.messages_sent, 200);
     ck_assert_uint_eq(counters.epochs, 1);
     ck_assert_uint_eq(counters.failovers, 0);
+    flow_close(grid.flows[0].out);
+    flow_counters(grid.flows[0].out, &counters);
+    ck_assert_uint_eq(counters.xfer.messages_sent, 200);
     grid_close(&grid);
 }
 END_TEST
@@ -163,6 +166,99 @@ START_TEST(a_second_connection_of_an_epoch_is_refused)
 }
 END_TEST
 
+static weft_status receive_nothing(struct flow_request **out)
+{
+    const struct xfer_memory *memory = NULL;
+    uint32_t tag = 0;
+    void *data = NULL;
+    size_t size = 0;
+
+    return flow_irecv(grid.flows[0].in, 1, &data, &size, &tag, &memory, out);
+}
+
+/* Flushes and receives have limits of their own, so that as many flushes as possible leave room for
+ * as many receives as possible. */
+START_TEST(flushes_leave_requests_for_receives)
+{
+    struct flow_request *flushes[FLOW_FLUSHES], *request;
+    struct grid_traffic *t;
+    struct flow *flow;
+
+    open_pair(false);
+    grid_route(&grid, 0, 1, 0, NULL, 0);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_send(
+        &grid, 0,
+        &(struct grid_traffic){
+            .n_messages = 1, .max_bytes = 100, .size_of = mixed, .is_stalled = true});
+    grid_step_for(&grid, FABRIC_MS);
+    flow = grid.flows[0].in;
+    t = &grid.flows[0].traffic;
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < FLOW_FLUSHES; i++) {
+            ck_assert_int_eq(
+                flow_iflush(flow, t->received, 8, &t->received_memory, &flushes[i]),
+                WEFT_OK);
+        }
+        ck_assert_int_eq(flow_iflush(flow, t->received, 8, &t->received_memory, &request),
+                         WEFT_AGAIN);
+        for (uint32_t i = 0; i < FLOW_RECEIVES && round == 1; i++) {
+            ck_assert_int_eq(receive_nothing(&request), WEFT_OK);
+        }
+        grid_step_for(&grid, FABRIC_MS);
+        for (uint32_t i = 0; i < FLOW_FLUSHES; i++) {
+            ck_assert_int_eq(flow_test(flow, flushes[i], NULL), WEFT_OK);
+        }
+    }
+    ck_assert_int_eq(receive_nothing(&request), WEFT_AGAIN);
+    grid_close(&grid);
+}
+END_TEST
+
+/* Returns the number of bytes that the receiver of a flow over host 2 sends in 100 ms. */
+static uint64_t bytes_to_relay(void)
+{
+    struct world_cable_stats before, after;
+
+    grid.fabric.world->ops->cable_stats(grid.fabric.world, 2, &before);
+    grid_step_for(&grid, 100 * FABRIC_MS);
+    grid.fabric.world->ops->cable_stats(grid.fabric.world, 2, &after);
+    return after.bytes[0] + after.bytes[1] - before.bytes[0] - before.bytes[1];
+}
+
+/* A port that could add a rail cannot be reported while only a relayed lane is up, and is not
+ * reported on that again and again. */
+START_TEST(a_late_port_waits_for_a_direct_lane)
+{
+    static const struct fabric_cable triangle[] = {{0, 1}, {0, 2}, {1, 2}};
+    static const uint32_t via[] = {2};
+    struct flow_config config = {
+        .n_lanes = 2, .may_fail_over = true, .failover_ns = 10 * FABRIC_S};
+    uint64_t quiet;
+    struct flow *flow;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 3, .cables = triangle, .n_cables = 3});
+    grid_relay(&grid, 2, 0, 0);
+    config.lanes[0].share = config.lanes[1].share = FLOW_SHARE_WHOLE / 2;
+    config.lanes[1].n_via = 1;
+    config.lanes[1].via = via;
+    grid_flow(&grid, 0, 1, &config);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_down(&grid, 0, 1, 0, 0);
+    grid_step_for(&grid, 2 * FABRIC_S);
+    flow = grid.flows[0].in;
+    ck_assert_ptr_null(flow_lane_conn(flow, 0));
+    ck_assert_ptr_nonnull(flow_lane_conn(flow, 1));
+    quiet = bytes_to_relay();
+    flow->must_tell_late = true;
+    io_task_wake(&flow->lanes[1].conn->task);
+    ck_assert_uint_le(bytes_to_relay(), 2 * quiet + 1000);
+    ck_assert(flow->must_tell_late);
+    grid_close(&grid);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
@@ -174,6 +270,8 @@ int main(void)
     tcase_add_loop_test(tcase, short_queues_will_do, 0, 7);
     tcase_add_loop_test(tcase, a_second_connection_of_an_epoch_is_refused, 0, 2);
     tcase_add_loop_test(tcase, numbers_wrap, 0, 2);
+    tcase_add_test(tcase, flushes_leave_requests_for_receives);
+    tcase_add_test(tcase, a_late_port_waits_for_a_direct_lane);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
