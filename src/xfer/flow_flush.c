@@ -128,6 +128,12 @@ static void open_loop(struct flow *flow, struct conn *conn, uint32_t rail)
     rdma_qp_init(&loop->qp, flow->rdma, &config, &conn->task);
 }
 
+/* Returns true if the device of a rail is lost. It can flush nothing, so no flush waits for it. */
+static bool is_lost(const struct flow *flow, const struct conn *conn, uint32_t rail)
+{
+    return flow->rdma->is_lost[conn->rails[rail].port->device_index];
+}
+
 static void open_loops(struct flow *flow)
 {
     flow->loops = weft_calloc(1, sizeof(*flow->loops));
@@ -137,7 +143,9 @@ static void open_loops(struct flow *flow)
         for (uint32_t r = 0; conn != NULL && flow->lanes[i].was_up && r < conn->n_rails &&
                              conn->rails[r].cq != NULL;
              r++) {
-            open_loop(flow, conn, r);
+            if (!is_lost(flow, conn, r)) {
+                open_loop(flow, conn, r);
+            }
         }
     }
 }
@@ -236,7 +244,9 @@ static weft_status progress_loops(struct flow *flow, struct weft_error *error)
     weft_status all = WEFT_OK;
 
     for (uint32_t i = 0; i < loops->n && is_new; i++) {
-        weft_status status = connect_loop(&loops->loops[i], error);
+        struct flow_loop *loop = &loops->loops[i];
+        weft_status status =
+            is_lost(flow, loop->conn, loop->rail) ? WEFT_OK : connect_loop(loop, error);
 
         if (status < 0) {
             return status;
@@ -248,16 +258,23 @@ static weft_status progress_loops(struct flow *flow, struct weft_error *error)
     }
     loops->request = flow->flushes;
     for (uint32_t i = 0; i < loops->n; i++) {
-        weft_status status =
-            is_new ? post_loop(&loops->loops[i], loops->request, error) : WEFT_OK;
+        struct flow_loop *loop = &loops->loops[i];
+        weft_status status = WEFT_OK;
 
+        if (is_lost(flow, loop->conn, loop->rail)) {
+            loop->is_pending = false;
+            continue;
+        }
+        if (is_new) {
+            status = post_loop(loop, loops->request, error);
+        }
         if (status == WEFT_OK) {
-            status = poll_loop(flow, &loops->loops[i], error);
+            status = poll_loop(flow, loop, error);
         }
         if (status < 0) {
             return status;
         }
-        all = loops->loops[i].is_pending ? WEFT_AGAIN : all;
+        all = loop->is_pending ? WEFT_AGAIN : all;
     }
     return all;
 }

@@ -85,6 +85,7 @@ static void fail_lanes(struct flow *flow, uint32_t device, uint8_t port,
     if (uses(flow->trial, device, port)) {
         flow_retire(flow, flow->trial);
         flow->trial = NULL;
+        flow->trial_ns = flow_trial_at(flow);
     }
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
@@ -356,7 +357,9 @@ void flow_device_lost(struct flow *flow, uint32_t device)
             fail_lanes(flow, device, rdma->ports[i].port, true, &why);
         }
     }
-    if (!any_left) {
+    /* After the peer has closed, the flow ends once its lanes have stopped (settle). The peer's
+     * final state then completes requests. */
+    if (!any_left && !flow->peer_closed) {
         flow_give_up(flow, flow->without_ns != 0 ? &flow->first_failure : &why);
     }
 }
