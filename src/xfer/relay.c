@@ -127,16 +127,21 @@ static void refuse(struct relay *relay, struct relay_lane *lane, weft_status sta
     relay_lane_refuse(lane, status, reason, member);
 }
 
+/* Returns true if `old` is an earlier epoch of `lane`. */
+static bool is_earlier(const struct relay_lane *old, const struct relay_lane *lane)
+{
+    return old != lane && old->purpose.from == lane->purpose.from &&
+           old->purpose.to == lane->purpose.to &&
+           old->purpose.lane == lane->purpose.lane &&
+           old->purpose.epoch < lane->purpose.epoch;
+}
+
 /* Ends the earlier epochs of a lane, because the sender connects again before this relay has
  * detected that they failed. */
 static void replace(struct relay *relay, const struct relay_lane *lane)
 {
     for (struct relay_lane *old = relay->lanes; old != NULL; old = old->next) {
-        if (old != lane && old->state < RELAY_LANE_CLOSING &&
-            old->purpose.from == lane->purpose.from &&
-            old->purpose.to == lane->purpose.to &&
-            old->purpose.lane == lane->purpose.lane &&
-            old->purpose.epoch < lane->purpose.epoch) {
+        if (old->state < RELAY_LANE_CLOSING && is_earlier(old, lane)) {
             weft_fail(&old->error, WEFT_ERR_CLOSED, "epoch", "the sender connects again");
             relay_lane_fail(old);
         }
@@ -151,19 +156,35 @@ static void start(struct relay *relay, struct relay_lane *lane)
     }
 }
 
+/* Returns the newest earlier epoch of a lane that has buffers, or NULL. It ends, and what it holds
+ * until it has ended does not count against its successor. */
+static const struct relay_lane *predecessor(const struct relay *relay,
+                                            const struct relay_lane *lane)
+{
+    const struct relay_lane *old = relay->lanes;
+
+    while (old != NULL && (!is_earlier(old, lane) || old->memory == 0)) {
+        old = old->next;
+    }
+    return old;
+}
+
 static void admit(struct relay *relay, struct relay_lane *lane, uint32_t self)
 {
     const struct flow_purpose *purpose = &lane->purpose;
     uint32_t member = purpose->n_hops > 0 ? purpose->hops[0] : purpose->to;
     const uint8_t *handle = relay->config.handle_of(relay->config.context, member);
+    const struct relay_lane *old = predecessor(relay, lane);
+    uint32_t n_lanes = relay->counters.lanes - (old != NULL);
     uint64_t memory = (uint64_t)lane->n_slots * purpose->fragment_bytes;
+    uint64_t held = relay->counters.memory - (old != NULL ? old->memory : 0);
 
     replace(relay, lane);
     if (relay->config.names_all && purpose->n_hops == 0) {
         refuse(relay, lane, WEFT_ERR_ROUTE, "host", self);
-    } else if (relay->counters.lanes > relay->config.lanes_max) {
+    } else if (n_lanes > relay->config.lanes_max) {
         refuse(relay, lane, WEFT_ERR_LIMIT, "lanes", self);
-    } else if (memory > relay->config.memory_max - relay->counters.memory) {
+    } else if (held + memory > relay->config.memory_max) {
         refuse(relay, lane, WEFT_ERR_LIMIT, "memory", self);
     } else if (handle == NULL) {
         refuse(relay, lane, WEFT_ERR_ROUTE, "host", member);

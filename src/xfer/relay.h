@@ -13,9 +13,11 @@ struct relay;
 struct relay_config {
     struct conn_config conn; /* for connections out */
     uint32_t member;         /* member of this host, which refusals name */
-    uint64_t memory_max;     /* maximum bytes of all buffers (default 256 MiB) */
-    uint32_t lanes_max;      /* maximum number of lanes (default 1024) */
-    int task_kind;           /* kind of the tasks of connections out */
+    /* Maximum bytes of all buffers (default 256 MiB) and number of lanes (default 1024). The last
+     * earlier epoch of a lane, which closes, does not count against the next. */
+    uint64_t memory_max;
+    uint32_t lanes_max;
+    int task_kind; /* kind of the tasks of connections out */
     /* Returns the handle of a member, which a lane connects to, or NULL if it is unknown. */
     const uint8_t *(*handle_of)(void *context, uint32_t member);
     /* Hops are numbers by which this relay's neighbours are known to it, and the last hop is the

@@ -496,6 +496,19 @@ static weft_status forward(struct relay_lane *lane)
 
 /* ---- progress ---- */
 
+/* Ends the lane because data cannot be forwarded. The reason is the failure of a transfer or
+ * lane->error. */
+static void lost_transfer(struct relay_lane *lane)
+{
+    bool is_in = xfer_error(lane->from)->status != WEFT_OK;
+    struct weft_error why = lane->error;
+
+    if (why.status == WEFT_OK) {
+        why = *xfer_error(is_in ? lane->from : lane->to);
+    }
+    lost(lane, is_in ? lane->in : lane->out, &why);
+}
+
 static weft_status progress_transfers(struct relay_lane *lane)
 {
     weft_status status = xfer_progress(lane->from);
@@ -516,13 +529,7 @@ static weft_status progress_transfers(struct relay_lane *lane)
         status = forward(lane);
     }
     if (status < 0) {
-        struct weft_error why = lane->error;
-
-        if (why.status == WEFT_OK) {
-            why = xfer_error(lane->from)->status != WEFT_OK ? *xfer_error(lane->from)
-                                                            : *xfer_error(lane->to);
-        }
-        lost(lane, lane->out, &why);
+        lost_transfer(lane);
     }
     return status;
 }
@@ -595,7 +602,7 @@ bool relay_lane_progress(struct relay_lane *lane)
         if (status < 0) {
             struct weft_error why = lane->error;
 
-            lost(lane, lane->out, &why);
+            lost(lane, lane->from == NULL ? lane->in : lane->out, &why);
             return false;
         }
     }

@@ -1,6 +1,7 @@
 /* Tests flows over relays on lines and rings, the limits at which relays refuse lanes, and the
  * buffers that they reserve. */
 #include <check.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -263,6 +264,75 @@ START_TEST(a_new_epoch_replaces_its_own_lane_only)
 }
 END_TEST
 
+/* The relay has room for one lane. The next epoch of this lane is admitted while the relay still
+ * closes the one before. */
+START_TEST(a_new_epoch_needs_no_room_beside_the_last)
+{
+    struct flow_purpose purpose = {.kind = FLOW_FORWARD,
+                                   .to = 2,
+                                   .epoch = 9,
+                                   .share = FLOW_SHARE_WHOLE,
+                                   .fragment_bytes = FLOW_FRAGMENT_BYTES,
+                                   .relay_buffers = 4};
+    uint64_t memory = 4 * (uint64_t)FLOW_FRAGMENT_BYTES;
+    struct relay_counters counters;
+    struct conn *forged;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 3, .cables = line, .n_cables = 2});
+    grid_relay(&grid, 1, _i == 0 ? memory : 0, _i == 0 ? 0 : 1);
+    route(0, 2, 4);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    forged = grid_forge(&grid, 0, 1, &purpose);
+    wait_for_refusal(0); /* the first epoch ends */
+    relay_counters(grid.relays[1], &counters);
+    ck_assert_uint_eq(counters.refused, 0);
+    ck_assert_uint_eq(counters.lanes_peak, 2);
+    grid_step_for(&grid, 100 * FABRIC_MS);
+    relay_counters(grid.relays[1], &counters);
+    ck_assert_uint_eq(counters.refused, 0);
+    ck_assert_uint_le(counters.memory, memory);
+    conn_destroy(forged);
+    grid_close(&grid);
+}
+END_TEST
+
+static int refuse_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+                            struct ibv_send_wr **bad)
+{
+    (void)qp;
+    *bad = wr;
+    return ENOMEM;
+}
+
+/* The relay cannot post on the connection from the sender, or on that to the receiver, and names
+ * the member at the other end of it. */
+START_TEST(the_member_at_the_failed_end_is_named)
+{
+    struct io_device *device;
+    const struct io_device_ops *real;
+    struct io_device_ops refusing;
+    uint32_t member = 77;
+
+    open_line(3);
+    route(0, 2, 4);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    device =
+        grid.fabric.hosts[1].rdma->ports[grid_port(&grid, 1, _i == 0 ? 0 : 2, 0)].device;
+    real = device->ops;
+    refusing = *real;
+    refusing.post_send = refuse_post_send;
+    device->ops = &refusing;
+    send_mixed(0, 10);
+    wait_for_refusal(0);
+    device->ops = real;
+    ck_assert_ptr_nonnull(relay_trouble(grid.relays[1], &member));
+    ck_assert_uint_eq(member, _i == 0 ? 0 : 2);
+    check_refused(0, "lost", member);
+    grid_close(&grid);
+}
+END_TEST
+
 START_TEST(an_unknown_member_is_named)
 {
     static const uint32_t via[] = {1, 77};
@@ -317,6 +387,8 @@ int main(void)
     tcase_add_test(tcase, a_stalled_receiver_fills_no_relay);
     tcase_add_loop_test(tcase, relays_refuse_what_exceeds_them, 0, 4);
     tcase_add_loop_test(tcase, a_new_epoch_replaces_its_own_lane_only, 0, 4);
+    tcase_add_loop_test(tcase, a_new_epoch_needs_no_room_beside_the_last, 0, 2);
+    tcase_add_loop_test(tcase, the_member_at_the_failed_end_is_named, 0, 2);
     tcase_add_test(tcase, an_unknown_member_is_named);
     tcase_add_test(tcase, the_longest_way_is_told_whole);
     tcase_add_test(tcase, a_host_without_a_relay_ends_the_flow);
