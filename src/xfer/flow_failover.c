@@ -701,7 +701,6 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     lane->is_returning = false;
     lane->conn_was_up = true;
     lane->up_ns = now;
-    lane->is_rerouted = false;
     free(lane->no_way);
     lane->no_way = NULL;
     lane->hopeless_ns = 0;

@@ -142,7 +142,6 @@ static weft_status find_way(struct flow *flow, struct flow_lane *lane)
     weft_check(n_via > 0 && n_via <= FLOW_VIA_MAX);
     memcpy(lane->handle, handle, sizeof(lane->handle));
     lane->n_via = n_via;
-    lane->is_rerouted = true;
     for (uint32_t i = 0; i < n_via; i++) {
         lane->via[i] = (uint16_t)via[i];
     }

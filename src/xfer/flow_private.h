@@ -63,7 +63,6 @@ struct flow_lane {
     bool was_up, conn_was_up;
     /* its last connection ended deliberately, for one with more rails */
     bool is_returning;
-    bool is_rerouted; /* reroute() has set its route since it was up last */
     weft_ns up_ns;    /* when it came up last */
     weft_ns stop_ns;  /* deadline for completions in FLOW_LANE_STOPPING */
     weft_ns retry_ns; /* sender: when the next connection is attempted */

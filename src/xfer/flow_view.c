@@ -11,7 +11,7 @@ static const char *lane_state(const struct flow_lane *lane)
         [FLOW_LANE_IDLE] = "not needed yet",
         [FLOW_LANE_CONNECTING] = "being connected",
         [FLOW_LANE_UP] = "up",
-        [FLOW_LANE_STOPPING] = "failed, stopping",
+        [FLOW_LANE_STOPPING] = "stopping",
         [FLOW_LANE_DOWN] = "down",
     };
 
