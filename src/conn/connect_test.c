@@ -10,6 +10,7 @@
 #include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 #include "conn/private.h"
+#include "rdma/timers.h"
 
 static const char happy_story[] = "titanic c:connector tcp from=new\n"
                                   "titanic c:connector hello from=tcp\n"
@@ -432,6 +433,80 @@ START_TEST(other_programs_policies_connect_a_pair)
 }
 END_TEST
 
+/* The values of NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT and NCCL_IB_USE_INLINE; NULL if not set. */
+static const char *nccl_values[3];
+
+static const char *nccl_setting(struct io_env *env, const char *name)
+{
+    static const char *const names[] = {"NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT",
+                                        "NCCL_IB_USE_INLINE"};
+
+    (void)env;
+    for (size_t i = 0; i < WEFT_LENGTH(names); i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return nccl_values[i];
+        }
+    }
+    return NULL;
+}
+
+/* NCCL's policies read these numbers as NCCL does, and no other policy reads them. */
+START_TEST(only_nccls_policies_read_its_numbers)
+{
+    static const struct {
+        enum rdma_policy policy;
+        const char *values[3];
+        uint8_t timeout, retry_cnt;
+        bool is_inline;
+    } rows[] = {
+        {RDMA_POLICY_NCCL_2_25, {NULL}, TIMER_ACK_CODE, TIMER_ACK_RETRIES, false},
+        {RDMA_POLICY_NCCL_2_25, {"", "", ""}, TIMER_ACK_CODE, TIMER_ACK_RETRIES, false},
+        {RDMA_POLICY_NCCL_2_25, {"0x10", "03", "1"}, 16, 3, true},
+        {RDMA_POLICY_NCCL_2_25, {"16 ms", "3x", "2"}, 16, 3, true},
+        {RDMA_POLICY_NCCL_2_25, {"99", "8", "-1"}, 31, 7, true},
+        {RDMA_POLICY_NCCL_2_25, {"x", "-1", "x"}, 0, 0, false},
+        {RDMA_POLICY_NCCL_2_25,
+         {"99999999999999999999", "99999999999999999999", "99999999999999999999"},
+         TIMER_ACK_CODE,
+         TIMER_ACK_RETRIES,
+         false},
+        {RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, {"16", "3", "1"}, 16, 3, true},
+        {RDMA_POLICY_WEFT, {"16", "3", "1"}, TIMER_ACK_CODE, TIMER_ACK_RETRIES, false},
+        {RDMA_POLICY_MESH_PLUGIN_2026_01,
+         {"16", "3", "1"},
+         TIMER_ACK_CODE,
+         TIMER_ACK_RETRIES,
+         false},
+    };
+    const struct io_env_ops *real[2];
+    struct io_env_ops ops[2];
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 15});
+    for (uint32_t h = 0; h < 2; h++) {
+        real[h] = bed.hosts[h].env->ops;
+        ops[h] = *real[h];
+        ops[h].setting = nccl_setting;
+        bed.hosts[h].env->ops = &ops[h];
+    }
+    memcpy(nccl_values, rows[_i].values, sizeof(nccl_values));
+    bed.conn.policy = rows[_i].policy;
+    connect_pair(&bed);
+    for (uint32_t h = 0; h < 2; h++) {
+        const struct rdma_qp_config *config = &bed_conn(&bed, h)->qps[0].config;
+
+        ck_assert_uint_eq(config->timeout, rows[_i].timeout);
+        ck_assert_uint_eq(config->retry_cnt, rows[_i].retry_cnt);
+        ck_assert_int_eq(config->max_inline_is_raw, rows[_i].is_inline);
+    }
+    close_pair(&bed, 0);
+    for (uint32_t h = 0; h < 2; h++) {
+        bed.hosts[h].env->ops = real[h];
+    }
+    bed_close(&bed);
+}
+END_TEST
+
 START_TEST(fewer_capabilities_are_agreed_on)
 {
     static const struct world_setting overrides[] = {{"max_inline", "0"},
@@ -589,6 +664,7 @@ int main(void)
     tcase_add_test(tcase, the_cable_alone_is_enough_and_so_is_management_for_tcp);
     tcase_add_loop_test(tcase, other_programs_policies_connect_a_pair, 0,
                         RDMA_N_POLICIES);
+    tcase_add_loop_test(tcase, only_nccls_policies_read_its_numbers, 0, 10);
     tcase_add_test(tcase, fewer_capabilities_are_agreed_on);
     tcase_add_loop_test(
         tcase, a_stream_that_ends_after_ready_leaves_the_connection_usable, 0, 2);

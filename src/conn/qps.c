@@ -136,20 +136,21 @@ static uint8_t own_rd_atomic(const struct conn *conn, uint32_t rail)
     return (uint8_t)(least < 1 ? 1 : least > 16 ? 16 : least);
 }
 
-/* Returns the value of NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT or NCCL_IB_USE_INLINE, or `otherwise` if
- * it is not a number from 0 to `most`. Policy weft reads none of them; all others do. */
-static uint8_t nccl_setting(const struct conn *conn, const char *name, uint8_t most,
-                            uint8_t otherwise)
+/* Returns the number in NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT or NCCL_IB_USE_INLINE, which only NCCL's
+ * policies read. */
+static int64_t nccl_setting(const struct conn *conn, const char *name, int64_t otherwise)
 {
     struct io_env *env = conn_env(conn);
-    const char *text =
-        conn->config.policy == RDMA_POLICY_WEFT ? NULL : env->ops->setting(env, name);
-    char *end = NULL;
-    long value = text == NULL ? -1 : strtol(text, &end, 10);
 
-    return text == NULL || end == text || *end != '\0' || value < 0 || value > most
-               ? otherwise
-               : (uint8_t)value;
+    return rdma_is_nccl(conn->config.policy)
+               ? rdma_nccl_number(env->ops->setting(env, name), otherwise)
+               : otherwise;
+}
+
+/* Returns `value`, or the nearest limit if it is not in the range from 0 to `most`. */
+static uint8_t within(int64_t value, uint8_t most)
+{
+    return (uint8_t)(value < 0 ? 0 : value > most ? most : value);
 }
 
 static bool may_stall(const struct conn *conn, uint32_t rail)
@@ -190,8 +191,10 @@ static struct rdma_patience patience_of(const struct conn *conn, uint32_t rail)
 {
     struct io_env *env = conn_env(conn);
     struct rdma_patience patience = {
-        .timeout = nccl_setting(conn, "NCCL_IB_TIMEOUT", 31, timeout_of(conn, rail)),
-        .retry_cnt = nccl_setting(conn, "NCCL_IB_RETRY_CNT", 7, conn->config.retry_cnt),
+        .timeout =
+            within(nccl_setting(conn, "NCCL_IB_TIMEOUT", timeout_of(conn, rail)), 31),
+        .retry_cnt =
+            within(nccl_setting(conn, "NCCL_IB_RETRY_CNT", conn->config.retry_cnt), 7),
         .rnr_retry = RNR_RETRY_FOR_EVER,
     };
 
@@ -235,7 +238,7 @@ static void init_qps(struct conn *conn)
             .max_send_wr = conn->config.send_wr_max,
             .max_recv_wr = conn->config.recv_wr_max + 1,
             .max_inline_bytes = CONN_INLINE_WISH,
-            .max_inline_is_raw = nccl_setting(conn, "NCCL_IB_USE_INLINE", 1, 0) != 0,
+            .max_inline_is_raw = nccl_setting(conn, "NCCL_IB_USE_INLINE", 0) != 0,
             .max_rd_atomic = own_rd_atomic(conn, r),
             .timeout = patience.timeout,
             .retry_cnt = patience.retry_cnt,

@@ -138,6 +138,11 @@ struct rdma_patience {
 void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
                          struct rdma_patience *patience);
 
+/* Reads a parameter as NCCL's param.cc does, where `text` is NULL if it is not set. An empty
+ * setting counts as not set, any base is accepted, what follows the number is ignored, and text
+ * that is no number is 0. Returns `otherwise` if it is not set or does not fit into 64 bits. */
+int64_t rdma_nccl_number(const char *text, int64_t otherwise);
+
 /* Settings that limit how long a program retries; NULL if not set. */
 struct rdma_met_settings {
     const char *timeout, *retry_cnt; /* NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT */

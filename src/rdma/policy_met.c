@@ -11,11 +11,16 @@
 #define RESOLVE_MS                                                                       \
     (TIMER_RESOLVE_NS / TIMER_MS) /* a step to RTR that fails with errno 110 */
 
-/* Reads a parameter as NCCL's param.cc does. An empty setting counts as not set, any base is
- * accepted, and text that is no number is 0. */
-static int64_t nccl_number(const char *text, int64_t otherwise)
+int64_t rdma_nccl_number(const char *text, int64_t otherwise)
 {
-    return text == NULL || text[0] == '\0' ? otherwise : strtoll(text, NULL, 0);
+    int64_t value;
+
+    if (text == NULL || text[0] == '\0') {
+        return otherwise;
+    }
+    errno = 0;
+    value = strtoll(text, NULL, 0);
+    return errno == ERANGE ? otherwise : value;
 }
 
 static int64_t within(int64_t value, int64_t most)
@@ -44,8 +49,8 @@ static void hang(enum rdma_policy policy, const struct rdma_met_settings *settin
     char after[24];
 
     if (rdma_is_nccl(policy)) {
-        patience.timeout = (uint8_t)within(nccl_number(settings->timeout, 20), 31);
-        patience.retry_cnt = (uint8_t)within(nccl_number(settings->retry_cnt, 7), 7);
+        patience.timeout = (uint8_t)within(rdma_nccl_number(settings->timeout, 20), 31);
+        patience.retry_cnt = (uint8_t)within(rdma_nccl_number(settings->retry_cnt, 7), 7);
     } else {
         rdma_lower_patience(policy, settings->fast_fail, &patience);
     }
@@ -74,8 +79,8 @@ static bool repeat(enum rdma_policy policy, const struct rdma_met_settings *sett
     char after[24];
 
     if (rdma_is_nccl(policy)) {
-        int64_t n = within(nccl_number(settings->step_retry_cnt, 34), 10000);
-        int64_t pause = within(nccl_number(settings->step_retry_ms, 100), 100000);
+        int64_t n = within(rdma_nccl_number(settings->step_retry_cnt, 34), 10000);
+        int64_t pause = within(rdma_nccl_number(settings->step_retry_ms, 100), 100000);
 
         weft_format(out, cap,
                     "%s repeats this step: it hangs, and ends after about %s with errno "
