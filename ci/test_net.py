@@ -318,6 +318,15 @@ def test_a_rail_without_carrier_at_set_up_joins_when_it_has_one():
     assert json.loads(run("carrier-late", "--json"))["findings"] == []
 
 
+def test_a_late_rail_of_a_host_with_many_ports_joins():
+    """A port beyond the 16th is looked at, too."""
+    ports = ", ".join(f"p{i}" for i in range(18))
+    sets = ["--set", f"topology.defaults.ports=[{ports}]", "--set", "faults.0.on=titanic:p17",
+            "--set", 'topology.links.1.endpoints=["titanic:p17", "iceberg:p17"]']
+    tried = [(host, what) for host, what, event, _ in story("carrier-late", *sets) if event == "trial"]
+    assert tried == [("titanic", "flow:0>1"), ("iceberg", "flow:1>0")]
+
+
 @pytest.mark.parametrize("name,teller", [("address-late", ("titanic", "flow:1>0")),
                                          ("peer-port-late", ("iceberg", "flow:0>1"))])
 def test_an_end_that_hears_of_no_event_is_told_of_a_late_port(name, teller):

@@ -137,8 +137,9 @@ struct conn_rail {
     uint32_t vanished_mtu;    /* smallest path MTU of which probes were lost; 0 if none */
     struct ibv_cq *cq;        /* CQ of all QPs of this rail; Owned */
     struct rdma_mr window_mr; /* memory region of the local window on this device */
-    uint64_t remote_window;   /* address of the peer's window */
-    uint32_t remote_rkey;     /* rkey of the peer's window on this rail */
+    enum ibv_gid_type remote_gid_type;
+    uint64_t remote_window; /* address of the peer's window */
+    uint32_t remote_rkey;   /* rkey of the peer's window on this rail */
 };
 
 /* The peer's FACTS. */

@@ -507,6 +507,38 @@ START_TEST(only_nccls_policies_read_its_numbers)
 }
 END_TEST
 
+/* The peer has lost the GID of a rail that is reused. The rail keeps the type of that GID, not that
+ * of another GID of the port. */
+START_TEST(a_kept_gid_keeps_its_type)
+{
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_ADDR_DEL,
+        .host = 1,
+        .has_port = true,
+        .address = {.ip = io_ip_v4(192, 168, 101, 2), .prefix_len = 24}};
+    struct conn_kept kept;
+    struct conn *conn;
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 16});
+    bed.conn.policy = RDMA_POLICY_NCCL_2_29_PORT_RECOVERY;
+    connect_pair(&bed);
+    conn_keep(bed_conn(&bed, 0), &kept);
+    ck_assert_int_eq(kept.rails[0].remote_type, IBV_GID_TYPE_ROCE_V2);
+    ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+    bed_run(&bed, BED_MS, NULL);
+    ck_assert_int_eq(rdma_refresh(bed.hosts[1].rdma, NULL), WEFT_OK);
+    bed.conn.kept = &kept;
+    conn = bed_connect(&bed, 0, 1);
+    while (conn->state < CONN_META) {
+        bed_run(&bed, 10000, NULL);
+    }
+    ck_assert_int_eq(conn->rails[0].remote_gid_type, IBV_GID_TYPE_ROCE_V2);
+    ck_assert_uint_eq(conn->private->mine.rails[0].remote_type, IBV_GID_TYPE_ROCE_V2);
+    bed_close(&bed);
+}
+END_TEST
+
 START_TEST(fewer_capabilities_are_agreed_on)
 {
     static const struct world_setting overrides[] = {{"max_inline", "0"},
@@ -665,6 +697,7 @@ int main(void)
     tcase_add_loop_test(tcase, other_programs_policies_connect_a_pair, 0,
                         RDMA_N_POLICIES);
     tcase_add_loop_test(tcase, only_nccls_policies_read_its_numbers, 0, 10);
+    tcase_add_test(tcase, a_kept_gid_keeps_its_type);
     tcase_add_test(tcase, fewer_capabilities_are_agreed_on);
     tcase_add_loop_test(
         tcase, a_stream_that_ends_after_ready_leaves_the_connection_usable, 0, 2);

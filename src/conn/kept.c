@@ -27,22 +27,11 @@ void conn_keep(const struct conn *conn, struct conn_kept *out)
         out->rails[i].local_gid = rail->local_gid;
         out->rails[i].remote_gid = rail->remote_gid;
         out->rails[i].local_type = rail->gid_type;
-        out->rails[i].remote_type =
-            (enum ibv_gid_type)remote->gids[chosen->remote_gid].type;
+        out->rails[i].remote_type = rail->remote_gid_type;
         out->rails[i].local_index = conn->qps[i].sgid_index;
         out->rails[i].remote_index = slot_of(remote, chosen->remote_gid);
         out->rails[i].path_mtu = rail->path_mtu;
     }
-}
-
-/* Returns the index of the GID in the facts of `port`, or 0 if they do not contain it. The GIDs of
- * the rail come from conn_set_kept, so the index only selects a type and a prefix length. */
-static uint32_t place_of(const struct rdma_port_facts *port, const union ibv_gid *gid,
-                         enum ibv_gid_type type)
-{
-    uint32_t at = conn_find_gid(port, gid, (uint8_t)type);
-
-    return at == UINT32_MAX ? 0 : at;
 }
 
 static bool find_ports(const struct conn *conn, uint32_t kept, struct rdma_rail *out)
@@ -79,11 +68,13 @@ weft_status conn_choose_kept(struct conn *conn, uint32_t *out_n)
         if (!find_ports(conn, k, out)) {
             continue;
         }
-        out->local_gid = place_of(&private->local[out->local_port],
-                                  &kept->rails[k].local_gid, kept->rails[k].local_type);
+        /* A GID that a port lacks now has the index UINT32_MAX. */
+        out->local_gid =
+            conn_find_gid(&private->local[out->local_port], &kept->rails[k].local_gid,
+                          (uint8_t)kept->rails[k].local_type);
         out->remote_gid =
-            place_of(&conn->peer.ports[out->remote_port], &kept->rails[k].remote_gid,
-                     kept->rails[k].remote_type);
+            conn_find_gid(&conn->peer.ports[out->remote_port], &kept->rails[k].remote_gid,
+                          (uint8_t)kept->rails[k].remote_type);
         out->path_mtu = kept->rails[k].path_mtu;
         private->kept_rails[n++] = k;
     }
@@ -100,6 +91,7 @@ void conn_set_kept(struct conn *conn, uint32_t i)
     conn->rails[i].local_gid = conn->config.kept->rails[k].local_gid;
     conn->rails[i].gid_type = conn->config.kept->rails[k].local_type;
     conn->rails[i].remote_gid = conn->config.kept->rails[k].remote_gid;
+    conn->rails[i].remote_gid_type = conn->config.kept->rails[k].remote_type;
 }
 
 void conn_kept_describe(const struct conn *conn, uint32_t rail, struct weft_error *error)

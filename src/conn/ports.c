@@ -136,15 +136,17 @@ static bool is_gid_due(const struct rdma *rdma, const struct rdma_port *port)
 static bool has_lost_gid(const struct conn *conn)
 {
     const struct rdma *rdma = conn->rdma;
-    struct rdma_port_facts now[CODEC_PORTS_MAX];
 
     for (uint32_t i = 0; i < rdma->n_ports; i++) {
-        if (rdma->ports[i].gid_lost_ns != 0 || is_gid_due(rdma, &rdma->ports[i])) {
+        struct rdma_port_facts now;
+
+        conn_port_facts(rdma, i, &now);
+        if (rdma->ports[i].gid_lost_ns != 0 || is_gid_due(rdma, &rdma->ports[i]) ||
+            conn_any_bare(&now, 1)) {
             return true;
         }
     }
-    return conn_any_bare(conn->private->local, conn->private->n_local) ||
-           conn_any_bare(now, conn_local_facts(rdma, now, CODEC_PORTS_MAX));
+    return conn_any_bare(conn->private->local, conn->private->n_local);
 }
 
 static bool is_reported(const struct conn_peer *peer, const struct io_ip *ip)
@@ -384,11 +386,11 @@ uint32_t conn_late_ports(const struct conn *conn,
 {
     const struct conn_private *private = conn->private;
     const struct rdma *rdma = conn->rdma;
-    struct rdma_port_facts now[CODEC_PORTS_MAX], local[CODEC_PORTS_MAX];
+    struct rdma_port_facts local[CODEC_PORTS_MAX];
     struct rdma_port_facts remote[WEFT_LENGTH(conn->peer.ports)];
     struct rdma_choice_input input = conn_choice_input(conn);
     struct rdma_rail rails[CONN_RAILS_MAX];
-    uint32_t n_now = conn_local_facts(rdma, now, CODEC_PORTS_MAX), n = 0;
+    uint32_t n = 0;
     struct weft_error none = {0};
 
     if (input.policy != RDMA_POLICY_WEFT || conn->n_rails >= CONN_RAILS_MAX) {
@@ -397,9 +399,8 @@ uint32_t conn_late_ports(const struct conn *conn,
     for (uint32_t i = 0; i < private->n_local; i++) {
         uint32_t at = private->local_ports[i];
 
-        local[i] = at < n_now ? now[at] : private->local[i];
-        local[i].is_active =
-            at < n_now && now[at].is_active && !has_rail_by(conn, &rdma->ports[at]);
+        conn_port_facts(rdma, at, &local[i]);
+        local[i].is_active = local[i].is_active && !has_rail_by(conn, &rdma->ports[at]);
         keep_news(&private->local[i], &local[i]);
     }
     for (uint32_t i = 0; i < conn->peer.n_ports; i++) {

@@ -171,6 +171,8 @@ weft_ns conn_dial_deadline(const struct conn *conn);
 void conn_settle_ports(struct conn *conn);
 
 /* rails.c: facts, choice, proposal. */
+/* Fills in the facts of rdma->ports[i]. */
+void conn_port_facts(const struct rdma *rdma, uint32_t i, struct rdma_port_facts *out);
 /* Fills this end's FACTS, and local[] of the connection. */
 void conn_facts_body(struct conn *conn, struct codec_facts *out);
 /* Copies the peer's FACTS to conn->peer. Fails with WEFT_ERR_PROTOCOL if the policies differ, or if

@@ -369,7 +369,6 @@ void conn_fill_meta(struct conn *conn, struct codec_meta *out)
     for (uint32_t i = 0; i < conn->n_rails; i++) {
         const struct conn_rail *rail = &conn->rails[i];
         const struct rdma_rail *chosen = &private->chosen[i];
-        const struct rdma_port_facts *remote = &conn->peer.ports[chosen->remote_port];
         uint8_t rd_atomic = own_rd_atomic(conn, i);
         uint32_t max_msg = conn->rdma->attrs[rail->port->device_index].max_msg_bytes;
 
@@ -379,7 +378,7 @@ void conn_fill_meta(struct conn *conn, struct codec_meta *out)
             .local_gid = rail->local_gid,
             .remote_gid = rail->remote_gid,
             .local_type = (uint8_t)rail->gid_type,
-            .remote_type = remote->gids[chosen->remote_gid].type,
+            .remote_type = (uint8_t)rail->remote_gid_type,
             .path_mtu = (uint16_t)rail->path_mtu,
             .window_addr = (uint64_t)(uintptr_t)conn->window,
             .window_rkey = rail->window_mr.rkey,
@@ -402,7 +401,6 @@ static void tell_peers(struct conn *conn)
 {
     const struct codec_meta *mine = &conn->private->mine,
                             *theirs = &conn->private->theirs;
-    const struct rdma_rail *chosen = conn->private->chosen;
 
     conn->peer_recv_posted = theirs->recv_posted;
     conn->peer_window_bytes = theirs->window_bytes;
@@ -415,12 +413,11 @@ static void tell_peers(struct conn *conn)
     }
     for (uint32_t i = 0; i < conn->n_qps; i++) {
         uint32_t r = i % conn->n_rails;
-        const struct rdma_port_facts *remote = &conn->peer.ports[chosen[r].remote_port];
         struct rdma_qp_remote peer = {
             .qpn = theirs->qps[i].qpn,
             .psn = theirs->qps[i].psn,
             .gid = conn->rails[r].remote_gid,
-            .gid_type = (enum ibv_gid_type)remote->gids[chosen[r].remote_gid].type,
+            .gid_type = conn->rails[r].remote_gid_type,
             .path_mtu = conn->rails[r].path_mtu,
             .max_rd_atomic = mine->max_rd_atomic < theirs->max_rd_atomic
                                  ? mine->max_rd_atomic

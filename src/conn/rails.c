@@ -40,7 +40,7 @@ static bool is_chosen(const struct conn_config *config, const struct rdma_port *
     return false;
 }
 
-static void port_facts(const struct rdma *rdma, uint32_t i, struct rdma_port_facts *out)
+void conn_port_facts(const struct rdma *rdma, uint32_t i, struct rdma_port_facts *out)
 {
     const struct rdma_port *port = &rdma->ports[i];
 
@@ -62,7 +62,7 @@ uint32_t conn_local_facts(const struct rdma *rdma, struct rdma_port_facts *out,
     uint32_t n = rdma->n_ports < cap ? rdma->n_ports : cap;
 
     for (uint32_t i = 0; i < n; i++) {
-        port_facts(rdma, i, &out[i]);
+        conn_port_facts(rdma, i, &out[i]);
     }
     return n;
 }
@@ -125,7 +125,7 @@ static void choose_told(struct conn *conn)
             continue;
         }
         private->local_ports[private->n_local] = i;
-        port_facts(rdma, i, &private->local[private->n_local++]);
+        conn_port_facts(rdma, i, &private->local[private->n_local++]);
     }
 }
 
@@ -195,6 +195,12 @@ weft_status conn_take_facts(struct conn *conn, const struct codec_facts *facts)
     return WEFT_OK;
 }
 
+/* Returns the prefix length of a GID of a port, or 0 for a saved GID that the port lacks. */
+static uint8_t prefix_len_of(const struct rdma_port_facts *port, uint32_t gid)
+{
+    return gid < port->n_gids ? port->gids[gid].prefix_len : 0;
+}
+
 void conn_add_values(struct conn *conn, uint32_t rail_index)
 {
     const struct conn_private *private = conn->private;
@@ -217,17 +223,14 @@ void conn_add_values(struct conn *conn, uint32_t rail_index)
     weft_error_text(error, "remote_port", remote->name);
     weft_error_text(error, "remote_gid",
                     rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
-    weft_error_text(
-        error, "remote_gid_type",
-        rdma_gid_type_name((enum ibv_gid_type)remote->gids[chosen->remote_gid].type));
+    weft_error_text(error, "remote_gid_type", rdma_gid_type_name(rail->remote_gid_type));
     weft_error_int(error, "path_mtu", rail->path_mtu);
     weft_error_int(error, "local_mtu", local->netdev_mtu);
     weft_error_int(error, "local_active_mtu", local->active_mtu);
     weft_error_int(error, "remote_mtu", remote->netdev_mtu);
     weft_error_int(error, "remote_active_mtu", remote->active_mtu);
-    weft_error_int(error, "local_prefix_len", local->gids[chosen->local_gid].prefix_len);
-    weft_error_int(error, "remote_prefix_len",
-                   remote->gids[chosen->remote_gid].prefix_len);
+    weft_error_int(error, "local_prefix_len", prefix_len_of(local, chosen->local_gid));
+    weft_error_int(error, "remote_prefix_len", prefix_len_of(remote, chosen->remote_gid));
 }
 
 /* ---- choice ---- */
@@ -318,18 +321,21 @@ static void set_rail(struct conn *conn, uint32_t i)
     struct conn_private *private = conn->private;
     const struct rdma_rail *chosen = &private->chosen[i];
     const struct rdma_port_facts *local = &private->local[chosen->local_port];
+    const struct rdma_port_facts *remote = &conn->peer.ports[chosen->remote_port];
     struct conn_rail *rail = &conn->rails[i];
 
     rail->port = &conn->rdma->ports[private->local_ports[chosen->local_port]];
     rail->remote_port = chosen->remote_port;
-    rail->local_gid = local->gids[chosen->local_gid].gid;
-    rail->gid_type = (enum ibv_gid_type)local->gids[chosen->local_gid].type;
-    rail->remote_gid = conn->peer.ports[chosen->remote_port].gids[chosen->remote_gid].gid;
     rail->path_mtu = chosen->path_mtu;
     rail->vanished_mtu = rdma_path_vanished(conn->rdma, rail->port, conn_peer_id(conn));
     if (conn->config.kept != NULL) {
         conn_set_kept(conn, i);
+        return;
     }
+    rail->local_gid = local->gids[chosen->local_gid].gid;
+    rail->gid_type = (enum ibv_gid_type)local->gids[chosen->local_gid].type;
+    rail->remote_gid = remote->gids[chosen->remote_gid].gid;
+    rail->remote_gid_type = (enum ibv_gid_type)remote->gids[chosen->remote_gid].type;
 }
 
 /* ---- the acceptor's check of a proposal ---- */
