@@ -19,7 +19,7 @@ struct local_address {
 };
 
 /* Writes the addresses of this host's RDMA netdevs and returns their number. A netdev of two ports
- * counts once, for the first of them. */
+ * counts once, for the first of them that is not excluded. */
 static uint32_t local_addresses(const struct rdma *rdma, const struct conn_config *config,
                                 struct mesh_address *out, struct local_address *out_local,
                                 uint32_t cap)
@@ -34,8 +34,11 @@ static uint32_t local_addresses(const struct rdma *rdma, const struct conn_confi
         bool seen = netdev == NULL || netdev->is_management ||
                     conn_excludes(config, port->device_index, port->port);
 
-        for (uint32_t q = 0; q < p; q++) {
-            seen = seen || rdma->ports[q].ifindex == port->ifindex;
+        for (uint32_t q = 0; q < p && !seen; q++) {
+            const struct rdma_port *before = &rdma->ports[q];
+
+            seen = before->ifindex == port->ifindex &&
+                   !conn_excludes(config, before->device_index, before->port);
         }
         for (uint32_t a = 0; !seen && a < netdev->n_addresses && n < cap; a++) {
             out[n] = (struct mesh_address){.port = p, .prefix = netdev->addresses[a]};
@@ -216,10 +219,11 @@ static void add_address_values(struct conn *conn)
 
 /* ---- TCP ---- */
 
-/* Returns true if this end lacks a descriptor or a buffer. */
+/* Returns true if this end lacks a descriptor, a buffer or memory. */
 static bool is_shortage(int error_number)
 {
-    return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS;
+    return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS ||
+           error_number == ENOMEM;
 }
 
 /* Returns true if a later attempt can succeed: the listener has not started yet, restarts or has no
@@ -259,6 +263,7 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
         conn_note_still(conn);
     }
     frame_close(&private->link, true);
+    private->heard_ns = 0; /* the watch of the peer begins again with the next HELLO */
     weft_error_clear(&dial->why);
     weft_fail(&dial->why, error_number != 0 ? WEFT_ERR_SYSTEM : WEFT_ERR_CLOSED, "tcp",
               "%s port %u: %s", io_ip_format(&way->to.ip, ip, sizeof(ip)), way->to.port,
@@ -377,7 +382,11 @@ weft_status conn_step_tcp(struct conn *conn)
                    ? WEFT_AGAIN
                    : next_way(conn, ETIMEDOUT, "no answer to the connection attempt");
     }
-    return result == 0 ? send_hello(conn) : next_way(conn, result, "refused");
+    return result == 0
+               ? send_hello(conn)
+               : next_way(conn, result,
+                          result == ECONNREFUSED ? "refused"
+                                                 : "the connection attempt failed");
 }
 
 /* ---- authentication ---- */

@@ -155,6 +155,8 @@ static int failing_accept(struct io_listener *listener, struct io_task *task,
     return real_oob->accept(listener, task, out);
 }
 
+static int failure; /* of failing_connect() and failing_connected() */
+
 static int failing_connect(struct io_env *env, const struct io_endpoint *from,
                            const struct io_endpoint *to, struct io_task *task,
                            struct io_stream **out)
@@ -164,16 +166,24 @@ static int failing_connect(struct io_env *env, const struct io_endpoint *from,
     (void)to;
     (void)task;
     (void)out;
-    return EMFILE;
+    return failure;
 }
 
-/* A connector without a descriptor gives up after total_ns (30 s), because no event at the peer can
- * help. It waits for a peer that does not listen for patience_ns (900 s). */
+static int failing_connected(struct io_stream *stream)
+{
+    (void)stream;
+    return failure;
+}
+
+/* A connector without a descriptor or memory gives up after total_ns (30 s), because no event at
+ * the peer can help. It waits for a peer that does not listen for patience_ns (900 s). */
 START_TEST(without_a_descriptor_patience_is_short)
 {
+    static const int errors[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM};
     struct io_oob_ops ops;
     struct bed bed;
 
+    failure = errors[_i];
     bed_open(&bed, &(struct bed_config){.seed = 57});
     ops = *bed.hosts[0].env->oob;
     ops.connect = failing_connect;
@@ -184,7 +194,89 @@ START_TEST(without_a_descriptor_patience_is_short)
     ck_assert_int_ge(bed_now(&bed), 30 * BED_S);
     ck_assert_int_eq(bed.hosts[0].conns[0]->state, CONN_FAILED);
     ck_assert_int_eq(bed.hosts[0].conns[0]->error.status, WEFT_ERR_SYSTEM);
-    ck_assert_int_eq(bed.hosts[0].conns[0]->error.sys_errno, EMFILE);
+    ck_assert_int_eq(bed.hosts[0].conns[0]->error.sys_errno, failure);
+    bed_close(&bed);
+}
+END_TEST
+
+/* Only ECONNREFUSED is reported as a refusal. */
+START_TEST(a_failed_attempt_is_told_by_its_errno)
+{
+    static const struct {
+        int sys_errno;
+        const char *what;
+    } rows[] = {{ECONNREFUSED, ": refused"},
+                {EHOSTUNREACH, ": the connection attempt failed"},
+                {ECONNRESET, ": the connection attempt failed"}};
+    struct io_oob_ops ops;
+    struct bed bed;
+    struct conn *conn;
+
+    failure = rows[_i].sys_errno;
+    bed_open(&bed, &(struct bed_config){.seed = 58});
+    ops = *bed.hosts[0].env->oob;
+    ops.connected = failing_connected;
+    bed.hosts[0].env->oob = &ops;
+    bed.conn.patience_ns = 0;
+    bed_listen(&bed, 1);
+    conn = bed_connect(&bed, 0, 1);
+    ck_assert(bed_run(&bed, BED_S, bed_all_settled));
+    ck_assert_int_eq(conn->error.sys_errno, failure);
+    ck_assert_ptr_nonnull(strstr(conn->error.message, rows[_i].what));
+    bed_close(&bed);
+}
+END_TEST
+
+/* The watch for silence of the peer begins with a HELLO. It does not go on while the connector
+ * dials again, after a stream on which it had begun. */
+START_TEST(dialling_again_is_not_silence)
+{
+    struct io_oob_ops ops;
+    struct bed bed;
+    struct conn *conn;
+
+    bed_open(&bed, &(struct bed_config){.seed = 59});
+    ops = *bed.hosts[0].env->oob;
+    bed.conn.over_management = true; /* a CHALLENGE takes 100 us */
+    bed_listen(&bed, 1);
+    bed.conn.silence_ns = 300 * BED_MS;
+    conn = bed_connect(&bed, 0, 1);
+    while (conn->state < CONN_CHALLENGE) {
+        bed_run(&bed, 10000, NULL);
+    }
+    ck_assert_int_eq(conn->state, CONN_CHALLENGE);
+    failure = EAGAIN;
+    ops.connected = failing_connected;
+    bed.hosts[0].env->oob = &ops;
+    ck_assert_int_ge(conn_turned_away(conn, ECONNRESET), 0);
+    bed_run(&bed, BED_S, NULL);
+    ck_assert_int_eq(conn->state, CONN_TCP);
+    ck_assert_int_eq(conn->error.status, WEFT_OK);
+    bed_close(&bed);
+}
+END_TEST
+
+/* Two ports have one netdev, and the first is excluded. The netdev is that of the second then. */
+START_TEST(an_excluded_port_hides_no_netdev)
+{
+    struct conn_facing facing;
+    struct rdma *rdma;
+    struct bed bed;
+    uint32_t ifindex;
+
+    bed_open(&bed, &(struct bed_config){.seed = 60, .n_cables = 2});
+    bed_listen(&bed, 1);
+    rdma = bed.hosts[0].rdma;
+    ifindex = rdma->ports[1].ifindex;
+    rdma->ports[1].ifindex = rdma->ports[0].ifindex;
+    ck_assert(conn_find_facing(rdma, &bed.conn, bed.hosts[1].handle, &facing));
+    ck_assert_ptr_eq(facing.port, &rdma->ports[0]);
+    bed.conn.n_excluded = 1;
+    bed.conn.excluded[0].device = rdma->ports[0].device_index;
+    bed.conn.excluded[0].port = rdma->ports[0].port;
+    ck_assert(conn_find_facing(rdma, &bed.conn, bed.hosts[1].handle, &facing));
+    ck_assert_ptr_eq(facing.port, &rdma->ports[1]);
+    rdma->ports[1].ifindex = ifindex;
     bed_close(&bed);
 }
 END_TEST
@@ -462,7 +554,10 @@ int main(void)
     tcase_add_loop_test(tcase, a_stale_handle_is_refused_at_once, 0, 3);
     tcase_add_loop_test(tcase, members_that_crowd_each_other_out_all_get_in, 0, 6);
     tcase_add_test(tcase, a_handle_of_this_host_and_a_broken_one);
-    tcase_add_test(tcase, without_a_descriptor_patience_is_short);
+    tcase_add_loop_test(tcase, without_a_descriptor_patience_is_short, 0, 4);
+    tcase_add_loop_test(tcase, a_failed_attempt_is_told_by_its_errno, 0, 3);
+    tcase_add_test(tcase, dialling_again_is_not_silence);
+    tcase_add_test(tcase, an_excluded_port_hides_no_netdev);
     tcase_add_loop_test(tcase, accept_may_fail_for_a_while, 0, 5);
     tcase_add_test(tcase, a_port_that_only_the_peer_knows_to_be_down_is_waited_for);
     tcase_add_loop_test(tcase, a_port_that_belongs_to_another_program, 0,
