@@ -85,8 +85,9 @@ bool codec_encode_handle(const struct codec_handle *handle,
     return !writer.bad;
 }
 
-static weft_status get_endpoint(struct wire_reader *reader, struct codec_endpoint *out,
-                                struct weft_error *error)
+/* Reads endpoint i of n. An error about its address has i as its value. */
+static weft_status get_endpoint(struct wire_reader *reader, uint32_t i, uint32_t n,
+                                struct codec_endpoint *out, struct weft_error *error)
 {
     uint8_t flags = wire_get_u8(reader);
     uint8_t v4[4];
@@ -100,7 +101,7 @@ static weft_status get_endpoint(struct wire_reader *reader, struct codec_endpoin
     if ((flags & ENDPOINT_V6) != 0) {
         wire_get_bytes(reader, out->prefix.ip.bytes, 16);
         if (!reader->bad && io_ip_is_v4(&out->prefix.ip)) {
-            return codec_bad_field(error, "handle", "address", flags,
+            return codec_bad_field(error, "handle", "address", i,
                                    "an IPv4 address in the long form");
         }
     } else {
@@ -108,11 +109,11 @@ static weft_status get_endpoint(struct wire_reader *reader, struct codec_endpoin
         out->prefix.ip = io_ip_v4(v4[0], v4[1], v4[2], v4[3]);
     }
     if (reader->bad) {
-        return codec_bad_field(error, "handle", "n_endpoints", flags,
+        return codec_bad_field(error, "handle", "n_endpoints", n,
                                "more endpoints than fit");
     }
     if (!is_unicast(out->prefix.ip.bytes)) {
-        return codec_bad_field(error, "handle", "address", out->prefix.ip.bytes[12],
+        return codec_bad_field(error, "handle", "address", i,
                                "zero, loopback or multicast");
     }
     if (!prefix_fits(out->prefix.ip.bytes, out->prefix.prefix_len)) {
@@ -152,7 +153,8 @@ weft_status codec_decode_handle(const uint8_t bytes[CONN_HANDLE_BYTES],
     wire_get_bytes(&reader, out->cookie, sizeof(out->cookie));
     out->epoch = wire_get_u32(&reader);
     for (uint32_t i = 0; i < out->n_endpoints; i++) {
-        weft_status status = get_endpoint(&reader, &out->endpoints[i], error);
+        weft_status status =
+            get_endpoint(&reader, i, out->n_endpoints, &out->endpoints[i], error);
 
         if (status != WEFT_OK) {
             return status;
@@ -346,8 +348,9 @@ size_t codec_encode_meta(const struct codec_meta *meta, uint8_t *out)
     return wire_written(&writer, out);
 }
 
-static weft_status get_rail(struct wire_reader *reader, struct codec_rail *out,
-                            struct weft_error *error)
+/* Reads rail i. An error about one of its GIDs has i as its value. */
+static weft_status get_rail(struct wire_reader *reader, uint32_t i,
+                            struct codec_rail *out, struct weft_error *error)
 {
     out->local_port = wire_get_u8(reader);
     out->remote_port = wire_get_u8(reader);
@@ -370,11 +373,11 @@ static weft_status get_rail(struct wire_reader *reader, struct codec_rail *out,
         return codec_bad_field(error, "meta", "remote_port", out->remote_port, "0 to 15");
     }
     if (!is_unicast(out->local_gid.raw)) {
-        return codec_bad_field(error, "meta", "local_gid", out->local_gid.raw[0],
+        return codec_bad_field(error, "meta", "local_gid", i,
                                "zero, loopback or multicast");
     }
     if (!is_unicast(out->remote_gid.raw)) {
-        return codec_bad_field(error, "meta", "remote_gid", out->remote_gid.raw[0],
+        return codec_bad_field(error, "meta", "remote_gid", i,
                                "zero, loopback or multicast");
     }
     if (!is_gid_type(out->local_type)) {
@@ -431,7 +434,7 @@ weft_status codec_decode_meta(const uint8_t *body, size_t n_bytes, struct codec_
     wire_get_bytes(&reader, out->answer, sizeof(out->answer));
     status = reader.bad ? WEFT_OK : check_meta(out, error);
     for (uint32_t i = 0; status == WEFT_OK && !reader.bad && i < out->n_rails; i++) {
-        status = get_rail(&reader, &out->rails[i], error);
+        status = get_rail(&reader, i, &out->rails[i], error);
     }
     for (uint32_t i = 0; status == WEFT_OK && !reader.bad && i < out->n_qps; i++) {
         out->qps[i].qpn = wire_get_u24(&reader);

@@ -52,7 +52,7 @@ static struct codec_meta some_meta(void)
                               .n_qps = 4,
                               .max_rd_atomic = 16,
                               .max_msg_bytes = 1u << 30,
-                              .window_bytes = 16384,
+                              .window_bytes = 16448,
                               .recv_posted = 256};
 
     for (uint32_t i = 0; i < meta.n_rails; i++) {
@@ -358,6 +358,40 @@ START_TEST(each_bad_value_is_refused_by_its_fields_name)
 }
 END_TEST
 
+/* An error about an address gives its number, and one about a count gives the count. */
+START_TEST(bad_addresses_and_counts_are_reported_by_number)
+{
+    static const struct {
+        struct bad bad;
+        int64_t told;
+    } rows[] = {
+        {{HANDLE, 48, 4, 0x7f000001, "address"}, 0},
+        {{HANDLE, 56, 1, 0xff, "address"}, 1},
+        {{HANDLE, 7, 1, 10, "n_endpoints"}, 10},
+        {{META, 91, 4, 0, "local_gid"}, 0},
+        {{META, 141, 1, 0xff, "local_gid"}, 1},
+        {{META, 158, 1, 0xff, "remote_gid"}, 1},
+    };
+    const struct bad *bad = &rows[_i].bad;
+    uint8_t in[CODEC_BODY_MAX], out[CODEC_BODY_MAX];
+    struct weft_error error = {0};
+    size_t n = example(bad->subject, in), n_out;
+
+    if (strcmp(bad->field, "n_endpoints") == 0) {
+        /* Ten endpoints of 8 bytes fit, but not if five of them are as long as the second. */
+        for (size_t at = 72; at < n; at++) {
+            in[at] = in[at - 20];
+        }
+    }
+    for (size_t i = 0; i < bad->n_bytes; i++) {
+        in[bad->at + i] = (uint8_t)(bad->value >> (8 * (bad->n_bytes - 1 - i)));
+    }
+    ck_assert_int_eq(recode(bad->subject, in, n, out, &n_out, &error), WEFT_ERR_PROTOCOL);
+    ck_assert_str_eq(weft_error_value(&error, "field")->text, bad->field);
+    ck_assert_int_eq(weft_error_value(&error, "value")->number, rows[_i].told);
+}
+END_TEST
+
 START_TEST(handles_refuse_the_rest_of_the_addresses)
 {
     uint8_t bytes[CONN_HANDLE_BYTES];
@@ -486,6 +520,7 @@ int main(void)
                         N_SUBJECTS);
     tcase_add_loop_test(tcase, each_bad_value_is_refused_by_its_fields_name, 0,
                         (int)WEFT_LENGTH(bad_fields));
+    tcase_add_loop_test(tcase, bad_addresses_and_counts_are_reported_by_number, 0, 6);
     tcase_add_test(tcase, handles_refuse_the_rest_of_the_addresses);
     tcase_add_test(tcase, headers_are_judged_byte_by_byte);
     tcase_add_test(tcase, every_type_has_a_name_and_no_other);
