@@ -98,6 +98,34 @@ START_TEST(messages_out_of_order_end_the_connection)
 }
 END_TEST
 
+/* A CLOSE has no body or a final state. */
+START_TEST(a_close_of_another_length_ends_the_connection)
+{
+    static const size_t lengths[] = {0, CONN_PURPOSE_BYTES, 1, CONN_PURPOSE_BYTES - 1,
+                                     CONN_PURPOSE_BYTES + 1};
+    static const uint8_t body[CONN_PURPOSE_BYTES + 1] = {1};
+    weft_status status = _i < 2 ? WEFT_ERR_CLOSED : WEFT_ERR_PROTOCOL;
+    struct bed bed;
+    struct hand hand;
+    const struct conn *conn;
+
+    hand_open_listener(&bed, 46);
+    hand_complete(&hand, &bed, 9, 1);
+    ck_assert(frame_send(&hand.link, CODEC_CLOSE, body, lengths[_i]));
+    hand_flush(&hand);
+    conn = bed_conn(&bed, 1);
+    ck_assert_int_eq(conn->state, CONN_FAILED);
+    ck_assert_int_eq(conn->error.status, status);
+    ck_assert_int_eq(conn->peer_closed, _i < 2);
+    if (_i >= 2) {
+        ck_assert_str_eq(weft_error_value(&conn->error, "field")->text, "length");
+        hand_is_refused(&hand, "close", WEFT_ERR_PROTOCOL);
+    }
+    hand_close(&hand);
+    bed_close(&bed);
+}
+END_TEST
+
 /* After the acceptor's META the client's next message of set-up must be READY, and only once. */
 START_TEST(messages_before_ready_end_the_connection)
 {
@@ -271,6 +299,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_proposal_that_names_nothing_of_ours_is_refused_by_field,
                         0, 6);
     tcase_add_loop_test(tcase, messages_out_of_order_end_the_connection, 0, 8);
+    tcase_add_loop_test(tcase, a_close_of_another_length_ends_the_connection, 0, 5);
     tcase_add_loop_test(tcase, messages_before_ready_end_the_connection, 0, 5);
     tcase_add_loop_test(tcase, a_message_with_a_wrong_seal_is_not_heard, 0, 12);
     tcase_add_test(tcase, a_member_that_falls_silent_meets_the_total_deadline);

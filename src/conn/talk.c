@@ -150,11 +150,14 @@ static weft_status end_by_peer(struct conn *conn)
 
 static weft_status take_close(struct conn *conn, const struct frame *frame)
 {
-    conn->private->peer_gave_up = true;
-    conn->peer_closed = true;
     if (frame->n_bytes == CONN_PURPOSE_BYTES) {
         memcpy(conn->peer_final, frame->body, CONN_PURPOSE_BYTES);
+    } else if (frame->n_bytes != 0) {
+        return codec_bad_field(&conn->error, codec_type_name(CODEC_CLOSE), "length",
+                               (int64_t)frame->n_bytes, "0 or 64");
     }
+    conn->private->peer_gave_up = true;
+    conn->peer_closed = true;
     return end_by_peer(conn);
 }
 
