@@ -465,6 +465,7 @@ void conn_destroy(struct conn *conn)
     conn_journal_leave(conn);
     io_task_fini(&conn->task);
     auth_forget(&conn->private->dial, sizeof(conn->private->dial));
+    auth_forget(conn->config.secret, sizeof(conn->config.secret));
     free(conn->private);
     free(conn);
 }

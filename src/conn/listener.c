@@ -454,6 +454,7 @@ void conn_listener_close(struct conn_listener *listener)
     }
     io_task_fini(&listener->task);
     auth_forget(&private->identity, sizeof(private->identity));
+    auth_forget(private->config.secret, sizeof(private->config.secret));
     free(private->clients);
     free(private->accepted);
     free(private);

@@ -50,7 +50,6 @@ struct conn_rail_private {
     struct io_op cq_op;    /* creation of the CQ */
     struct rdma_mr target; /* probe area that the peer writes and reads */
     struct rdma_mr local;  /* source and landing area of this end's probes */
-    bool window_known, target_known, local_known, cq_known;
 };
 
 enum conn_probe_stage {
