@@ -274,7 +274,8 @@ START_TEST(a_relay_that_is_cut_off_at_set_up_ends_no_flow)
             1 + (weft_ns)weft_rng_below(&rng, (uint32_t)(TIMER_OUTAGE_NS / 1000)) * 1000;
     }
     grid_open(&grid,
-              &(struct fabric_config){.n_hosts = 4, .cables = square, .n_cables = 5});
+              &(struct fabric_config){
+                  .n_hosts = 4, .cables = square, .n_cables = 5, .no_management = true});
     grid_relay(&grid, 2, 0, 0);
     grid_relay(&grid, 3, 0, 0);
     config.lanes[0].share = 65536;
