@@ -57,6 +57,11 @@ bool rdma_opens(enum rdma_policy policy, const char *ib_hca, const char *device,
     return !rdma_is_nccl(policy) || rdma_nccl_opens(ib_hca, device, port);
 }
 
+bool rdma_is_port_one(const struct rdma_port_facts *port)
+{
+    return strchr(port->name, '/') == NULL;
+}
+
 struct io_ip rdma_gid_ip(const union ibv_gid *gid)
 {
     struct io_ip ip;

@@ -65,18 +65,17 @@ uint32_t rdma_mooncake_gid(const struct rdma_port_facts *port, int gid_index)
     return taken;
 }
 
-/* Lists the first port of every card, if it is active and has a GID. It stands for what
- * openRdmaDevice uses: port 1 (MC_IB_PORT) of every device. */
+/* Lists port 1 (MC_IB_PORT) of every device, if it is active and has a GID, as openRdmaDevice
+ * does. The devices of one card are different NICs. */
 static uint32_t list_nics(const struct rdma_port_facts *ports, uint32_t n_ports,
                           int gid_index, struct nic out[NICS_MAX])
 {
     uint32_t n = 0;
 
     for (uint32_t p = 0; p < n_ports && n < NICS_MAX; p++) {
-        bool is_first = p == 0 || ports[p - 1].device != ports[p].device;
         uint32_t gid = rdma_mooncake_gid(&ports[p], gid_index);
 
-        if (is_first && ports[p].is_active && gid != UINT32_MAX) {
+        if (rdma_is_port_one(&ports[p]) && ports[p].is_active && gid != UINT32_MAX) {
             out[n++] = (struct nic){.port = p, .gid = gid};
         }
     }

@@ -102,16 +102,30 @@ START_TEST(either_end_takes_its_nics_in_turn)
     expect_rail(&choice, 0, 0, 0, 3, 1, 1024);
     choice = choose(MOONCAKE, local, 2, remote, 3, 5, true);
     expect_rail(&choice, 0, 1, 2, 3, 1, 4096);
-    /* A NIC is the first port of a card. It is left out if that is down or has no GID. */
-    local[1].device = 0;
-    choice = choose(MOONCAKE, local, 2, remote, 3, 1, true);
-    expect_rail(&choice, 0, 0, 1, 1, 1, 4096);
-    local[1].device = 1;
+    /* A NIC is left out if it is down or has no GID. */
     local[0].is_active = false;
     choice = choose(MOONCAKE, local, 2, remote, 3, 0, true);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
     local[1].n_gids = 0;
     ck_assert_int_eq(choose(MOONCAKE, local, 2, remote, 3, 0, true).status,
+                     WEFT_ERR_ROUTE);
+}
+END_TEST
+
+/* It opens port 1 of every device, so that both functions of one card are NICs, and never another
+ * port of a device. */
+START_TEST(a_nic_is_port_one_of_a_device)
+{
+    struct rdma_port_facts local[] = {mlx5_port("rocep1s0f0", 0, "192.168.0.1/24"),
+                                      mlx5_port("rocep1s0f1", 0, "192.168.1.1/24")};
+    struct rdma_port_facts remote[] = {mlx5_port("mlx5_0", 0, "192.168.0.2/24"),
+                                       mlx5_port("mlx5_0/2", 0, "192.168.1.2/24")};
+    struct choice choice = choose(MOONCAKE, local, 2, remote, 2, 1, true);
+
+    expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
+    /* Port 2 does not take the place of port 1. */
+    remote[0].is_active = false;
+    ck_assert_int_eq(choose(MOONCAKE, local, 2, remote, 2, 0, true).status,
                      WEFT_ERR_ROUTE);
 }
 END_TEST
@@ -137,6 +151,7 @@ int main(void)
     tcase_add_test(all, a_class_comes_before_a_slot);
     tcase_add_test(all, an_empty_slot_is_nothing);
     tcase_add_test(all, either_end_takes_its_nics_in_turn);
+    tcase_add_test(all, a_nic_is_port_one_of_a_device);
     tcase_add_test(all, its_patience_is_written_in_its_source);
     suite_add_tcase(suite, all);
     return suite_run(suite);
