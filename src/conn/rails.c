@@ -13,12 +13,11 @@
  * without an address. */
 static void gid_facts(const struct rdma_port *port, struct rdma_port_facts *out)
 {
-    bool long_table = port->n_gids > RDMA_FACTS_GIDS_MAX;
-
+    out->is_cut = port->n_gids > RDMA_FACTS_GIDS_MAX;
     for (uint32_t i = 0; i < port->n_gids && out->n_gids < RDMA_FACTS_GIDS_MAX; i++) {
         const struct rdma_gid *gid = &port->gids[i];
 
-        if (long_table && gid->prefix_len == 0) {
+        if (out->is_cut && gid->prefix_len == 0) {
             continue;
         }
         out->gids[out->n_gids].gid = gid->gid;

@@ -65,6 +65,8 @@ struct diag_port {
     int64_t active_mtu; /* bytes */
     int64_t rate_bps;
     bool has_gids; /* the GID table was read */
+    /* The table has more GIDs than gids[]. Those without an address are omitted first. */
+    enum diag_known gids_cut;
     struct diag_gid gids[DIAG_GIDS_MAX];
     uint32_t n_gids;
     int64_t device; /* number of the NIC, equal for all its ports */

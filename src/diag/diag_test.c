@@ -321,21 +321,30 @@ START_TEST(a_pause_storm_is_found_only_where_nothing_is_lost)
 }
 END_TEST
 
-/* A host describes at most eight GIDs of its table (DIAG_TOLD_GIDS_MAX). If it describes eight, the
- * selected slot might be among those that it omits. */
+/* A host describes at most eight GIDs of its table (DIAG_TOLD_GIDS_MAX). If it omits some, or
+ * describes eight and does not say whether it omits some, the selected slot might be among those. A
+ * table that was cut can be described by fewer than eight, because GIDs without an address are
+ * omitted first. */
 START_TEST(a_slot_is_empty_only_if_the_whole_table_is_known)
 {
-    static const uint32_t lengths[] = {1, 7, 8};
+    static const struct {
+        uint32_t length;
+        enum diag_known is_cut;
+        bool is_whole;
+    } rows[] = {{1, DIAG_UNKNOWN, true},  {7, DIAG_UNKNOWN, true},
+                {8, DIAG_UNKNOWN, false}, {1, DIAG_YES, false},
+                {7, DIAG_YES, false},     {8, DIAG_YES, false},
+                {1, DIAG_NO, true},       {8, DIAG_NO, true}};
     struct scene s;
     struct diag_findings findings;
     struct diag_port *port;
-    uint32_t length = lengths[_i % 3];
-    bool is_whole = length < 8;
+    uint32_t length = rows[_i / 2].length;
+    bool is_whole = rows[_i / 2].is_whole;
 
     scene_set(&s);
     scene_fixed_index(&s);
     port = &s.a->ports[0];
-    if (_i >= 3) { /* at the peer */
+    if (_i % 2 == 1) { /* at the peer */
         s.a->gid_index = DIAG_NO_GID_INDEX;
         s.b->gid_index = 3;
         port = &s.b->ports[1];
@@ -346,10 +355,54 @@ START_TEST(a_slot_is_empty_only_if_the_whole_table_is_known)
         port->gids[i].ip.bytes[15] = (uint8_t)(100 + i);
     }
     port->n_gids = length;
+    port->gids_cut = rows[_i / 2].is_cut;
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code,
                      is_whole ? "gid.fixed_index" : "undetermined");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* Fills the tables of all ports up to eight GIDs with addresses that no other port has. */
+static void fill_tables(struct diag_input *input, enum diag_known are_cut)
+{
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        for (uint32_t p = 0; p < input->hosts[h].n_ports; p++) {
+            struct diag_port *port = &input->hosts[h].ports[p];
+
+            port->gids_cut = are_cut;
+            for (uint32_t i = port->n_gids; i < DIAG_TOLD_GIDS_MAX; i++) {
+                port->gids[i] = port->gids[0];
+                port->gids[i].index = 10 + (int)i;
+                port->gids[i].ip.bytes[13] = (uint8_t)(h + 1);
+                port->gids[i].ip.bytes[14] = (uint8_t)(16 * p + i);
+            }
+            port->n_gids = DIAG_TOLD_GIDS_MAX;
+        }
+    }
+}
+
+/* What a description of eight GIDs does not contain is absent only if the table has no more. */
+START_TEST(what_a_cut_table_lacks_is_not_absent)
+{
+    static const char *const codes[] = {"gid.missing", "addr.changed",
+                                        "route.no_facing_port", "route.wrong_nic"};
+    const char *code = codes[_i / 2];
+    bool is_cut = _i % 2 == 1;
+    struct diag_findings findings;
+    struct scene s;
+    int i = 0;
+
+    while (strcmp(scene_cases[i].code, code) != 0) {
+        i++;
+    }
+    scene_write_case(i, false, &s);
+    fill_tables(&s.input, is_cut ? DIAG_YES : DIAG_NO);
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, is_cut ? "undetermined" : code);
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
 }
@@ -786,7 +839,8 @@ int main(void)
                         n_scene_cases);
     tcase_add_test(tests, undetermined_names_what_is_possible);
     tcase_add_loop_test(tests, a_pause_storm_is_found_only_where_nothing_is_lost, 0, 6);
-    tcase_add_loop_test(tests, a_slot_is_empty_only_if_the_whole_table_is_known, 0, 6);
+    tcase_add_loop_test(tests, a_slot_is_empty_only_if_the_whole_table_is_known, 0, 16);
+    tcase_add_loop_test(tests, what_a_cut_table_lacks_is_not_absent, 0, 8);
     tcase_add_loop_test(tests, what_is_in_the_fixed_slot_is_shown, 0, 3);
     tcase_add_test(tests, who_finds_a_failed_host_gone_met_a_consequence);
     tcase_add_loop_test(tests, who_hears_from_a_relay_that_the_end_left_met_a_consequence,

@@ -545,15 +545,15 @@ static void describe_slot(const struct diag_case *c, struct diag_finding *out)
         return;
     }
     diag_evidence_int(out, "fixed_index", c->host->gid_index);
-    if (port != NULL && port->has_gids && port->n_gids < DIAG_TOLD_GIDS_MAX) {
+    if (port != NULL && port->has_gids && !diag_may_lack_gids(port)) {
         weft_format(text, sizeof(text), "empty");
-        for (uint32_t i = 0; i < port->n_gids; i++) {
-            if (port->gids[i].index == c->host->gid_index) {
-                io_ip_format(&port->gids[i].ip, text, sizeof(text));
-            } else if (port->gids[i].index == IO_UNKNOWN) {
-                weft_format(text, sizeof(text), "unknown");
-                break;
-            }
+    }
+    for (uint32_t i = 0; port != NULL && i < port->n_gids; i++) {
+        if (port->gids[i].index == c->host->gid_index) {
+            io_ip_format(&port->gids[i].ip, text, sizeof(text));
+        } else if (port->gids[i].index == IO_UNKNOWN) {
+            weft_format(text, sizeof(text), "unknown");
+            break;
         }
     }
     diag_evidence_text(out, "fixed_slot", text);

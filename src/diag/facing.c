@@ -3,6 +3,22 @@
 
 #include "diag/private.h"
 
+bool diag_may_lack_gids(const struct diag_port *port)
+{
+    return port->gids_cut == DIAG_YES || diag_may_lack_addresses(port);
+}
+
+bool diag_may_lack_addresses(const struct diag_port *port)
+{
+    return port->gids_cut != DIAG_NO && port->n_gids >= DIAG_TOLD_GIDS_MAX;
+}
+
+/* Returns NO if a search of the port's addresses that found nothing was complete. */
+static enum diag_known not_among_addresses(const struct diag_port *port)
+{
+    return diag_may_lack_addresses(port) ? DIAG_UNKNOWN : DIAG_NO;
+}
+
 static bool is_in(const struct diag_gid *gid, const struct io_ip *ip)
 {
     return gid->prefix_len > 0 &&
@@ -25,11 +41,12 @@ static bool is_ambiguous(const struct diag_port *port, const struct io_ip *ip)
 
 enum diag_known diag_faces(const struct diag_port *port, const struct io_ip *ip)
 {
-    enum diag_known answer = DIAG_NO;
+    enum diag_known answer;
 
     if (port == NULL || !port->has_gids || is_ambiguous(port, ip)) {
         return DIAG_UNKNOWN;
     }
+    answer = not_among_addresses(port);
     for (uint32_t i = 0; i < port->n_gids; i++) {
         const struct diag_gid *gid = &port->gids[i];
 
@@ -91,11 +108,12 @@ static enum diag_known reaches(const struct diag_gid *from, const struct diag_gi
 static enum diag_known compare(const struct diag_port *a, const struct diag_port *b,
                                bool both_ways)
 {
-    enum diag_known answer = DIAG_NO;
+    enum diag_known answer;
 
     if (a == NULL || b == NULL || !a->has_gids || !b->has_gids) {
         return DIAG_UNKNOWN;
     }
+    answer = diag_or(not_among_addresses(a), not_among_addresses(b));
     for (uint32_t i = 0; i < a->n_gids; i++) {
         for (uint32_t k = 0; counts(&a->gids[i]) && k < b->n_gids; k++) {
             enum diag_known forth = reaches(&a->gids[i], &b->gids[k]);
@@ -138,11 +156,12 @@ enum diag_known diag_any_facing(struct diag_ports local, struct diag_ports remot
 
 enum diag_known diag_has_address(const struct diag_port *port)
 {
-    enum diag_known answer = DIAG_NO;
+    enum diag_known answer;
 
     if (port == NULL || !port->has_gids) {
         return DIAG_UNKNOWN;
     }
+    answer = not_among_addresses(port);
     for (uint32_t i = 0; i < port->n_gids; i++) {
         const struct diag_gid *gid = &port->gids[i];
         bool is_default = gid->ip.bytes[0] == 0xfe && gid->ip.bytes[1] == 0x80;
@@ -159,11 +178,12 @@ enum diag_known diag_has_address(const struct diag_port *port)
 enum diag_known diag_share_address(const struct diag_port *a, const struct diag_port *b,
                                    struct io_ip *out)
 {
-    enum diag_known answer = DIAG_NO;
+    enum diag_known answer;
 
     if (!a->has_gids || !b->has_gids) {
         return DIAG_UNKNOWN;
     }
+    answer = diag_or(not_among_addresses(a), not_among_addresses(b));
     for (uint32_t i = 0; i < a->n_gids; i++) {
         const struct diag_gid *mine = &a->gids[i];
         const struct diag_gid *other = diag_gid_of(b, true, &mine->ip);

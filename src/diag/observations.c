@@ -92,6 +92,7 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
         put_int(object, "pcie_mts", port->pcie_mts);
         put_int(object, "pcie_mts_max", port->pcie_mts_max);
         if (port->has_gids) {
+            put_known(object, "gids_cut", port->gids_cut);
             put_gids(object, port);
         }
         json_object_set_new(object, "counters", encode_counters(port));

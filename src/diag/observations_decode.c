@@ -172,6 +172,7 @@ static void decode_port(struct cursor *at, const json_t *object, struct diag_por
     out->pcie_mts = get_int(at, object, "pcie_mts", IO_UNKNOWN);
     out->pcie_mts_max = get_int(at, object, "pcie_mts_max", IO_UNKNOWN);
     decode_counters(at, json_object_get(object, "counters"), out);
+    out->gids_cut = get_known(at, object, "gids_cut");
     out->has_gids = gids != NULL;
     for (uint32_t i = 0; i < n; i++) {
         size_t mark;

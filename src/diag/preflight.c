@@ -60,7 +60,7 @@ static void look_at_port(const struct diag_host *host, const struct diag_port *p
          * others have none. */
     } else if (diag_has_address(port) == DIAG_NO) {
         say(out, DIAG_ADDR_MISSING, DIAG_WARNING, host, port);
-    } else if (!has_usable_gid(port)) {
+    } else if (!has_usable_gid(port) && !diag_may_lack_addresses(port)) {
         say(out, DIAG_GID_MISSING, DIAG_ERROR, host, port);
     }
     if (port->rp_filter == 1 && port->is_software == DIAG_YES) {

@@ -133,6 +133,11 @@ bool diag_is_extra(const struct diag_port *port, const struct diag_gid *gid);
  * be NULL). */
 enum diag_known diag_share_address(const struct diag_port *a, const struct diag_port *b,
                                    struct io_ip *out);
+/* Returns true if the port can have GIDs that gids[] does not contain. */
+bool diag_may_lack_gids(const struct diag_port *port);
+/* Returns true if these can include addresses. A table that was cut contains GIDs without an
+ * address only after all others. */
+bool diag_may_lack_addresses(const struct diag_port *port);
 /* Returns the entry of `gid` in the table of `port`, or NULL. */
 const struct diag_gid *diag_gid_of(const struct diag_port *port, bool has_gid,
                                    const struct io_ip *gid);

@@ -31,8 +31,7 @@ static enum diag_end other_than(enum diag_end end)
     return end == DIAG_NEAR ? DIAG_FAR : DIAG_NEAR;
 }
 
-/* Returns YES if the GID slot that the host's settings select is empty on this port. Assumes that a
- * table with fewer than DIAG_TOLD_GIDS_MAX GIDs is complete. */
+/* Returns YES if the GID slot that the host's settings select is empty on this port. */
 static enum diag_known lacks_index(const struct diag_host *host,
                                    const struct diag_port *port)
 {
@@ -44,8 +43,11 @@ static enum diag_known lacks_index(const struct diag_host *host,
     if (host->gid_index == DIAG_NO_GID_INDEX) {
         return DIAG_NO;
     }
-    if (port == NULL || !port->has_gids || port->n_gids >= DIAG_TOLD_GIDS_MAX) {
+    if (port == NULL || !port->has_gids) {
         return DIAG_UNKNOWN;
+    }
+    if (diag_may_lack_gids(port)) {
+        answer = DIAG_UNKNOWN;
     }
     for (uint32_t i = 0; i < port->n_gids; i++) {
         int index = port->gids[i].index;
@@ -61,7 +63,7 @@ static enum diag_known lacks_index(const struct diag_host *host,
  * because a table contains a GID twice, once per RoCE version. */
 static enum diag_known is_of_fixed_slot(const struct side *side)
 {
-    enum diag_known answer = DIAG_NO;
+    enum diag_known answer;
 
     if (side->host == NULL || side->host->gid_index == IO_UNKNOWN) {
         return DIAG_UNKNOWN;
@@ -72,6 +74,7 @@ static enum diag_known is_of_fixed_slot(const struct side *side)
     if (side->port == NULL || !side->port->has_gids || !side->has_gid) {
         return DIAG_UNKNOWN;
     }
+    answer = diag_may_lack_gids(side->port) ? DIAG_UNKNOWN : DIAG_NO;
     for (uint32_t i = 0; i < side->port->n_gids; i++) {
         const struct diag_gid *at = &side->port->gids[i];
 
@@ -104,11 +107,12 @@ static enum diag_known is_foreign(const struct diag_case *c, const struct side *
  * link-local. */
 static enum diag_known has_family(const struct diag_port *port, bool is_v4)
 {
-    enum diag_known answer = DIAG_NO;
+    enum diag_known answer;
 
     if (port == NULL || !port->has_gids) {
         return DIAG_UNKNOWN;
     }
+    answer = diag_may_lack_addresses(port) ? DIAG_UNKNOWN : DIAG_NO;
     for (uint32_t i = 0; i < port->n_gids; i++) {
         const struct diag_gid *gid = &port->gids[i];
 
@@ -126,15 +130,18 @@ static enum diag_known has_family(const struct diag_port *port, bool is_v4)
  * addresses can then name a peer (`ip address add ADDRESS peer PEER`). */
 static enum diag_known has_peers_only(const struct diag_port *port)
 {
-    bool any = false;
+    enum diag_known any;
 
     if (port == NULL || !port->has_gids) {
         return DIAG_UNKNOWN;
     }
+    any = diag_may_lack_gids(port) ? DIAG_UNKNOWN : DIAG_NO;
     for (uint32_t i = 0; i < port->n_gids; i++) {
-        any = any || (io_ip_is_v4(&port->gids[i].ip) && port->gids[i].prefix_len == 0);
+        const struct diag_gid *gid = &port->gids[i];
+
+        any = diag_or(any, diag_known_of(io_ip_is_v4(&gid->ip) && gid->prefix_len == 0));
     }
-    return diag_and(diag_known_of(any), diag_not(has_family(port, true)));
+    return diag_and(any, diag_not(has_family(port, true)));
 }
 
 /* Returns YES if the GID in use is an IPv4 address of another host, which the port's own address
@@ -258,8 +265,7 @@ enum diag_known diag_find_index(const struct diag_port *port, bool has_gid,
             answer = DIAG_YES;
         }
     }
-    return answer == DIAG_NO && port->n_gids >= DIAG_TOLD_GIDS_MAX ? DIAG_UNKNOWN
-                                                                   : answer;
+    return answer == DIAG_NO && diag_may_lack_gids(port) ? DIAG_UNKNOWN : answer;
 }
 
 /* Returns YES if the GID is now in a slot other than `kept`, which the connection stored. */

@@ -141,8 +141,7 @@ enum diag_known diag_is_gone(const struct diag_case *c)
 
 /* ---- GIDs of connected queue pairs ---- */
 
-/* Returns YES if the GID is no longer in the table. Assumes that a table with fewer than
- * DIAG_TOLD_GIDS_MAX GIDs is complete. */
+/* Returns YES if the GID is no longer in the table. */
 static enum diag_known is_gone(const struct diag_port *port, bool has_gid,
                                const struct io_ip *gid)
 {
@@ -152,7 +151,7 @@ static enum diag_known is_gone(const struct diag_port *port, bool has_gid,
     if (diag_gid_of(port, has_gid, gid) != NULL) {
         return DIAG_NO;
     }
-    return port->n_gids < DIAG_TOLD_GIDS_MAX ? DIAG_YES : DIAG_UNKNOWN;
+    return diag_may_lack_gids(port) ? DIAG_UNKNOWN : DIAG_YES;
 }
 
 /* Returns YES if the GID is gone and the port still faces the peer's GID, so that its address was

@@ -540,11 +540,12 @@ enum diag_known diag_is_facing_down(const struct diag_case *c)
 
 static enum diag_known has_v2(const struct diag_port *port)
 {
-    enum diag_known answer = DIAG_NO;
+    enum diag_known answer;
 
     if (!port->has_gids) {
         return DIAG_UNKNOWN;
     }
+    answer = diag_may_lack_addresses(port) ? DIAG_UNKNOWN : DIAG_NO;
     for (uint32_t i = 0; i < port->n_gids; i++) {
         const struct diag_gid *gid = &port->gids[i];
 

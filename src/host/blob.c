@@ -7,11 +7,15 @@
 _Static_assert(HOST_BLOB_BYTES <= BOOT_BLOB_MAX, "the rendezvous carries it");
 _Static_assert(HOST_PORTS_MAX == 16, "HOST_BLOB_BYTES");
 
+/* Flags of a port. */
+enum { PORT_ACTIVE = 1, PORT_CUT = 2 };
+
 static void put_port(struct wire_writer *writer, const struct rdma_port_facts *port)
 {
     wire_put_bytes(writer, port->name, sizeof(port->name));
     wire_put_u32(writer, port->device);
-    wire_put_u8(writer, port->is_active);
+    wire_put_u8(writer, (uint8_t)((port->is_active ? PORT_ACTIVE : 0) |
+                                  (port->is_cut ? PORT_CUT : 0)));
     wire_put_u32(writer, port->active_mtu);
     wire_put_u32(writer, port->netdev_mtu);
     wire_put_u64(writer, port->rate_bps);
@@ -67,9 +71,13 @@ static bool is_text(const char *text, size_t n_bytes)
 
 static bool get_port(struct wire_reader *reader, struct rdma_port_facts *port)
 {
+    uint8_t flags;
+
     wire_get_bytes(reader, port->name, sizeof(port->name));
     port->device = wire_get_u32(reader);
-    port->is_active = wire_get_u8(reader) != 0;
+    flags = wire_get_u8(reader);
+    port->is_active = (flags & PORT_ACTIVE) != 0;
+    port->is_cut = (flags & PORT_CUT) != 0;
     port->active_mtu = wire_get_u32(reader);
     port->netdev_mtu = wire_get_u32(reader);
     port->rate_bps = wire_get_u64(reader);

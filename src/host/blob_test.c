@@ -27,6 +27,7 @@ static void describe(struct host_peer *peer)
         weft_format(port->name, sizeof(port->name), "p%u", i);
         port->device = i;
         port->is_active = i == 0;
+        port->is_cut = i == 1;
         port->active_mtu = 4096;
         port->netdev_mtu = 9000;
         port->rate_bps = 100000000000;
@@ -54,6 +55,7 @@ START_TEST(what_is_told_is_what_is_heard)
     ck_assert_str_eq(heard.ports[1].name, "p1");
     ck_assert_uint_eq(heard.ports[1].device, 1);
     ck_assert(heard.ports[0].is_active && !heard.ports[1].is_active);
+    ck_assert(!heard.ports[0].is_cut && heard.ports[1].is_cut);
     ck_assert_uint_eq(heard.ports[1].active_mtu, 4096);
     ck_assert_uint_eq(heard.ports[1].netdev_mtu, 9000);
     ck_assert_uint_eq(heard.ports[1].rate_bps, 100000000000);
@@ -95,7 +97,7 @@ static const struct {
     uint8_t byte;
     const char *message;
 } malformed[] = {
-    {3, 2, "a member speaks version 2, this one 1"},
+    {3, 1, "a member speaks version 1, this one 2"},
     {4, 0xff, "a member told no name or 2 ports"},
     {AT_N_PORTS, 17, "a member told no name or 17 ports"},
     {AT_PORT, ' ', "port 0 of titanic is malformed"},

@@ -20,6 +20,7 @@ void observe_port(const struct rdma_port_facts *facts, struct diag_port *out)
     out->rate_bps = (int64_t)facts->rate_bps;
     out->device = facts->device;
     out->has_gids = true;
+    out->gids_cut = facts->is_cut ? DIAG_YES : DIAG_NO;
     for (uint32_t i = 0; i < facts->n_gids; i++) {
         struct diag_gid *gid = &out->gids[out->n_gids++];
 

@@ -14,7 +14,7 @@ weft_ns host_state_limit(const struct host *host, enum host_state state);
 
 #define HOST_PORTS_MAX WEFT_LENGTH(((struct host *)NULL)->ports)
 #define HOST_RELAY_BUFFERS_MAX 64
-#define HOST_BLOB_VERSION 1
+#define HOST_BLOB_VERSION 2
 /* Blobs have the same size on all members; unused bytes are zero. */
 #define HOST_GID_BYTES (16 + 1 + 1 + 4)
 #define HOST_PORT_BYTES                                                                  \

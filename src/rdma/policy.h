@@ -50,7 +50,8 @@ struct rdma_port_facts {
     uint32_t active_mtu; /* bytes */
     uint32_t netdev_mtu;
     uint64_t rate_bps;
-    uint32_t n_gids; /* up to RDMA_FACTS_GIDS_MAX, even if the port has more */
+    bool is_cut;     /* the port has more GIDs than gids[] */
+    uint32_t n_gids;
     struct {
         union ibv_gid gid;
         uint8_t type;       /* enum ibv_gid_type */

@@ -32,11 +32,11 @@ static json_t *encode_port(const struct rdma_port_facts *port)
                             "type", port->gids[i].type, "prefix_len",
                             port->gids[i].prefix_len, "index", (int)port->gids[i].index));
     }
-    return json_pack("{s:o, s:i, s:b, s:I, s:I, s:I, s:o}", "name", text_of(port->name),
-                     "device", (int)port->device, "active", port->is_active, "active_mtu",
-                     (json_int_t)port->active_mtu, "netdev_mtu",
-                     (json_int_t)port->netdev_mtu, "rate_bps", (json_int_t)port->rate_bps,
-                     "gids", gids);
+    return json_pack("{s:o, s:i, s:b, s:I, s:I, s:I, s:b, s:o}", "name",
+                     text_of(port->name), "device", (int)port->device, "active",
+                     port->is_active, "active_mtu", (json_int_t)port->active_mtu,
+                     "netdev_mtu", (json_int_t)port->netdev_mtu, "rate_bps",
+                     (json_int_t)port->rate_bps, "gids_cut", port->is_cut, "gids", gids);
 }
 
 static json_t *encode_ports(const struct rdma_port_facts *ports, uint32_t n)

@@ -37,13 +37,15 @@ static void decode_port(struct record_decoder *decoder, json_t *from,
     json_t *gids;
     int device;
     int active;
+    int is_cut;
     json_int_t active_mtu;
     json_int_t netdev_mtu;
     json_int_t rate;
 
-    if (json_unpack(from, "{s:s, s:i, s:b, s:I, s:I, s:I, s:o}", "name", &name, "device",
-                    &device, "active", &active, "active_mtu", &active_mtu, "netdev_mtu",
-                    &netdev_mtu, "rate_bps", &rate, "gids", &gids) != 0 ||
+    if (json_unpack(from, "{s:s, s:i, s:b, s:I, s:I, s:I, s:b, s:o}", "name", &name,
+                    "device", &device, "active", &active, "active_mtu", &active_mtu,
+                    "netdev_mtu", &netdev_mtu, "rate_bps", &rate, "gids_cut", &is_cut,
+                    "gids", &gids) != 0 ||
         json_array_size(gids) > RDMA_FACTS_GIDS_MAX) {
         record_bad(decoder, "port");
         return;
@@ -54,6 +56,7 @@ static void decode_port(struct record_decoder *decoder, json_t *from,
     out->active_mtu = (uint32_t)active_mtu;
     out->netdev_mtu = (uint32_t)netdev_mtu;
     out->rate_bps = (uint64_t)rate;
+    out->is_cut = is_cut != 0;
     for (size_t i = 0; i < json_array_size(gids); i++) {
         const char *text;
         int type;

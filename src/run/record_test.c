@@ -38,6 +38,7 @@ static struct host *make(void)
     port->active_mtu = 4096;
     port->netdev_mtu = 9000;
     port->rate_bps = 100000000000;
+    port->is_cut = true;
     port->n_gids = 1;
     port->gids[0].gid.raw[10] = port->gids[0].gid.raw[11] = 0xff;
     port->gids[0].gid.raw[12] = 10;
