@@ -159,8 +159,8 @@ struct diag_host {
      * others carried. */
     struct diag_error *left_out;
     uint32_t n_left_out;
-    bool has_events;           /* `events` was recorded */
-    struct diag_event *events; /* Owned [n_events], in order of time */
+    bool has_events;           /* `events` contains all events */
+    struct diag_event *events; /* Owned [n_events], in order of time; the first ones */
     uint32_t n_events;
     struct diag_told *told; /* Owned [n_told] */
     uint32_t n_told;

@@ -408,6 +408,42 @@ START_TEST(what_a_cut_table_lacks_is_not_absent)
 }
 END_TEST
 
+static void device_took_its_port_down(struct scene *s)
+{
+    scene_port_event(s);
+    s->a->events[s->a->n_events++] =
+        (struct diag_event){.type = "device_fatal", .device = "p0"};
+}
+
+/* If later events of a host are missing, earlier ones still show what happened, but nothing shows
+ * what did not. */
+START_TEST(events_may_be_missing)
+{
+    static const struct {
+        void (*write)(struct scene *s);
+        const char *code, *if_missing;
+    } rows[] = {{scene_flaps, "link.flapping", "link.flapping"},
+                {scene_port_event, "link.down", "undetermined"},
+                {device_took_its_port_down, "device.failed", "device.failed"},
+                {scene_two_bonds, "neigh.no_answer", "undetermined"}};
+
+    for (int is_missing = 0; is_missing <= 1; is_missing++) {
+        struct diag_findings findings;
+        struct scene s;
+
+        scene_set(&s);
+        rows[_i].write(&s);
+        s.a->has_events = s.b->has_events = is_missing == 0;
+        diag(&s.input, &findings);
+        ck_assert_uint_eq(findings.n, 1);
+        ck_assert_str_eq(findings.items[0].entry->code,
+                         is_missing ? rows[_i].if_missing : rows[_i].code);
+        diag_findings_fini(&findings);
+        diag_input_fini(&s.input);
+    }
+}
+END_TEST
+
 /* The evidence `fixed_slot` shows the GID in the slot that the settings select. */
 START_TEST(what_is_in_the_fixed_slot_is_shown)
 {
@@ -841,6 +877,7 @@ int main(void)
     tcase_add_loop_test(tests, a_pause_storm_is_found_only_where_nothing_is_lost, 0, 6);
     tcase_add_loop_test(tests, a_slot_is_empty_only_if_the_whole_table_is_known, 0, 16);
     tcase_add_loop_test(tests, what_a_cut_table_lacks_is_not_absent, 0, 8);
+    tcase_add_loop_test(tests, events_may_be_missing, 0, 4);
     tcase_add_loop_test(tests, what_is_in_the_fixed_slot_is_shown, 0, 3);
     tcase_add_test(tests, who_finds_a_failed_host_gone_met_a_consequence);
     tcase_add_loop_test(tests, who_hears_from_a_relay_that_the_end_left_met_a_consequence,

@@ -216,11 +216,8 @@ const struct diag_gid *diag_gid_of(const struct diag_port *port, bool has_gid,
 enum diag_known diag_is_device_gone(const struct diag_host *host, const char *port)
 {
     size_t length = strcspn(port, "/");
-    enum diag_known answer = diag_known_of(false);
+    enum diag_known answer = host->has_events ? DIAG_NO : DIAG_UNKNOWN;
 
-    if (!host->has_events) {
-        return DIAG_UNKNOWN;
-    }
     for (uint32_t i = 0; i < host->n_events; i++) {
         const struct diag_event *event = &host->events[i];
         bool is_fatal = strcmp(event->type, "device_fatal") == 0;
@@ -247,16 +244,14 @@ enum diag_known diag_was_down(const struct diag_host *host, const struct diag_po
     if (port->is_up == DIAG_NO) {
         return DIAG_YES;
     }
-    if (host == NULL || !host->has_events) {
-        return DIAG_UNKNOWN;
-    }
-    for (uint32_t i = 0; i < host->n_events; i++) {
+    for (uint32_t i = 0; host != NULL && i < host->n_events; i++) {
         if (strcmp(host->events[i].type, "port_error") == 0 &&
             strcmp(host->events[i].port, port->name) == 0) {
             return DIAG_YES;
         }
     }
-    return port->is_up == DIAG_YES ? DIAG_NO : DIAG_UNKNOWN;
+    return host != NULL && host->has_events && port->is_up == DIAG_YES ? DIAG_NO
+                                                                       : DIAG_UNKNOWN;
 }
 
 /* Returns the name of the first process that has `port`, or "". */

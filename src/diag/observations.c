@@ -212,7 +212,10 @@ json_t *diag_host_encode(const struct diag_host *host)
         }
         json_object_set_new(object, "left_out", left_out);
     }
-    if (host->has_events) {
+    if (!host->has_events && host->n_events > 0) {
+        json_object_set_new(object, "events_cut", json_true());
+    }
+    if (host->has_events || host->n_events > 0) {
         json_object_set_new(object, "events", encode_events(host));
     }
     if (host->has_uses) {

@@ -309,7 +309,7 @@ static void decode_host(struct cursor *at, const json_t *object, struct diag_hos
         decode_error(at, go_into(at, left_out, "left_out", i, &mark), &out->left_out[i]);
         leave(at, mark);
     }
-    out->has_events = events != NULL;
+    out->has_events = !get_bool(at, object, "events_cut") && events != NULL;
     out->events = weft_calloc(out->n_events + 1, sizeof(*out->events));
     for (uint32_t i = 0; i < out->n_events; i++) {
         decode_event(at, go_into(at, events, "events", i, &mark), &out->events[i]);

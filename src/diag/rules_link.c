@@ -96,6 +96,9 @@ static enum diag_known was_down_at_rtr(const struct diag_case *c,
     if (down != DIAG_YES || port->is_up == DIAG_NO) {
         return down;
     }
+    if (!host->has_events) {
+        return DIAG_UNKNOWN; /* it may have changed again */
+    }
     for (uint32_t i = 0; i < host->n_events; i++) {
         const struct diag_event *event = &host->events[i];
 

@@ -48,15 +48,18 @@ static weft_status check_devices(struct host *host, uint32_t lost)
 
 static void keep(struct host *host, uint32_t device, const struct io_async_event *event)
 {
-    if (host->n_events < HOST_EVENTS_MAX) {
-        struct host_event *to = &host->events[host->n_events++];
+    struct host_event *to;
 
-        *to = (struct host_event){.type = event->type,
-                                  .device = device,
-                                  .port = event->port,
-                                  .at_ns = io_now(host->env)};
-        weft_format(to->name, sizeof(to->name), "%s", name_of(host, device, event->port));
+    if (host->n_events == HOST_EVENTS_MAX) {
+        host->are_events_cut = true;
+        return;
     }
+    to = &host->events[host->n_events++];
+    *to = (struct host_event){.type = event->type,
+                              .device = device,
+                              .port = event->port,
+                              .at_ns = io_now(host->env)};
+    weft_format(to->name, sizeof(to->name), "%s", name_of(host, device, event->port));
 }
 
 weft_status host_take_events(struct host *host)

@@ -199,6 +199,7 @@ struct host {
     uint32_t n_ports;
     struct host_event events[HOST_EVENTS_MAX];
     uint32_t n_events;
+    bool are_events_cut; /* there were more */
     enum host_state failed_in;
     struct weft_error error; /* the failure, if FAILED */
     uint32_t error_peer;     /* rank concerned by the failure, or HOST_NOBODY */

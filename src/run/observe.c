@@ -38,7 +38,7 @@ static const char *event_name(enum ibv_event_type type, char *other, size_t othe
 
 static void observe_events(const struct host *host, struct diag_host *out)
 {
-    out->has_events = true;
+    out->has_events = !host->are_events_cut;
     out->events = weft_calloc(host->n_events + 1, sizeof(*out->events));
     for (uint32_t i = 0; i < host->n_events; i++) {
         const struct host_event *event = &host->events[i];

@@ -200,17 +200,17 @@ static json_t *encode_facts(const struct host *host)
 
 json_t *run_record_encode(const struct host *host)
 {
-    return json_pack("{s:i, s:s, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-                     "s:o, s:o, s:I, "
-                     "s:I}",
-                     "schema", RUN_RECORD_SCHEMA, "host", host->env->name, "rank",
-                     (json_int_t)host->config.rank, "row", (json_int_t)host->row, "state",
-                     (int)host->state, "failed_in", (int)host->failed_in, "facts",
-                     encode_facts(host), "error", encode_error(host), "ports",
-                     encode_ports(host->ports, host->n_ports), "rows", encode_rows(host),
-                     "connections", encode_connections(host), "completions",
-                     encode_completions(host), "peers", encode_peers(host), "events",
-                     encode_events(host), "flows", encode_flows(host), "jobs_started_ns",
-                     (json_int_t)host->jobs_started_ns, "jobs_ended_ns",
-                     (json_int_t)host->jobs_ended_ns);
+    return json_pack(
+        "{s:i, s:s, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:o, s:o, s:b, s:I, "
+        "s:I}",
+        "schema", RUN_RECORD_SCHEMA, "host", host->env->name, "rank",
+        (json_int_t)host->config.rank, "row", (json_int_t)host->row, "state",
+        (int)host->state, "failed_in", (int)host->failed_in, "facts", encode_facts(host),
+        "error", encode_error(host), "ports", encode_ports(host->ports, host->n_ports),
+        "rows", encode_rows(host), "connections", encode_connections(host), "completions",
+        encode_completions(host), "peers", encode_peers(host), "events",
+        encode_events(host), "flows", encode_flows(host), "events_cut",
+        host->are_events_cut, "jobs_started_ns", (json_int_t)host->jobs_started_ns,
+        "jobs_ended_ns", (json_int_t)host->jobs_ended_ns);
 }

@@ -255,16 +255,18 @@ static void decode(struct record_decoder *decoder, json_t *record)
     int schema;
     int state;
     int failed_in;
+    int are_events_cut;
 
     if (json_unpack(
             record,
-            "{s:i, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
-            "s:I}",
+            "{s:i, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, "
+            "s:I, s:I}",
             "schema", &schema, "rank", &numbers[0], "row", &numbers[1], "state", &state,
             "failed_in", &failed_in, "facts", &facts, "error", &parts[0], "ports",
             &parts[1], "rows", &parts[2], "connections", &parts[3], "peers", &parts[4],
             "events", &parts[5], "completions", &parts[6], "flows", &parts[7],
-            "jobs_started_ns", &numbers[2], "jobs_ended_ns", &numbers[3]) != 0 ||
+            "events_cut", &are_events_cut, "jobs_started_ns", &numbers[2],
+            "jobs_ended_ns", &numbers[3]) != 0 ||
         schema != RUN_RECORD_SCHEMA || numbers[0] != host->config.rank ||
         state < HOST_NEW || state > HOST_DEAD) {
         record_bad(decoder, "record");
@@ -279,6 +281,7 @@ static void decode(struct record_decoder *decoder, json_t *record)
     host->row = (uint32_t)numbers[1];
     host->state = (enum host_state)state;
     host->failed_in = (enum host_state)failed_in;
+    host->are_events_cut = are_events_cut != 0;
     if (!json_is_object(facts) ||
         diag_host_decode(facts, &env->facts, &ignored) != WEFT_OK) {
         record_bad(decoder, "facts");

@@ -85,6 +85,7 @@ static struct host *make(void)
     }
     host->events[host->n_events++] = (struct host_event){
         .type = IBV_EVENT_PORT_ERR, .device = 0, .port = 1, .name = "p0", .at_ns = 1850};
+    host->are_events_cut = true;
     return host;
 }
 

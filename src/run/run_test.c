@@ -379,6 +379,27 @@ START_TEST(observations_diagnose_the_same)
 }
 END_TEST
 
+/* A host records 64 events. What it observed does not look complete if there were more. */
+START_TEST(events_that_were_not_kept_are_said_to_be_missing)
+{
+    static const char *const times[] = {"32", "33"}; /* each time down and up */
+    struct weft_text text = {NULL, 0, 0};
+    const json_t *host;
+    struct outcome out;
+
+    weft_text_add(&text,
+                  "%s" JOB "faults: [{at: jobs, for: 100ns, every: 300ns, times: %s, on: "
+                  "'a:p0', kind: down}]\n",
+                  TRIANGLE, times[_i]);
+    out = run(text.bytes);
+    host = json_array_get(json_object_get(out.observations, "hosts"), 0);
+    ck_assert_uint_eq(json_array_size(json_object_get(host, "events")), 64);
+    ck_assert_int_eq(json_is_true(json_object_get(host, "events_cut")), _i == 1);
+    outcome_fini(&out);
+    weft_text_fini(&text);
+}
+END_TEST
+
 /* The host's kernel and NIC still answer for it. That it outlives all others is the only
  * evidence. */
 START_TEST(a_host_that_stops_for_good_is_named_in_bounded_time)
@@ -478,6 +499,7 @@ int main(void)
     tcase_add_test(tests, a_moment_that_never_comes_is_said);
     tcase_add_test(tests, pairing_by_index_fails_as_on_real_machines);
     tcase_add_test(tests, observations_diagnose_the_same);
+    tcase_add_loop_test(tests, events_that_were_not_kept_are_said_to_be_missing, 0, 2);
     tcase_add_test(tests, a_host_that_stops_for_good_is_named_in_bounded_time);
     tcase_add_loop_test(tests, expectations_are_judged, 0,
                         (int)(sizeof(judged) / sizeof(judged[0])));
