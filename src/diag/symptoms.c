@@ -703,13 +703,37 @@ static const struct diag_symptom *by_number(enum diag_symptom_kind kind, int num
     return NULL;
 }
 
+/* Returns true if the words before `at` are about the end of a process, as in "exit status 1" or
+ * "exited with status 1". */
+static bool is_of_exit(const char *text, const char *at)
+{
+    enum { NEAR_BYTES = 12 };
+    char before[NEAR_BYTES + 1];
+    size_t n = (size_t)(at - text) < NEAR_BYTES ? (size_t)(at - text) : NEAR_BYTES;
+
+    for (size_t i = 0; i < n; i++) {
+        before[i] = lower(at[i - n]);
+    }
+    before[n] = '\0';
+    return strstr(before, "exit") != NULL;
+}
+
 /* Finds the symptom by the number after `label`, as in "errno 110" or "status=12". */
 static const struct diag_symptom *by_label(const char *text, const char *label,
                                            enum diag_symptom_kind kind)
 {
+    const struct diag_symptom *found = NULL;
     const char *at = find_words(text, label, false);
 
-    return at == NULL ? NULL : by_number(kind, number_at(at + strlen(label)));
+    while (at != NULL && found == NULL) {
+        const char *end = at + strlen(label);
+
+        if (!is_of_exit(text, at)) {
+            found = by_number(kind, number_at(end));
+        }
+        at = find_words(end, label, false);
+    }
+    return found;
 }
 
 /* Finds the symptom by its name, otherwise by its errno's text. The longest name wins, because

@@ -128,6 +128,14 @@ START_TEST(lines_of_logs_are_understood)
     ck_assert_str_eq(
         the_one("plugin/net.cc:379 NCCL WARN Failed to initialize any NET plugin")->name,
         "failed to initialize any net plugin");
+    /* The status of a process is none of a completion. */
+    ck_assert_str_eq(the_one("exit status 1: ibv_modify_qp failed, errno 110")->name,
+                     "ETIMEDOUT");
+    ck_assert_str_eq(the_one("Exited with status 12: Connection refused")->name,
+                     "ECONNREFUSED");
+    ck_assert_str_eq(the_one("exit status: 1, after wc status 12")->name,
+                     "RETRY_EXC_ERR");
+    ck_assert_uint_eq(diag_symptoms_find("exit status 1", found, 2), 0);
     ck_assert_str_eq(the_one("ibv_wc_rnr_retry_exc_err")->name, "RNR_RETRY_EXC_ERR");
     ck_assert_str_eq(the_one("connect: Connection refused")->name, "ECONNREFUSED");
     ck_assert_uint_eq(diag_symptoms_find("12", found, 2), 2);
