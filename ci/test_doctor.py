@@ -52,6 +52,15 @@ def test_what_is_wrong_before_it_runs_is_found_before_it_runs(file, code):
     assert codes(doctor(f"{FIELD}/{file}.yaml")) == {code}
 
 
+@pytest.mark.parametrize("index,is_empty", [
+    ("3", False), ("0x3", False), ("03 # of mlx5", False), ("-1", False),
+    ("5", True), ("0x5", True), ("5x", True), ("none", True)])  # what is no number is slot 0
+def test_a_gid_index_is_read_as_nccl_reads_it(index, is_empty):
+    document = doctor("scenarios/basic/pair.yaml", "--set",
+                      f"topology.nodes.titanic.env={{NCCL_IB_GID_INDEX: '{index}'}}")
+    assert codes(document) == ({"gid.fixed_index"} if is_empty else set())
+
+
 def test_one_address_on_two_ports():
     links = ('[{endpoints: ["titanic:p0", "iceberg:p0"], addresses: [10.1.0.1/24, 10.1.0.2/24]}, '
              '{endpoints: ["titanic:p1", "iceberg:p1"], addresses: [10.1.0.1/24, 10.1.0.3/24], '

@@ -271,20 +271,21 @@ static void look_at_list(const struct diag_host *host, const struct diag_preflig
     weft_text_fini(&others);
 }
 
+/* Checks NCCL_IB_GID_INDEX. As in NCCL's param.cc, any base is accepted, what follows the number is
+ * ignored, and text that is no number is 0. */
 static void look_at_index(const struct diag_host *host, const struct diag_preflight *more,
                           struct diag_findings *out)
 {
     const struct diag_setting *setting = find(more, "NCCL_IB_GID_INDEX");
     const struct diag_port *port = NULL;
     struct diag_finding *finding;
-    char *end = NULL;
     long index;
 
     if (setting == NULL) {
         return;
     }
-    index = strtol(setting->value, &end, 10);
-    port = *end == '\0' && index >= 0 ? without_gid_at(host, index) : NULL;
+    index = strtol(setting->value, NULL, 0);
+    port = index >= 0 ? without_gid_at(host, index) : NULL;
     if (port != NULL) {
         finding = say(out, DIAG_GID_FIXED_INDEX, DIAG_WARNING, host, port);
         diag_evidence_int(finding, "sgid_index", index);
