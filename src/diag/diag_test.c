@@ -609,6 +609,64 @@ START_TEST(a_device_that_gives_up_asks_for_its_own_port)
 }
 END_TEST
 
+/* An operation of a device failed with errno EIO, whatever it was for. ENOMEM of one that posts or
+ * polls work requests is no limit of pinned memory. */
+START_TEST(every_operation_of_a_device_can_find_it_failed)
+{
+    static const char *const phases[] = {"create", "register", "create_cq",
+                                         "qp",     "memory",   "data",
+                                         "probe",  "flush",    "poll_cq"};
+    const char *phase = phases[_i / 2];
+    bool is_memory = _i % 2 == 1;
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    s.a->memlock_bytes = 65536;
+    weft_fail_errno(&s.failure->error, is_memory ? ENOMEM : EIO, phase, "it failed");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, !is_memory   ? "device.failed"
+                                                    : _i / 2 < 4 ? "host.memlock"
+                                                                 : "undetermined");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* A closed stream is the end of the peer's process only if nothing else closed it. */
+START_TEST(what_is_closed_is_not_always_a_stream)
+{
+    static const struct {
+        const char *phase;
+        bool has_ended, is_dead;
+    } rows[] = {{"stream", false, true},
+                {"boot", true, true},
+                {"boot", false, false}, /* the member left */
+                {"port", false, false}};
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_error *closed;
+
+    scene_set(&s);
+    s.b->was_observed = false;
+    s.b->n_ports = 0;
+    scene_loses_packets(&s);
+    scene_aim(&s, "p0", "192.168.101.1", "192.168.101.2");
+    closed = &s.a->errors[s.a->n_errors++];
+    *closed = (struct diag_error){.peer = "iceberg", .source = DIAG_OWN};
+    weft_fail(&closed->error, WEFT_ERR_CLOSED, rows[_i].phase, "it is closed");
+    if (rows[_i].has_ended) {
+        weft_error_int(&closed->error, "stream_ended", 1);
+    }
+    diag(&s.input, &findings);
+    ck_assert_int_eq(strcmp(findings.items[0].entry->code, "peer.dead") == 0,
+                     rows[_i].is_dead);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* RTR fails with an unknown errno. If the program has read its GID (`gid_was_read`), the two GIDs
  * can show the cause. */
 START_TEST(an_rtr_without_an_errno_is_judged_by_both_gids)
@@ -877,6 +935,8 @@ int main(void)
     tcase_add_loop_test(tests, a_pause_storm_is_found_only_where_nothing_is_lost, 0, 6);
     tcase_add_loop_test(tests, a_slot_is_empty_only_if_the_whole_table_is_known, 0, 16);
     tcase_add_loop_test(tests, what_a_cut_table_lacks_is_not_absent, 0, 8);
+    tcase_add_loop_test(tests, every_operation_of_a_device_can_find_it_failed, 0, 18);
+    tcase_add_loop_test(tests, what_is_closed_is_not_always_a_stream, 0, 4);
     tcase_add_loop_test(tests, events_may_be_missing, 0, 4);
     tcase_add_loop_test(tests, what_is_in_the_fixed_slot_is_shown, 0, 3);
     tcase_add_test(tests, who_finds_a_failed_host_gone_met_a_consequence);

@@ -334,6 +334,7 @@ static void peer_gone_wc(struct scene *s)
     scene_loses_packets(s);
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
     weft_fail(&closed->error, WEFT_ERR_CLOSED, "boot", "the stream ended");
+    weft_error_int(&closed->error, "stream_ended", 1);
     weft_format(closed->peer, sizeof(closed->peer), "iceberg");
 }
 

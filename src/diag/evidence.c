@@ -339,7 +339,8 @@ struct diag_case diag_case_from_far(const struct diag_case *c)
 /* ---- processes that exited ---- */
 
 /* Returns true if the peer's kernel closed or reset the control stream. A process that fails in
- * order first sends a closing message. */
+ * order first sends a closing message. A port that went down and a member that left the rendezvous
+ * in order also have status CLOSED. */
 static bool is_cut_off(const struct diag_error *error)
 {
     const struct weft_value *ended = weft_error_value(&error->error, "stream_ended");
@@ -349,9 +350,13 @@ static bool is_cut_off(const struct diag_error *error)
          * message. */
         return true;
     }
+    bool was_closed = error->error.status == WEFT_ERR_CLOSED &&
+                      strcmp(error->error.phase, "port") != 0 &&
+                      strcmp(error->error.phase, "boot") != 0;
+
     return error->source == DIAG_OWN &&
-           (error->error.status == WEFT_ERR_CLOSED ||
-            error->error.sys_errno == ECONNRESET || error->error.sys_errno == EPIPE);
+           (was_closed || error->error.sys_errno == ECONNRESET ||
+            error->error.sys_errno == EPIPE);
 }
 
 bool diag_is_of_an_end(const struct weft_error *error)

@@ -200,15 +200,29 @@ static bool is_about_queues(const struct diag_case *c)
     return phase_is(c, "create") || phase_is(c, "init") || phase_is(c, "rts");
 }
 
-/* Returns true if the operation that failed is a control verb. Any other failure with an errno is
+static bool is_control_verb(const struct diag_case *c)
+{
+    return is_about_queues(c) || phase_is(c, "rtr") || phase_is(c, "register") ||
+           phase_is(c, "discover") || phase_is(c, "start") || phase_is(c, "device") ||
+           phase_is(c, "create_cq");
+}
+
+/* Returns true if the operation posts or polls work requests, or allocates the memory for their
+ * data. */
+static bool is_about_data(const struct diag_case *c)
+{
+    return phase_is(c, "data") || phase_is(c, "probe") || phase_is(c, "flush") ||
+           phase_is(c, "poll_cq") || phase_is(c, "memory");
+}
+
+/* Returns true if the operation that failed is one of a device. Any other failure with an errno is
  * one of a stream. */
 static bool is_verb(const struct diag_case *c)
 {
-    return is_about_queues(c) || phase_is(c, "rtr") || phase_is(c, "register") ||
-           phase_is(c, "discover") || phase_is(c, "start") || phase_is(c, "device");
+    return is_control_verb(c) || is_about_data(c) || phase_is(c, "qp");
 }
 
-/* Returns the symptom of a control verb that failed with an errno. */
+/* Returns the symptom of an operation of a device that failed with an errno. */
 static struct symptom of_verb_errno(const struct diag_case *c)
 {
     bool is_rtr = phase_is(c, "rtr");
@@ -223,6 +237,9 @@ static struct symptom of_verb_errno(const struct diag_case *c)
     case ENODEV:
         return is_rtr || is_about_queues(c) ? SYMPTOM(no_netdev) : UNHEARD_OF;
     case ENOMEM:
+        if (is_about_data(c)) {
+            return UNHEARD_OF; /* a full queue, or the memory of a GPU */
+        }
         return phase_is(c, "create") ? SYMPTOM(no_room) : SYMPTOM(no_memory);
     case EBUSY:
     case ENOSPC:

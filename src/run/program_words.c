@@ -91,6 +91,9 @@ static void read_failure(const char *output, struct weft_error *out)
             weft_fail_errno(out, line->sys_errno, line->phase, "the program says so");
         } else if (line->kind == NAMED) {
             weft_fail(out, line->status, line->phase, "the program says so");
+            if (line->status == WEFT_ERR_CLOSED) {
+                weft_error_int(out, "stream_ended", 1);
+            }
         }
     }
 }
