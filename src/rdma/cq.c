@@ -124,13 +124,16 @@ static int without_noise(struct ibv_wc *wc, int n)
     return kept;
 }
 
-int rdma_poll(const struct rdma *rdma, uint32_t device_index, struct ibv_cq *cq,
-              int n_max, struct ibv_wc *wc, int *out_n)
+/* Polls as rdma_poll does. *out_has_dropped is true if completions were dropped. */
+static int poll_all(const struct rdma *rdma, uint32_t device_index, struct ibv_cq *cq,
+                    int n_max, struct ibv_wc *wc, int *out_n, bool *out_has_dropped)
 {
     const struct io_device_ops *ops = rdma->env->devices[device_index]->ops;
     int n = 0;
     int n_more = 0;
     bool is_whole;
+
+    *out_has_dropped = false;
     do {
         int failure = ops->poll_cq(cq, n_max - n, wc + n, &n_more);
         *out_n = n;
@@ -142,10 +145,19 @@ int rdma_poll(const struct rdma *rdma, uint32_t device_index, struct ibv_cq *cq,
             kept = without_noise(wc + n, n_more);
         }
         is_whole = kept == n_more;
+        *out_has_dropped = *out_has_dropped || !is_whole;
         n += kept;
     } while (!is_whole);
     *out_n = n;
     return 0;
+}
+
+int rdma_poll(const struct rdma *rdma, uint32_t device_index, struct ibv_cq *cq,
+              int n_max, struct ibv_wc *wc, int *out_n)
+{
+    bool has_dropped;
+
+    return poll_all(rdma, device_index, cq, n_max, wc, out_n, &has_dropped);
 }
 
 /* Fills the batch. Returns WEFT_AGAIN if the CQ is empty and armed. */
@@ -153,16 +165,21 @@ static weft_status poll(struct rdma_cq *cq, struct weft_error *error)
 {
     const struct io_device_ops *ops = device_of(cq)->ops;
     for (;;) {
+        bool has_dropped;
+        int failure;
+
         cq->at_batch = 0;
         cq->n_batch = 0;
-        int failure = rdma_poll(cq->rdma, cq->device_index, cq->cq, RDMA_CQ_BATCH,
-                                cq->batch, &cq->n_batch);
+        failure = poll_all(cq->rdma, cq->device_index, cq->cq, RDMA_CQ_BATCH, cq->batch,
+                           &cq->n_batch, &has_dropped);
         if (failure != 0) {
             return fail(cq, failure, "poll_cq", error);
         }
-        if (cq->n_batch > 0) {
+        if (cq->n_batch > 0 || has_dropped) {
             /* One of these completions may have used up the arming. */
             cq->is_armed = false;
+        }
+        if (cq->n_batch > 0) {
             return WEFT_OK;
         }
         if (cq->is_armed) {

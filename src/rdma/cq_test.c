@@ -170,6 +170,24 @@ START_TEST(harmless_errors_are_dropped_and_others_are_not)
 }
 END_TEST
 
+/* A completion that is dropped can have used up the arming, like any other. */
+START_TEST(a_dropped_completion_does_not_leave_the_queue_unarmed)
+{
+    uint64_t n_armed;
+
+    open_cq();
+    rdma_cq_route(&cq, 17, 5);
+    rdma->attrs[0].general_err_is_harmless = true;
+    expect_empty();
+    n_armed = host.n_armed;
+    complete_with_noise(1);
+    expect_empty();
+    ck_assert_uint_eq(host.n_armed, n_armed + 1);
+    expect_empty();
+    ck_assert_uint_eq(host.n_armed, n_armed + 1);
+}
+END_TEST
+
 START_TEST(creation_may_be_slow_fail_or_be_given_up)
 {
     fake_rule_add(&host, IO_OP_CREATE_CQ, 1, 0, false, 1);
@@ -289,6 +307,7 @@ int main(void)
     tcase_add_test(tests, nothing_is_slept_over);
     tcase_add_test(tests, bursts_longer_than_a_batch_come_in_order);
     tcase_add_test(tests, harmless_errors_are_dropped_and_others_are_not);
+    tcase_add_test(tests, a_dropped_completion_does_not_leave_the_queue_unarmed);
     tcase_add_test(tests, creation_may_be_slow_fail_or_be_given_up);
     tcase_add_test(tests, an_overrun_is_an_error);
     tcase_add_test(tests, events_are_told_apart);
