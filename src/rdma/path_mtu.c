@@ -86,4 +86,7 @@ void rdma_path_prove(struct rdma *rdma, const struct rdma_port *port,
     if (path->suspected <= mtu) {
         path->suspected = 0;
     }
+    if (path->vanished <= mtu) {
+        path->vanished = 0;
+    }
 }

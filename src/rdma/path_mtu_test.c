@@ -134,6 +134,21 @@ START_TEST(what_crossed_once_is_not_the_paths_fault)
 }
 END_TEST
 
+/* The peer may try more than this end would, and packets of that size then cross. */
+START_TEST(what_crosses_later_has_not_vanished)
+{
+    const struct rdma_port *p0 = &rdma->ports[0];
+    uint32_t next = 0;
+
+    ck_assert_int_eq(lose_twice(0, iceberg, 4096, &next), RDMA_PATH_LOWERED);
+    rdma_path_prove(rdma, p0, iceberg, 2048);
+    ck_assert_uint_eq(rdma_path_vanished(rdma, p0, iceberg), 4096);
+    rdma_path_prove(rdma, p0, iceberg, 4096);
+    ck_assert_uint_eq(rdma_path_vanished(rdma, p0, iceberg), 0);
+    ck_assert_uint_eq(mtu_to(0, iceberg), 4096);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rdma/path_mtu");
@@ -145,6 +160,7 @@ int main(void)
     tcase_add_test(tests, a_loss_is_counted_from_the_first_one);
     tcase_add_test(tests, other_ports_and_other_hosts_are_other_paths);
     tcase_add_test(tests, what_crossed_once_is_not_the_paths_fault);
+    tcase_add_test(tests, what_crosses_later_has_not_vanished);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }
