@@ -348,11 +348,14 @@ static void add_values(const struct rdma_qp *qp, struct weft_error *error)
 static weft_status fail(struct rdma_qp *qp, int failure, struct weft_error *error)
 {
     const struct step *step = step_of(qp->state);
-    weft_status status = qp->op.kind == IO_OP_NONE
-                             ? weft_fail_errno(error, failure, step->phase,
-                                               "the local GID is not in the port's table")
-                             : weft_fail_errno(error, failure, step->phase, "%s",
-                                               io_op_kind_name(step->verb));
+    weft_status status =
+        qp->op.kind == IO_OP_NONE
+            ? weft_fail_errno(error, failure, step->phase, "%s",
+                              failure == ENODATA ? "the local GID is not in the port's "
+                                                   "table"
+                                                 : "the port's GID table")
+            : weft_fail_errno(error, failure, step->phase, "%s",
+                              io_op_kind_name(step->verb));
     weft_error_object(error, "%s", qp->label);
     add_values(qp, error);
     qp->failure = failure;
