@@ -243,6 +243,7 @@ void conn_choice_settings(struct io_env *env, enum rdma_policy policy,
         .family = env->ops->setting(env, "NCCL_IB_ADDR_FAMILY"),
         .range = env->ops->setting(env, "NCCL_IB_ADDR_RANGE"),
         .roce_version = env->ops->setting(env, "NCCL_IB_ROCE_VERSION_NUM"),
+        .subnet_len = env->ops->setting(env, "NCCL_IB_SUBNET_PREFIX_LEN"),
         .mooncake_index = env->ops->setting(env, "MC_GID_INDEX"),
         .mesh_index = env->ops->setting(env, "NCCL_MESH_GID_INDEX"),
     };

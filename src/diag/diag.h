@@ -20,6 +20,9 @@
 #define DIAG_TOLD_GIDS_MAX 8
 #define DIAG_CANDIDATES_MAX 3
 #define DIAG_NO_GID_INDEX (-2)
+/* Prefix length with which NCCL's subnet-aware routing compares IPv4 addresses if
+ * NCCL_IB_SUBNET_PREFIX_LEN is not set. */
+#define DIAG_SUBNET_LEN 24
 /* Policy of a program whose device was named on its command line, so that no policy chose it. */
 #define DIAG_POLICY_GIVEN "given"
 
@@ -143,6 +146,8 @@ struct diag_host {
     char policy[32];       /* policy that chose its ports and GIDs; "" if unknown */
     /* GID slot that its settings select; DIAG_NO_GID_INDEX if none, or IO_UNKNOWN. */
     int64_t gid_index;
+    /* NCCL_IB_SUBNET_PREFIX_LEN, with which NCCL's subnet-aware routing compares IPv4 addresses. */
+    int64_t subnet_len;
     /* NCCL_IB_HCA, if its policy reads that setting; "" if unset. */
     char hca_list[2 * DIAG_NAME_BYTES];
     enum diag_known forwards_ip; /* net.ipv4.ip_forward */

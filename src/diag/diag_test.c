@@ -609,6 +609,24 @@ START_TEST(a_device_that_gives_up_asks_for_its_own_port)
 }
 END_TEST
 
+/* Subnets in one /24 are apart to a program that compares them at their own length. */
+START_TEST(a_collision_needs_the_length_that_is_set)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    scene_coarse(&s);
+    s.a->subnet_len = _i == 0 ? 24 : 32;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code,
+                     _i == 0 ? "route.prefix_collision" : "route.listener_blind");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* An operation of a device failed with errno EIO, whatever it was for. ENOMEM of one that posts or
  * polls work requests is no limit of pinned memory. */
 START_TEST(every_operation_of_a_device_can_find_it_failed)
@@ -937,6 +955,7 @@ int main(void)
     tcase_add_loop_test(tests, what_a_cut_table_lacks_is_not_absent, 0, 8);
     tcase_add_loop_test(tests, every_operation_of_a_device_can_find_it_failed, 0, 18);
     tcase_add_loop_test(tests, what_is_closed_is_not_always_a_stream, 0, 4);
+    tcase_add_loop_test(tests, a_collision_needs_the_length_that_is_set, 0, 2);
     tcase_add_loop_test(tests, events_may_be_missing, 0, 4);
     tcase_add_loop_test(tests, what_is_in_the_fixed_slot_is_shown, 0, 3);
     tcase_add_test(tests, who_finds_a_failed_host_gone_met_a_consequence);

@@ -46,6 +46,7 @@ static void init_host(struct diag_host *host, const char *name)
                                .has_events = true,
                                .policy = "nccl-2.25",
                                .gid_index = DIAG_NO_GID_INDEX,
+                               .subnet_len = DIAG_SUBNET_LEN,
                                .forwards_ip = DIAG_NO,
                                .merges_nics = DIAG_YES};
     weft_format(host->name, sizeof(host->name), "%s", name);

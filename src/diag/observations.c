@@ -196,6 +196,9 @@ json_t *diag_host_encode(const struct diag_host *host)
     put_int(object, "memlock_bytes", host->memlock_bytes);
     put_text(object, "policy", host->policy);
     put_int(object, "gid_index", host->gid_index);
+    if (host->subnet_len != DIAG_SUBNET_LEN) {
+        put_int(object, "subnet_len", host->subnet_len);
+    }
     put_text(object, "hca_list", host->hca_list);
     put_known(object, "merges_nics", host->merges_nics);
     put_known(object, "forwards_ip", host->forwards_ip);

@@ -294,6 +294,7 @@ static void decode_host(struct cursor *at, const json_t *object, struct diag_hos
     out->memlock_bytes = get_int(at, object, "memlock_bytes", IO_UNKNOWN);
     get_text(at, object, "policy", out->policy, sizeof(out->policy));
     out->gid_index = get_int(at, object, "gid_index", IO_UNKNOWN);
+    out->subnet_len = get_int(at, object, "subnet_len", DIAG_SUBNET_LEN);
     get_text(at, object, "hca_list", out->hca_list, sizeof(out->hca_list));
     out->merges_nics = get_known(at, object, "merges_nics");
     out->forwards_ip = get_known(at, object, "forwards_ip");

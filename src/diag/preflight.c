@@ -70,10 +70,12 @@ static void look_at_port(const struct diag_host *host, const struct diag_port *p
 }
 
 /* How close the addresses of two ports of this host are, in order of severity. FAR if one of them
- * is not usable. */
-enum nearness { FAR, IN_ONE_24, IN_ONE_SUBNET, BOTH_LINK_LOCAL, SAME };
+ * is not usable. COARSE if they are in one subnet only as NCCL's subnet-aware routing compares
+ * them. */
+enum nearness { FAR, COARSE, IN_ONE_SUBNET, BOTH_LINK_LOCAL, SAME };
 
-static enum nearness compare(const struct diag_gid *a, const struct diag_gid *b)
+static enum nearness compare(const struct diag_gid *a, const struct diag_gid *b,
+                             unsigned coarse_len)
 {
     unsigned least =
         (unsigned)(a->prefix_len < b->prefix_len ? a->prefix_len : b->prefix_len);
@@ -94,14 +96,16 @@ static enum nearness compare(const struct diag_gid *a, const struct diag_gid *b)
     if (io_ip_same_subnet(&a->ip, &b->ip, least)) {
         return IN_ONE_SUBNET;
     }
-    return io_ip_is_v4(&a->ip) && io_ip_same_subnet(&a->ip, &b->ip, 24) ? IN_ONE_24 : FAR;
+    return io_ip_is_v4(&a->ip) && io_ip_same_subnet(&a->ip, &b->ip, coarse_len) ? COARSE
+                                                                                : FAR;
 }
 
 static void look_at_pair(const struct diag_host *host, const struct diag_port *a,
-                         const struct diag_port *b, struct diag_findings *out)
+                         const struct diag_port *b, unsigned coarse_len,
+                         struct diag_findings *out)
 {
     static const enum diag_code codes[] = {
-        [IN_ONE_24] = DIAG_ROUTE_PREFIX_COLLISION,
+        [COARSE] = DIAG_ROUTE_PREFIX_COLLISION,
         [IN_ONE_SUBNET] = DIAG_ROUTE_GID_COLLISION,
         [BOTH_LINK_LOCAL] = DIAG_ROUTE_LINK_LOCAL,
         [SAME] = DIAG_ADDR_DUPLICATE,
@@ -113,7 +117,7 @@ static void look_at_pair(const struct diag_host *host, const struct diag_port *a
 
     for (uint32_t i = 0; i < a->n_gids; i++) {
         for (uint32_t k = 0; k < b->n_gids; k++) {
-            enum nearness nearness = compare(&a->gids[i], &b->gids[k]);
+            enum nearness nearness = compare(&a->gids[i], &b->gids[k], coarse_len);
             bool is_extra =
                 diag_is_extra(a, &a->gids[i]) || diag_is_extra(b, &b->gids[k]);
 
@@ -128,7 +132,7 @@ static void look_at_pair(const struct diag_host *host, const struct diag_port *a
         return;
     }
     finding =
-        say(out, codes[worst], worst == IN_ONE_24 ? DIAG_WARNING : DIAG_ERROR, host, a);
+        say(out, codes[worst], worst == COARSE ? DIAG_WARNING : DIAG_ERROR, host, a);
     diag_evidence_text(finding, "address", io_ip_format(&mine->ip, text, sizeof(text)));
     diag_evidence_int(finding, "prefix_len", mine->prefix_len);
     diag_evidence_text(finding, "other_port", b->name);
@@ -137,7 +141,8 @@ static void look_at_pair(const struct diag_host *host, const struct diag_port *a
     diag_evidence_int(finding, "other_prefix_len", other->prefix_len);
 }
 
-static void look_at_ports(const struct diag_host *host, struct diag_findings *out)
+static void look_at_ports(const struct diag_host *host, unsigned coarse_len,
+                          struct diag_findings *out)
 {
     if (host->n_ports == 0) {
         say(out, DIAG_HOST_NO_DEVICE, DIAG_ERROR, host, NULL);
@@ -145,7 +150,7 @@ static void look_at_ports(const struct diag_host *host, struct diag_findings *ou
     for (uint32_t i = 0; i < host->n_ports; i++) {
         look_at_port(host, &host->ports[i], out);
         for (uint32_t k = i + 1; k < host->n_ports; k++) {
-            look_at_pair(host, &host->ports[i], &host->ports[k], out);
+            look_at_pair(host, &host->ports[i], &host->ports[k], coarse_len, out);
         }
     }
 }
@@ -180,6 +185,15 @@ static const struct diag_setting *find(const struct diag_preflight *more,
         }
     }
     return NULL;
+}
+
+/* Returns the prefix length that NCCL_IB_SUBNET_PREFIX_LEN gives, read as NCCL does. */
+static unsigned coarse_len(const struct diag_preflight *more)
+{
+    const struct diag_setting *setting = find(more, "NCCL_IB_SUBNET_PREFIX_LEN");
+    long len = setting == NULL ? DIAG_SUBNET_LEN : strtol(setting->value, NULL, 0);
+
+    return len < 0 ? 0 : len > 32 ? 32 : (unsigned)len;
 }
 
 static struct diag_finding *say_setting(struct diag_findings *out, enum diag_code code,
@@ -345,7 +359,7 @@ static void look_at_names(const struct diag_host *host, const struct diag_prefli
 void diag_preflight(const struct diag_host *host, const struct diag_preflight *more,
                     struct diag_findings *out)
 {
-    look_at_ports(host, out);
+    look_at_ports(host, coarse_len(more), out);
     look_at_limits(host, more, out);
     look_at_choice(host, more, out);
     look_at_list(host, more, out);
@@ -366,7 +380,7 @@ static bool share_an_address(const struct diag_port *a, const struct diag_port *
 {
     for (uint32_t i = 0; i < a->n_gids; i++) {
         for (uint32_t k = 0; k < b->n_gids; k++) {
-            if (compare(&a->gids[i], &b->gids[k]) == SAME) {
+            if (compare(&a->gids[i], &b->gids[k], DIAG_SUBNET_LEN) == SAME) {
                 return true;
             }
         }

@@ -3,9 +3,7 @@
 
 #include "diag/private.h"
 
-/* Prefix lengths with which NCCL 2.30 compares addresses: NCCL_IB_SUBNET_PREFIX_LEN for IPv4,
- * always 64 for IPv6. */
-#define COARSE_V4 24
+/* Prefix length with which NCCL 2.30 compares IPv6 addresses. */
 #define COARSE_V6 64
 
 static enum diag_known same_subnet(const struct diag_case *c)
@@ -177,9 +175,12 @@ static enum diag_known same_coarse_subnet(const struct diag_case *c)
     if (!c->has_local_gid || !c->has_remote_gid) {
         return DIAG_UNKNOWN;
     }
-    return diag_known_of(
-        io_ip_same_subnet(&c->local_gid, &c->remote_gid,
-                          io_ip_is_v4(&c->local_gid) ? COARSE_V4 : COARSE_V6));
+    if (c->host->subnet_len < 0 || c->host->subnet_len > 32) {
+        return DIAG_UNKNOWN;
+    }
+    return diag_known_of(io_ip_same_subnet(
+        &c->local_gid, &c->remote_gid,
+        io_ip_is_v4(&c->local_gid) ? (unsigned)c->host->subnet_len : COARSE_V6));
 }
 
 enum diag_known diag_is_prefix_collision(const struct diag_case *c)

@@ -19,7 +19,13 @@ bool rdma_weft_inactive(const struct rdma_choice_input *input, struct rdma_rail 
 
 uint32_t rdma_nccl_gid(const struct rdma_port_facts *port,
                        const struct rdma_gid_rule *rule);
-/* Reads NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and NCCL_IB_ROCE_VERSION_NUM into `rule`. */
+/* Returns true if the addresses are in one subnet as subnet-aware NCCL compares them. */
+bool rdma_nccl_same_subnet(const struct rdma_gid_rule *rule, const union ibv_gid *a,
+                           const union ibv_gid *b);
+/* Returns true if the scan looks for this GID: it is of the wanted family, in the range, and neither
+ * zero nor in fe80::/16. */
+bool rdma_nccl_looks_for(const struct rdma_gid_rule *rule, const union ibv_gid *gid);
+/* Reads all settings of NCCL but the index into `rule`. */
 void rdma_nccl_scan(const struct rdma_gid_settings *settings, struct rdma_gid_rule *rule);
 uint32_t rdma_nccl_choose(const struct rdma_choice_input *input, bool subnet_aware,
                           struct rdma_rail *out, uint32_t cap);
@@ -29,6 +35,9 @@ extern const struct rdma_recovery rdma_nccl_recovery;
 uint32_t rdma_plugin_qpn(uint32_t qpn);
 void rdma_plugin_patience(const char *fast_fail, struct rdma_patience *patience);
 uint32_t rdma_plugin_gid(const struct rdma_port_facts *port, int gid_index);
+/* Returns the first NIC that the plugin uses, whose MTU is in the handle, or NULL. */
+const struct rdma_port_facts *rdma_plugin_first(const struct rdma_port_facts *ports,
+                                                uint32_t n_ports);
 /* Finds the ports that the connector selects, as indices into the facts of each end. `*out_is_fast`
  * is true if they were found by the first of its two searches, among fast ports. Returns false if
  * there are none. */

@@ -1,5 +1,6 @@
 #include "rdma/policy.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,18 +91,20 @@ uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *
     return UINT32_MAX;
 }
 
-/* Returns the slot that a setting names, or -1. NCCL's param.cc ignores an empty setting, accepts
- * any base, and reads text that is no number as 0. Mooncake's config.cpp and the mesh plugin use
- * atoi. */
-static int gid_slot(const char *text, bool is_nccl)
+/* Returns the slot that a setting of Mooncake or the mesh plugin names, or -1. Both use atoi. */
+static int gid_slot(const char *text)
 {
-    long value;
+    long value = text == NULL ? -1 : strtol(text, NULL, 10);
 
-    if (text == NULL || (text[0] == '\0' && is_nccl)) {
-        return -1;
-    }
-    value = strtol(text, NULL, is_nccl ? 0 : 10);
     return value < 0 || value > 255 ? -1 : (int)value;
+}
+
+/* Returns the slot that NCCL_IB_GID_INDEX names, or -1. NCCL also uses one that no table has. */
+static int nccl_slot(const char *text)
+{
+    int64_t value = rdma_nccl_number(text, -1);
+
+    return value < 0 ? -1 : value > INT_MAX ? INT_MAX : (int)value;
 }
 
 struct rdma_gid_rule rdma_gid_rule(enum rdma_policy policy,
@@ -110,13 +113,12 @@ struct rdma_gid_rule rdma_gid_rule(enum rdma_policy policy,
     struct rdma_gid_rule rule = RDMA_GID_RULE_NONE;
 
     if (policy == RDMA_POLICY_MESH_PLUGIN_2026_01) {
-        rule.index = gid_slot(settings->mesh_index, false);
+        rule.index = gid_slot(settings->mesh_index);
     } else if (policy == RDMA_POLICY_MOONCAKE_2026_06) {
         rule.index = gid_slot(settings->mooncake_index != NULL ? settings->mooncake_index
-                                                               : settings->index,
-                              false);
+                                                               : settings->index);
     } else if (rdma_is_nccl(policy)) {
-        rule.index = gid_slot(settings->index, true);
+        rule.index = nccl_slot(settings->index);
         rdma_nccl_scan(settings, &rule);
     }
     return rule;
@@ -197,8 +199,12 @@ static weft_status fail_route(const struct rdma_choice_input *input,
         rdma_weft_inactive(input, &rail)) {
         name_inactive(input, &rail, error);
     } else {
-        weft_fail(error, WEFT_ERR_ROUTE, "route",
-                  "no local port shares a subnet with the peer's");
+        bool needs_subnet = input->policy == RDMA_POLICY_WEFT ||
+                            input->policy == RDMA_POLICY_MESH_PLUGIN_2026_01;
+
+        weft_fail(error, WEFT_ERR_ROUTE, "route", "%s",
+                  needs_subnet ? "no local port shares a subnet with the peer's"
+                               : "one end has no active port with a GID");
     }
     add_addresses(error, "local_addresses", input->local, input->n_local);
     add_addresses(error, "remote_addresses", input->remote, input->n_remote);

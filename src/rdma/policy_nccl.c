@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NICS_MAX 32          /* MAX_IB_DEVS, net_ib.cc */
-#define NIC_PORTS_MAX 4      /* NCCL_NET_MAX_DEVS_PER_NIC */
-#define LISTENER_GIDS_MAX 2  /* GIDs in the handle, connect.cc of 2.30.7 */
-#define GLOBAL_PREFIX_LEN 24 /* NCCL_IB_SUBNET_PREFIX_LEN; 64 for IPv6 */
+#define NICS_MAX 32         /* MAX_IB_DEVS, net_ib.cc */
+#define NIC_PORTS_MAX 4     /* NCCL_NET_MAX_DEVS_PER_NIC */
+#define LISTENER_GIDS_MAX 2 /* GIDs in the handle, connect.cc of 2.30.7 */
 
 /* Recovery of NCCL 2.29 and later with NCCL_IB_RESILIENCY_PORT_FAILOVER=1 and
  * NCCL_IB_RESILIENCY_PORT_RECOVERY=1. The values are START_DELAY, ATTEMPTS_MAX and, for an attempt,
@@ -38,7 +37,7 @@ struct end {
  * (ncclTopoMakeVnics, ncclIbMakeVDeviceInternal). */
 bool rdma_nccl_merges(const char *merge_nics, const char *merge_level)
 {
-    return (merge_nics == NULL || strcmp(merge_nics, "0") != 0) &&
+    return rdma_nccl_number(merge_nics, 1) != 0 &&
            (merge_level == NULL || strcmp(merge_level, "LOC") != 0);
 }
 
@@ -130,21 +129,21 @@ static bool is_inet(const union ibv_gid *gid)
     return io_ip_is_v4(&ip);
 }
 
-/* Reads settings as envIbAddrFamily, envIbAddrRange and the parameter IB_ROCE_VERSION_NUM do. An
- * unknown family is AF_INET. A range is ignored if it is invalid, of the other family or too
+/* Reads settings as envIbAddrFamily, envIbAddrRange and the parameters IB_ROCE_VERSION_NUM and
+ * IB_SUBNET_PREFIX_LEN do. An unknown family is AF_INET. A range is ignored if it is invalid, of the other family or too
  * long. */
 void rdma_nccl_scan(const struct rdma_gid_settings *settings, struct rdma_gid_rule *rule)
 {
     const char *range = settings->range == NULL ? "" : settings->range;
     const char *slash = strchr(range, '/');
     char address[IO_IP_TEXT_BYTES];
+    int64_t subnet_len = rdma_nccl_number(settings->subnet_len, rule->subnet_len);
     long len;
 
+    rule->subnet_len = subnet_len < 0 ? 0 : subnet_len > 32 ? 32 : (unsigned)subnet_len;
+    rule->roce_version = rdma_nccl_number(settings->roce_version, rule->roce_version);
     rule->wants_ipv6 =
         settings->family != NULL && strcmp(settings->family, "AF_INET6") == 0;
-    if (settings->roce_version != NULL && settings->roce_version[0] != '\0') {
-        rule->roce_version = strtoll(settings->roce_version, NULL, 0);
-    }
     if (slash == NULL || (size_t)(slash - range) >= sizeof(address)) {
         return;
     }
@@ -172,6 +171,11 @@ static bool is_in_range(const union ibv_gid *gid, const struct rdma_gid_rule *ru
     return rule->range_len == 0 ||
            (rule->range_len > 0 &&
             io_ip_same_subnet(&ip, &rule->range, (unsigned)rule->range_len));
+}
+
+bool rdma_nccl_looks_for(const struct rdma_gid_rule *rule, const union ibv_gid *gid)
+{
+    return is_wanted(gid, rule) && is_in_range(gid, rule) && is_valid(gid);
 }
 
 /* Returns true if the candidate replaces the current GID (ncclUpdateGidIndex). */
@@ -229,11 +233,12 @@ static uint32_t gid_or_first(const struct rdma_port_facts *port,
     return gid == UINT32_MAX ? 0 : gid;
 }
 
-static bool in_global_subnet(const union ibv_gid *a, const union ibv_gid *b)
+bool rdma_nccl_same_subnet(const struct rdma_gid_rule *rule, const union ibv_gid *a,
+                           const union ibv_gid *b)
 {
     struct io_ip x = rdma_gid_ip(a);
     struct io_ip y = rdma_gid_ip(b);
-    return io_ip_same_subnet(&x, &y, io_ip_is_v4(&x) ? GLOBAL_PREFIX_LEN : 64);
+    return io_ip_same_subnet(&x, &y, io_ip_is_v4(&x) ? rule->subnet_len : 64);
 }
 
 /* Returns true if every port of the NIC shares the subnet of one of the GIDs ("all PFs must match",
@@ -247,7 +252,8 @@ static bool nic_matches(const struct end *end, const struct nic *nic,
         bool matches = false;
         uint32_t own = rdma_nccl_gid(port, rule);
         for (uint32_t g = 0; own != UINT32_MAX && g < n_gids; g++) {
-            matches = matches || in_global_subnet(&port->gids[own].gid, &gids[g]);
+            matches =
+                matches || rdma_nccl_same_subnet(rule, &port->gids[own].gid, &gids[g]);
         }
         if (!matches) {
             return false;

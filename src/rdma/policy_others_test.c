@@ -200,6 +200,28 @@ START_TEST(the_plugin_matches_subnets_and_takes_v1)
 }
 END_TEST
 
+/* Its NICs are port 1 of every device with an IPv4 address. Others are neither in the handle nor
+ * used. */
+START_TEST(the_plugin_uses_port_one_with_an_address)
+{
+    enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    struct rdma_port_facts local[] = {mlx5_port("mlx5_0", 0, "10.0.0.1/24"),
+                                      mlx5_port("mlx5_0/2", 0, "10.0.1.1/24")};
+    struct rdma_port_facts remote[] = {mlx5_port("p0", 0, NULL),
+                                       mlx5_port("p1", 1, "10.0.0.2/24")};
+    struct choice choice;
+
+    /* The first NIC in the handle is p1. */
+    remote[0].active_mtu = 512;
+    remote[1].active_mtu = 2048;
+    choice = choose(policy, local, 2, remote, 2, 0, true);
+    expect_rail(&choice, 0, 0, 1, 2, 2, 2048);
+    remote[1] = mlx5_port("p1", 1, "10.0.1.2/24");
+    ck_assert_int_eq(choose(policy, local, 2, remote, 2, 0, true).status, WEFT_ERR_ROUTE);
+    ck_assert_int_eq(choose(policy, remote, 2, local, 2, 0, true).status, WEFT_ERR_ROUTE);
+}
+END_TEST
+
 /* Without a match its connect fails at once, and neither end chooses a rail. */
 START_TEST(the_plugin_gives_up_without_a_match)
 {
@@ -314,6 +336,135 @@ START_TEST(nccl_takes_what_the_list_of_hcas_names)
         ck_assert_msg(rdma_nccl_opens(cases[i].list, cases[i].device, cases[i].port) ==
                           cases[i].opens,
                       "%s: %s:%u", cases[i].list, cases[i].device, cases[i].port);
+    }
+}
+END_TEST
+
+/* NCCL_IB_MERGE_NICS is a number, of which only 0 forbids it. */
+START_TEST(nccl_merges_nics_unless_a_setting_forbids_it)
+{
+    static const struct {
+        const char *merge_nics, *merge_level;
+        bool merges;
+    } cases[] = {
+        {NULL, NULL, true},   {"", NULL, true},    {"1", NULL, true},
+        {"-1", NULL, true},   {"0", NULL, false},  {"00", NULL, false},
+        {"0x0", NULL, false}, {"no", NULL, false}, {"0 # split", NULL, false},
+        {NULL, "PORT", true}, {NULL, "SYS", true}, {NULL, "LOC", false},
+        {"1", "LOC", false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_msg(rdma_nccl_merges(cases[i].merge_nics, cases[i].merge_level) ==
+                          cases[i].merges,
+                      "%s %s", cases[i].merge_nics, cases[i].merge_level);
+    }
+}
+END_TEST
+
+/* NCCL_IB_SUBNET_PREFIX_LEN keeps cables apart whose subnets are in one /24. It does not count for
+ * IPv6. */
+START_TEST(nccl_2_30_compares_at_the_length_that_is_set)
+{
+    static const struct {
+        const char *length;
+        uint32_t port; /* of this end */
+    } rows[] = {{NULL, 0}, {"", 0},   {"24", 0},  {"30", 1}, {"0x1e", 1},
+                {"33", 0}, {"-1", 0}, {"abc", 0}, {"29", 0}};
+    struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/30"),
+                                      mlx5_port("p1", 1, "10.0.0.5/30")};
+    struct rdma_port_facts remote[] = {mlx5_port("p0", 0, "10.0.0.6/30")};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rdma_gid_settings settings = {.subnet_len = rows[i].length};
+        struct rdma_reason reasons[RDMA_REASONS_MAX];
+        struct rdma_rail rail;
+        uint32_t n;
+        struct rdma_choice_input input = {
+            .policy = RDMA_POLICY_NCCL_2_30_SUBNET_AWARE,
+            .local = local,
+            .n_local = 2,
+            .remote = remote,
+            .n_remote = 1,
+            .is_connector = true,
+            .gid = rdma_gid_rule(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, &settings)};
+
+        ck_assert_int_eq(rdma_choose(&input, &rail, 1, &n, NULL), WEFT_OK);
+        ck_assert_msg(rail.local_port == rows[i].port, "%s", rows[i].length);
+        ck_assert_uint_gt(rdma_reasons(&input, &rail, 1, reasons), 1);
+        if (rows[i].port == 1) {
+            ck_assert_str_eq(reasons[1].text,
+                             "left for the first device whose ports are all in a /30 of "
+                             "the listener's first two GIDs");
+        }
+    }
+}
+END_TEST
+
+/* Returns the reason for the GID of `local`, to which NCCL leads a connection. */
+static const char *reason_of_gid(const struct rdma_port_facts *local,
+                                 const struct rdma_gid_settings *settings, bool is_aware,
+                                 const char *what, char text[192])
+{
+    enum rdma_policy policy =
+        is_aware ? RDMA_POLICY_NCCL_2_30_SUBNET_AWARE : RDMA_POLICY_NCCL_2_25;
+    struct rdma_choice_input input = {.policy = policy,
+                                      .local = local,
+                                      .n_local = 1,
+                                      .remote = local,
+                                      .n_remote = 1,
+                                      .gid = rdma_gid_rule(policy, settings)};
+    struct rdma_reason reasons[RDMA_REASONS_MAX];
+    struct rdma_rail rail;
+    uint32_t n;
+
+    ck_assert_int_eq(rdma_choose(&input, &rail, 1, &n, NULL), WEFT_OK);
+    n = rdma_reasons(&input, &rail, 1, reasons);
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(reasons[i].what, what) == 0) {
+            memcpy(text, reasons[i].text, 192); /* the last one of its kind */
+        }
+    }
+    return text;
+}
+
+START_TEST(nccl_says_what_its_scan_found)
+{
+    static const struct rdma_gid_settings none = {0}, v6 = {.family = "AF_INET6"},
+                                          far = {.range = "172.16.0.0/12"};
+    struct rdma_port_facts self_assigned = mlx5_port("p0", 0, "169.254.1.1/16"),
+                           usual = make_port("p0", 0), unique = make_port("p0", 0);
+    char text[192];
+
+    add_gid(&usual, 0, "10.0.0.1/24", V2);
+    add_gid(&unique, 0, "fd00::1/64", V2);
+    ck_assert_str_eq(reason_of_gid(&self_assigned, &none, false, "gid", text),
+                     "slot 3: a scan from slot 0 on prefers IPv4, then RoCE v2");
+    ck_assert_ptr_nonnull(strstr(reason_of_gid(&self_assigned, &v6, false, "gid", text),
+                                 "slot 0: no IPv6 GID of RoCE v2 was found"));
+    /* Slot 0 is used although it is not in the range. */
+    ck_assert_ptr_nonnull(
+        strstr(reason_of_gid(&usual, &far, false, "gid", text),
+               "slot 0: no IPv4 GID of RoCE v2 was found in NCCL_IB_ADDR_RANGE"));
+    /* IPv6 addresses are compared at /64. */
+    ck_assert_ptr_nonnull(
+        strstr(reason_of_gid(&unique, &v6, true, "device", text), " in a /64 of "));
+    ck_assert_ptr_nonnull(
+        strstr(reason_of_gid(&usual, &none, true, "device", text), " in a /24 of "));
+}
+END_TEST
+
+/* Without a usable port at one end, no subnet is to blame. */
+START_TEST(a_program_that_ignores_subnets_lacks_a_port)
+{
+    struct rdma_port_facts local = mlx5_port("p0", 0, "10.0.0.1/24");
+
+    for (int p = 0; p < RDMA_N_POLICIES; p++) {
+        bool needs_subnet = p == RDMA_POLICY_WEFT || p == RDMA_POLICY_MESH_PLUGIN_2026_01;
+        struct choice choice = choose((enum rdma_policy)p, &local, 1, &local, 0, 0, true);
+
+        ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
+        ck_assert_int_eq(strstr(choice.error.message, "subnet") != NULL, needs_subnet);
     }
 }
 END_TEST
@@ -459,6 +610,11 @@ int main(void)
     tcase_add_test(others, nccl_2_30_needs_all_ports_of_a_nic_to_match);
     tcase_add_test(others, nccl_2_30_compares_ipv6_at_64);
     tcase_add_test(others, the_plugin_matches_subnets_and_takes_v1);
+    tcase_add_test(others, the_plugin_uses_port_one_with_an_address);
+    tcase_add_test(others, nccl_merges_nics_unless_a_setting_forbids_it);
+    tcase_add_test(others, nccl_2_30_compares_at_the_length_that_is_set);
+    tcase_add_test(others, nccl_says_what_its_scan_found);
+    tcase_add_test(others, a_program_that_ignores_subnets_lacks_a_port);
     tcase_add_test(others, the_plugin_gives_up_without_a_match);
     tcase_add_test(others, the_plugin_looks_at_fast_ports_first);
     tcase_add_test(others, the_plugin_tells_16_bits_of_a_number);

@@ -43,6 +43,24 @@ static uint32_t address_of(const struct rdma_port_facts *port)
     return UINT32_MAX;
 }
 
+/* Returns the address of a port that the plugin uses, which is port 1 of a device
+ * (mesh_init_nics). */
+static uint32_t nic_address(const struct rdma_port_facts *port)
+{
+    return rdma_is_port_one(port) ? address_of(port) : UINT32_MAX;
+}
+
+const struct rdma_port_facts *rdma_plugin_first(const struct rdma_port_facts *ports,
+                                                uint32_t n_ports)
+{
+    for (uint32_t p = 0; p < n_ports; p++) {
+        if (nic_address(&ports[p]) != UINT32_MAX) {
+            return &ports[p];
+        }
+    }
+    return NULL;
+}
+
 /* Returns the first of the scanned slots with the interface's address, whatever its RoCE version,
  * which on mlx5 is the v1 slot (mesh_find_ipv4_gid_index). Otherwise returns the first with any
  * IPv4 address. The configured index is used only if there is none. */
@@ -91,14 +109,14 @@ static bool find_pair(const struct rdma_port_facts *connector, uint32_t n_connec
 {
     uint32_t n_addrs = 0;
     for (uint32_t r = 0; r < n_listener && n_addrs < HANDLE_ADDRS_MAX; r++) {
-        uint32_t theirs = address_of(&listener[r]);
+        uint32_t theirs = nic_address(&listener[r]);
 
         if (theirs == UINT32_MAX) {
             continue;
         }
         n_addrs++;
         for (uint32_t l = 0; l < n_connector; l++) {
-            uint32_t ours = address_of(&connector[l]);
+            uint32_t ours = nic_address(&connector[l]);
             struct io_ip a, b = rdma_gid_ip(&listener[r].gids[theirs].gid);
 
             if (ours == UINT32_MAX || (is_fast && !runs_fast(&connector[l]))) {
@@ -132,8 +150,8 @@ bool rdma_plugin_pair(const struct rdma_choice_input *input, uint32_t *out_conne
 }
 
 /* Chooses one rail. The acceptor uses its own active MTU. The connector uses the lesser of its own
- * and that of the listener's *first* port, which stands for the MTU in the handle, so that the ends
- * can differ. Without a match the plugin's connect fails ("No local NIC found on same subnet as any
+ * and that of the listener's *first* NIC, which is the MTU in the handle, so that the ends can
+ * differ. Without a match the plugin's connect fails ("No local NIC found on same subnet as any
  * peer address"). */
 uint32_t rdma_plugin_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                             uint32_t cap)
@@ -147,8 +165,10 @@ uint32_t rdma_plugin_choose(const struct rdma_choice_input *input, struct rdma_r
     local = input->is_connector ? connector : listener;
     remote = input->is_connector ? listener : connector;
     mtu = input->local[local].active_mtu;
-    if (input->is_connector && input->remote[0].active_mtu < mtu) {
-        mtu = input->remote[0].active_mtu;
+    if (input->is_connector) {
+        uint32_t told = rdma_plugin_first(input->remote, input->n_remote)->active_mtu;
+
+        mtu = told < mtu ? told : mtu;
     }
     *out = (struct rdma_rail){
         .local_port = local,

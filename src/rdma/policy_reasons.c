@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define COARSE_V4 24
-#define COARSE_V6 64
 #define STOCK_RAILS 4 /* maximum of a merged device */
 
 struct reasons {
@@ -74,7 +72,6 @@ static void explain_nccl_gid(struct reasons *r)
         r, "gid", "NCCL src/transport/net_ib.cc: ncclIbGetGidIndex, ncclUpdateGidIndex");
     const struct rdma_gid_rule *rule = &r->input->gid;
     const char *family = rule->wants_ipv6 ? "IPv6" : "IPv4";
-    struct io_ip ip;
 
     if (rule->index >= 0) {
         weft_format(text, sizeof(r->out->text),
@@ -87,8 +84,7 @@ static void explain_nccl_gid(struct reasons *r)
         weft_format(text, sizeof(r->out->text), "the table is empty");
         return;
     }
-    ip = rdma_gid_ip(&r->local->gids[rail->local_gid].gid);
-    if (io_ip_is_v4(&ip) != rule->wants_ipv6 && !io_ip_is_link_local(&ip)) {
+    if (rdma_nccl_looks_for(rule, &r->local->gids[rail->local_gid].gid)) {
         weft_format(text, sizeof(r->out->text),
                     "slot %u: a scan from slot 0 on prefers %s%s, then RoCE v%lld",
                     r->local->gids[rail->local_gid].index, family,
@@ -96,9 +92,10 @@ static void explain_nccl_gid(struct reasons *r)
                     (long long)rule->roce_version);
     } else {
         weft_format(text, sizeof(r->out->text),
-                    "slot %u: no %s GID was found%s (NCCL_IB_ADDR_FAMILY), so that the "
-                    "scan ends where it began",
+                    "slot %u: no %s GID of RoCE v%lld was found%s "
+                    "(NCCL_IB_ADDR_FAMILY), so that the scan ends where it began",
                     r->local->gids[rail->local_gid].index, family,
+                    (long long)rule->roce_version,
                     rule->range_len != 0 ? " in NCCL_IB_ADDR_RANGE" : "");
     }
 }
@@ -138,18 +135,28 @@ static bool all_match(const struct reasons *r)
     for (uint32_t i = 0; i < r->n_rails; i++) {
         const struct rdma_port_facts *a = &r->input->local[r->rails[i].local_port];
         const struct rdma_port_facts *b = &r->input->remote[r->rails[i].remote_port];
-        struct io_ip x, y;
-
         if (r->rails[i].local_gid >= a->n_gids || r->rails[i].remote_gid >= b->n_gids) {
             return false;
         }
-        x = rdma_gid_ip(&a->gids[r->rails[i].local_gid].gid);
-        y = rdma_gid_ip(&b->gids[r->rails[i].remote_gid].gid);
-        if (!io_ip_same_subnet(&x, &y, io_ip_is_v4(&x) ? COARSE_V4 : COARSE_V6)) {
+        if (!rdma_nccl_same_subnet(&r->input->gid, &a->gids[r->rails[i].local_gid].gid,
+                                   &b->gids[r->rails[i].remote_gid].gid)) {
             return false;
         }
     }
     return true;
+}
+
+/* Returns the prefix length by which the addresses of this end are compared. */
+static unsigned subnet_len(const struct reasons *r)
+{
+    uint32_t gid = r->rails[0].local_gid;
+    struct io_ip ip;
+
+    if (gid >= r->local->n_gids) {
+        return r->input->gid.subnet_len;
+    }
+    ip = rdma_gid_ip(&r->local->gids[gid].gid);
+    return io_ip_is_v4(&ip) ? r->input->gid.subnet_len : 64;
 }
 
 static void explain_subnets(struct reasons *r)
@@ -160,15 +167,16 @@ static void explain_subnets(struct reasons *r)
     const char *by = r->input->is_connector ? "the listener's first two GIDs"
                                             : "the GIDs of the connector's device";
 
-    weft_format(add(r, "device",
-                    "NCCL 2.30.7 src/transport/net_ib/connect.cc: "
-                    "NCCL_IB_SUBNET_AWARE_ROUTING, NCCL_IB_SUBNET_PREFIX_LEN"),
-                sizeof(r->out->text),
-                is_kept && all_match(r) ? "kept: all its ports are in a /24 of %s"
+    char *text = add(r, "device",
+                     "NCCL 2.30.7 src/transport/net_ib/connect.cc: "
+                     "NCCL_IB_SUBNET_AWARE_ROUTING, NCCL_IB_SUBNET_PREFIX_LEN");
+
+    weft_format(text, sizeof(r->out->text),
+                is_kept && all_match(r) ? "kept: all its ports are in a /%u of %s"
                 : is_kept
-                    ? "kept: no device has all its ports in a /24 of %s"
-                    : "left for the first device whose ports are all in a /24 of %s",
-                by);
+                    ? "kept: no device has all its ports in a /%u of %s"
+                    : "left for the first device whose ports are all in a /%u of %s",
+                subnet_len(r), by);
 }
 
 static void explain_nccl(struct reasons *r, bool subnet_aware)
@@ -228,7 +236,8 @@ static void explain_plugin(struct reasons *r)
             ? "the lesser of its own active MTU (%u) and that of the first NIC in the "
               "handle (%u)"
             : "its own active MTU (%u), whatever the other end takes",
-        r->local->active_mtu, r->input->remote[0].active_mtu);
+        r->local->active_mtu,
+        rdma_plugin_first(r->input->remote, r->input->n_remote)->active_mtu);
 }
 
 /* ---- Mooncake ---- */

@@ -1,4 +1,5 @@
 #include <check.h>
+#include <limits.h>
 
 #include "base/suite_testing.h"
 #include "rdma/policy_testing.h"
@@ -245,6 +246,12 @@ START_TEST(each_program_reads_its_own_index)
         {"", "", "", {-1, -1, -1, 0, 0, -1}},
         {"auto", "0x3", "0x3", {-1, 0, 0, 0, 0, 0}},
         {"0x3", "256", "-1", {-1, 3, 3, -1, -1, 3}},
+        /* NCCL uses a number that no table has, and not what it cannot read. */
+        {"300", "300", "300", {-1, 300, 300, -1, -1, 300}},
+        {"-1", NULL, NULL, {-1, -1, -1, -1, -1, -1}},
+        {"5 # slot", NULL, NULL, {-1, 5, 5, -1, 5, 5}},
+        {"99999999999", NULL, NULL, {-1, INT_MAX, INT_MAX, -1, -1, INT_MAX}},
+        {"99999999999999999999", NULL, NULL, {-1, -1, -1, -1, -1, -1}},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

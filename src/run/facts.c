@@ -7,14 +7,15 @@
 #include "host/observe.h"
 #include "run/record.h"
 
-/* Returns the GID index that the policy's settings fix, or DIAG_NO_GID_INDEX. */
-static int64_t gid_index(const struct host *host)
+/* Records what the settings say of the choice of GIDs. */
+static void add_gid_rule(const struct host *host, struct diag_host *out)
 {
     bool splits_nics;
     struct rdma_gid_rule rule;
 
     conn_choice_settings(host->env, host->config.conn.policy, &rule, &splits_nics);
-    return rule.index < 0 ? DIAG_NO_GID_INDEX : rule.index;
+    out->gid_index = rule.index < 0 ? DIAG_NO_GID_INDEX : rule.index;
+    out->subnet_len = rule.subnet_len;
 }
 
 static enum diag_known forwards_ip(const struct io_hostinfo *info)
@@ -70,6 +71,7 @@ void run_facts_before(struct rdma *rdma, struct diag_host *out)
     weft_format(out->name, sizeof(out->name), "%s", env->name);
     out->was_observed = true;
     out->gid_index = IO_UNKNOWN;
+    out->subnet_len = DIAG_SUBNET_LEN;
     out->memlock_bytes = info->memlock_bytes;
     out->forwards_ip = forwards_ip(info);
     out->n_ports = conn_local_facts(rdma, facts, PORTS_MAX);
@@ -103,7 +105,7 @@ void run_facts(const struct host *host, struct diag_host *out)
     weft_format(out->name, sizeof(out->name), "%s", host->env->name);
     weft_format(out->policy, sizeof(out->policy), "%s",
                 rdma_policy_name(host->config.conn.policy));
-    out->gid_index = gid_index(host);
+    add_gid_rule(host, out);
     out->merges_nics = merges_nics(host);
     out->memlock_bytes = info->memlock_bytes;
     out->forwards_ip = forwards_ip(info);
