@@ -134,6 +134,16 @@ static void observe_uses(const struct run *run, const struct host *host,
     }
 }
 
+/* Names the peers of rails that were left out as other observations do. Facts have the names of
+ * their processes' environments. */
+static void name_left_out(const struct run *run, const struct host *host,
+                          struct diag_host *out)
+{
+    for (uint32_t i = 0; i < host->n_left_out && i < out->n_left_out; i++) {
+        name_member(run, host->left_out[i].peer, out->left_out[i].peer);
+    }
+}
+
 static void observe_host(const struct run *run, const struct host *host,
                          struct diag_host *out)
 {
@@ -153,6 +163,7 @@ static void observe_host(const struct run *run, const struct host *host,
     /* The name that its peers use. */
     name_member(run, host->config.rank, out->name);
     out->was_observed = true;
+    name_left_out(run, host, out);
     observe_uses(run, host, out);
     weft_format(
         out->state, sizeof(out->state), "%s",

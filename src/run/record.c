@@ -177,6 +177,17 @@ static json_t *encode_events(const struct host *host)
     return array;
 }
 
+/* Only the members; the reasons are in the facts. */
+static json_t *encode_left_out(const struct host *host)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < host->n_left_out; i++) {
+        json_array_append_new(array, json_integer(host->left_out[i].peer));
+    }
+    return array;
+}
+
 /* In the order that decode_flows() expects. */
 static json_t *encode_flows(const struct host *host)
 {
@@ -200,17 +211,18 @@ static json_t *encode_facts(const struct host *host)
 
 json_t *run_record_encode(const struct host *host)
 {
-    return json_pack(
-        "{s:i, s:s, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, s:o, s:b, s:I, "
-        "s:I}",
-        "schema", RUN_RECORD_SCHEMA, "host", host->env->name, "rank",
-        (json_int_t)host->config.rank, "row", (json_int_t)host->row, "state",
-        (int)host->state, "failed_in", (int)host->failed_in, "facts", encode_facts(host),
-        "error", encode_error(host), "ports", encode_ports(host->ports, host->n_ports),
-        "rows", encode_rows(host), "connections", encode_connections(host), "completions",
-        encode_completions(host), "peers", encode_peers(host), "events",
-        encode_events(host), "flows", encode_flows(host), "events_cut",
-        host->are_events_cut, "jobs_started_ns", (json_int_t)host->jobs_started_ns,
-        "jobs_ended_ns", (json_int_t)host->jobs_ended_ns);
+    return json_pack("{s:i, s:s, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+                     "s:o, s:o, s:o, s:b, s:I, "
+                     "s:I}",
+                     "schema", RUN_RECORD_SCHEMA, "host", host->env->name, "rank",
+                     (json_int_t)host->config.rank, "row", (json_int_t)host->row, "state",
+                     (int)host->state, "failed_in", (int)host->failed_in, "facts",
+                     encode_facts(host), "error", encode_error(host), "ports",
+                     encode_ports(host->ports, host->n_ports), "rows", encode_rows(host),
+                     "connections", encode_connections(host), "completions",
+                     encode_completions(host), "peers", encode_peers(host), "events",
+                     encode_events(host), "flows", encode_flows(host), "left_out",
+                     encode_left_out(host), "events_cut", host->are_events_cut,
+                     "jobs_started_ns", (json_int_t)host->jobs_started_ns,
+                     "jobs_ended_ns", (json_int_t)host->jobs_ended_ns);
 }

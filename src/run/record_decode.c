@@ -226,6 +226,22 @@ static void decode_events(struct record_decoder *decoder, json_t *from)
     }
 }
 
+static void decode_left_out(struct record_decoder *decoder, json_t *from)
+{
+    struct host *host = decoder->host;
+
+    host->left_out = weft_calloc(json_array_size(from) + 1, sizeof(*host->left_out));
+    for (size_t i = 0; i < json_array_size(from); i++) {
+        const json_t *peer = json_array_get(from, i);
+
+        if (!json_is_integer(peer)) {
+            record_bad(decoder, "left_out");
+            return;
+        }
+        host->left_out[host->n_left_out++].peer = (uint32_t)json_integer_value(peer);
+    }
+}
+
 static void decode_flows(struct record_decoder *decoder, json_t *from)
 {
     struct host *host = decoder->host;
@@ -248,7 +264,7 @@ static void decode(struct record_decoder *decoder, json_t *record)
 {
     struct host *host = decoder->host;
     struct record_env *env = weft_container_of(host->env, struct record_env, base);
-    json_t *parts[8];
+    json_t *parts[9];
     json_int_t numbers[4];
     json_t *facts;
     struct weft_error ignored = {0};
@@ -257,16 +273,17 @@ static void decode(struct record_decoder *decoder, json_t *record)
     int failed_in;
     int are_events_cut;
 
-    if (json_unpack(
-            record,
-            "{s:i, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, "
-            "s:I, s:I}",
-            "schema", &schema, "rank", &numbers[0], "row", &numbers[1], "state", &state,
-            "failed_in", &failed_in, "facts", &facts, "error", &parts[0], "ports",
-            &parts[1], "rows", &parts[2], "connections", &parts[3], "peers", &parts[4],
-            "events", &parts[5], "completions", &parts[6], "flows", &parts[7],
-            "events_cut", &are_events_cut, "jobs_started_ns", &numbers[2],
-            "jobs_ended_ns", &numbers[3]) != 0 ||
+    if (json_unpack(record,
+                    "{s:i, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+                    "s:o, s:o, s:b, "
+                    "s:I, s:I}",
+                    "schema", &schema, "rank", &numbers[0], "row", &numbers[1], "state",
+                    &state, "failed_in", &failed_in, "facts", &facts, "error", &parts[0],
+                    "ports", &parts[1], "rows", &parts[2], "connections", &parts[3],
+                    "peers", &parts[4], "events", &parts[5], "completions", &parts[6],
+                    "flows", &parts[7], "left_out", &parts[8], "events_cut",
+                    &are_events_cut, "jobs_started_ns", &numbers[2], "jobs_ended_ns",
+                    &numbers[3]) != 0 ||
         schema != RUN_RECORD_SCHEMA || numbers[0] != host->config.rank ||
         state < HOST_NEW || state > HOST_DEAD) {
         record_bad(decoder, "record");
@@ -297,6 +314,7 @@ static void decode(struct record_decoder *decoder, json_t *record)
     decode_events(decoder, parts[5]);
     record_completions(decoder, parts[6]);
     decode_flows(decoder, parts[7]);
+    decode_left_out(decoder, parts[8]);
 }
 
 /* ---- life ---- */
@@ -397,6 +415,7 @@ void run_record_free(struct host *host)
     }
     free(host->results);
     free(host->connections);
+    free(host->left_out);
     conn_journal_fini(&host->journal);
     for (uint32_t i = 0; i < host->config.n_members; i++) {
         free(host->peers[i].ports);

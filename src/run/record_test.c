@@ -86,6 +86,9 @@ static struct host *make(void)
     host->events[host->n_events++] = (struct host_event){
         .type = IBV_EVENT_PORT_ERR, .device = 0, .port = 1, .name = "p0", .at_ns = 1850};
     host->are_events_cut = true;
+    host->left_out = weft_calloc(1, sizeof(*host->left_out));
+    host->left_out[0].peer = 2;
+    host->n_left_out = 1;
     return host;
 }
 

@@ -400,6 +400,34 @@ START_TEST(events_that_were_not_kept_are_said_to_be_missing)
 }
 END_TEST
 
+/* Every host has two processes, and nobody answers on the first of two cables. */
+START_TEST(a_rail_that_was_left_out_led_to_a_process)
+{
+    struct outcome out = run(
+        "name: t\n"
+        "topology:\n"
+        "  defaults: {ports: [p0, p1], ranks: 2, rate: 100Gbps, delay: 1us, mtu: 9000}\n"
+        "  nodes: {a: {}, b: {}}\n"
+        "  links:\n"
+        "    - {endpoints: ['a:p0', 'b:p0'], subnet: 10.1.0.0/24, vlan: {'a:p0': 10, "
+        "'b:p0': 20}}\n"
+        "    - {endpoints: ['a:p1', 'b:p1'], subnet: 10.2.0.0/24}\n" JOB);
+    const json_t *host = json_array_get(json_object_get(out.observations, "hosts"), 0);
+    const json_t *left_out = json_object_get(host, "left_out");
+
+    bool has_second = false;
+
+    ck_assert_str_eq(text_at(host, "name"), "a");
+    for (size_t i = 0; i < json_array_size(left_out); i++) {
+        const char *peer = text_at(json_array_get(left_out, i), "peer");
+
+        has_second = has_second || strcmp(peer, "b/1") == 0;
+    }
+    ck_assert(has_second);
+    outcome_fini(&out);
+}
+END_TEST
+
 /* The host's kernel and NIC still answer for it. That it outlives all others is the only
  * evidence. */
 START_TEST(a_host_that_stops_for_good_is_named_in_bounded_time)
@@ -499,6 +527,7 @@ int main(void)
     tcase_add_test(tests, a_moment_that_never_comes_is_said);
     tcase_add_test(tests, pairing_by_index_fails_as_on_real_machines);
     tcase_add_test(tests, observations_diagnose_the_same);
+    tcase_add_test(tests, a_rail_that_was_left_out_led_to_a_process);
     tcase_add_loop_test(tests, events_that_were_not_kept_are_said_to_be_missing, 0, 2);
     tcase_add_test(tests, a_host_that_stops_for_good_is_named_in_bounded_time);
     tcase_add_loop_test(tests, expectations_are_judged, 0,
