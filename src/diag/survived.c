@@ -3,6 +3,7 @@
  * so values that could hide another cause must be known and harmless. */
 #include <string.h>
 
+#include "base/text.h"
 #include "diag/private.h"
 
 /* Maximum number of frames that can be in flight between the readings of the counters of two
@@ -66,9 +67,8 @@ static void inspect_frames(const struct diag_input *input, const struct rail *ra
     if (rail->use->vanished_mtu != 0 || n_out == IO_UNKNOWN || n_in == IO_UNKNOWN ||
         !is_none(rail->local, DIAG_RX_OVERSIZE) ||
         !is_none(rail->remote, DIAG_RX_OVERSIZE) ||
-        rail->local->counters[DIAG_RETRANSMITS] +
-                rail->remote->counters[DIAG_RETRANSMITS] <=
-            0 ||
+        (rail->local->counters[DIAG_RETRANSMITS] <= 0 &&
+         rail->remote->counters[DIAG_RETRANSMITS] <= 0) ||
         n_most <= (is_one_way ? CERTAIN : UNDER_WAY) ||
         diag_is_one_cable(input, rail->local, rail->remote) != DIAG_YES) {
         return;
@@ -148,6 +148,22 @@ static struct segment segment_of(const struct diag_input *input,
     return segment;
 }
 
+/* Returns true if the frames that this segment lost are already reported, because each of its ports
+ * leads to it. */
+static bool is_segment_said(const struct diag_findings *out,
+                            const struct diag_finding *finding)
+{
+    for (uint32_t i = 0; i < out->n; i++) {
+        const struct diag_finding *other = &out->items[i];
+
+        if (other->entry == finding->entry && strcmp(other->host, finding->host) == 0 &&
+            strcmp(other->port, finding->port) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Warns about frames that one of three or more ports sent and none received. The switch between
  * them dropped these frames, at the queue of the port with the most packets out of sequence. */
 static void inspect_segment(const struct diag_input *input, const struct diag_host *host,
@@ -170,7 +186,9 @@ static void inspect_segment(const struct diag_input *input, const struct diag_ho
     diag_evidence_int(&finding, "retransmits", segment.retransmits);
     diag_evidence_int(&finding, "out_of_sequence",
                       segment.port->counters[DIAG_OUT_OF_SEQUENCE]);
-    diag_say(out, &finding);
+    if (!is_segment_said(out, &finding)) {
+        diag_add(out, &finding);
+    }
 }
 
 /* ---- cables ---- */
@@ -214,24 +232,30 @@ static void inspect_rail(const struct diag_input *input, const struct rail *rail
     diag_say(out, &finding);
 }
 
-/* Warns about devices that reported a fatal error. A process with another rail continues without
- * the device. */
+/* Warns about the devices of a host that reported a fatal error. A process with another rail
+ * continues without them. */
 static void inspect_devices(const struct diag_host *host, struct diag_findings *out)
 {
+    struct diag_finding finding = {.entry = diag_entry(DIAG_DEVICE_FAILED),
+                                   .severity = DIAG_WARNING,
+                                   .is_survived = true};
+    struct weft_text devices = {0};
+
     for (uint32_t i = 0; i < host->n_events; i++) {
         const struct diag_event *event = &host->events[i];
-        struct diag_finding finding = {.entry = diag_entry(DIAG_DEVICE_FAILED),
-                                       .severity = DIAG_WARNING,
-                                       .is_survived = true};
 
         if (strcmp(event->type, "device_fatal") == 0 && event->device[0] != '\0') {
-            diag_name_place(&finding, host->name, "", "");
-            diag_evidence_int(&finding, "survived", 1);
-            diag_evidence_text(&finding, "device", event->device);
-            diag_evidence_text(&finding, "event", event->type);
-            diag_say(out, &finding);
+            weft_text_add(&devices, "%s%s", devices.n > 0 ? " " : "", event->device);
         }
     }
+    if (devices.n > 0) {
+        diag_name_place(&finding, host->name, "", "");
+        diag_evidence_int(&finding, "survived", 1);
+        diag_evidence_text(&finding, "device", devices.bytes);
+        diag_evidence_text(&finding, "event", "device_fatal");
+        diag_say(out, &finding);
+    }
+    weft_text_fini(&devices);
 }
 
 void diag_inspect_survived(const struct diag_input *input, struct diag_findings *out)

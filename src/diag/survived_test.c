@@ -96,6 +96,33 @@ START_TEST(damage_and_carrier_explain_what_was_lost)
 }
 END_TEST
 
+/* Up to four frames can be in flight between the readings of the two ends. */
+START_TEST(frames_in_flight_are_not_lost)
+{
+    p0->counters[DIAG_RX_PACKETS] = p1->counters[DIAG_TX_PACKETS] - 4;
+    p1->counters[DIAG_RX_PACKETS] = p0->counters[DIAG_TX_PACKETS] - 4;
+    check_code(NULL);
+    p1->counters[DIAG_RX_PACKETS]--;
+    check_code("link.lossy");
+    p1->counters[DIAG_RX_PACKETS]++;
+    p1->counters[DIAG_ICRC_ERRORS] = 4;
+    check_code(NULL);
+    p1->counters[DIAG_ICRC_ERRORS] = 5;
+    check_code("link.corrupting");
+}
+END_TEST
+
+/* One end that counts retransmitted packets is sufficient. */
+START_TEST(retransmits_of_one_end_may_be_unknown)
+{
+    p0->counters[DIAG_RETRANSMITS] = 1;
+    p1->counters[DIAG_RETRANSMITS] = IO_UNKNOWN;
+    check_code("link.lossy");
+    p0->counters[DIAG_RETRANSMITS] = IO_UNKNOWN;
+    check_code(NULL);
+}
+END_TEST
+
 /* Events of queue pairs, such as COMM_EST (4), name no port and do not concern carriers. */
 START_TEST(events_of_queue_pairs_hide_no_loss_of_carrier)
 {
@@ -241,6 +268,12 @@ START_TEST(a_device_that_is_gone_is_told)
     ck_assert_str_eq(finding->evidence[1].name, "device");
     ck_assert_str_eq(finding->evidence[1].text, "p1");
     ck_assert_str_eq(finding->evidence[2].text, "device_fatal");
+    /* A second device of the host is named beside the first. */
+    scene.a->events[scene.a->n_events++] =
+        (struct diag_event){.type = "device_fatal", .device = "p0"};
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].evidence[1].text, "p1 p0");
+    scene.a->n_events--;
     event->device[0] = '\0';
     ck_assert_uint_eq(count_findings(), 0);
     *event = (struct diag_event){.device = "p1"};
@@ -396,7 +429,7 @@ static struct diag_port *add_third(void)
 
     *third = (struct diag_host){
         .name = "carpathia", .was_observed = true, .has_events = true, .has_uses = true};
-    third->ports = weft_calloc(1, sizeof(*third->ports));
+    third->ports = weft_calloc(2, sizeof(*third->ports));
     third->n_ports = 1;
     third->ports[0] = *p0;
     scene_set_address(&third->ports[0], "192.168.101.3/24");
@@ -446,6 +479,34 @@ START_TEST(frames_that_a_switch_dropped_are_a_warning_at_the_port_that_missed_th
         ports[i]->has_gids = false;
         ck_assert_uint_eq(count_findings(), 0);
         *ports[i] = kept;
+    }
+}
+END_TEST
+
+/* A host can have a port in each of two switches that drop frames. */
+START_TEST(each_switch_that_dropped_frames_is_told)
+{
+    struct diag_port *p = add_third(), *q = &scene.input.hosts[2].ports[1];
+    struct diag_port *a = &scene.a->ports[1], *b = &scene.b->ports[0];
+
+    scene.input.hosts[2].n_ports = 2;
+    *q = *p;
+    weft_format(q->name, sizeof(q->name), "p1");
+    memcpy(a->counters, p0->counters, sizeof(a->counters));
+    memcpy(b->counters, p0->counters, sizeof(b->counters));
+    scene_set_address(b, "192.168.102.9/24");
+    scene_set_address(q, "192.168.102.3/24");
+    set_counters(p0, 1000, 990, 3);
+    set_counters(p1, 1000, 996, 1);
+    set_counters(p, 1000, 980, 9);
+    set_counters(a, 1000, 990, 3);
+    set_counters(b, 1000, 996, 1);
+    set_counters(q, 1000, 980, 9);
+    ck_assert_uint_eq(count_findings(), 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_str_eq(findings.items[i].entry->code, "link.lossy");
+        ck_assert_str_eq(findings.items[i].host, "carpathia");
+        ck_assert_str_eq(findings.items[i].port, i == 0 ? "p0" : "p1");
     }
 }
 END_TEST
@@ -555,7 +616,10 @@ int main(void)
     tcase_add_test(tests, frames_that_were_repeated_are_a_warning);
     tcase_add_test(
         tests, frames_that_a_switch_dropped_are_a_warning_at_the_port_that_missed_them);
+    tcase_add_test(tests, each_switch_that_dropped_frames_is_told);
     tcase_add_test(tests, damage_and_carrier_explain_what_was_lost);
+    tcase_add_test(tests, frames_in_flight_are_not_lost);
+    tcase_add_test(tests, retransmits_of_one_end_may_be_unknown);
     tcase_add_test(tests, events_of_queue_pairs_hide_no_loss_of_carrier);
     tcase_add_test(tests, where_something_failed_only_that_is_told);
     tcase_add_test(tests, nothing_is_told_where_something_is_not_known);
