@@ -1,4 +1,5 @@
 /* Reads recorded observations from JSON, which is not trusted. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,19 @@ static int64_t get_int(struct cursor *at, const json_t *object, const char *key,
         return absent;
     }
     return json_integer_value(value);
+}
+
+/* Returns a number from 0 to `most`, or IO_UNKNOWN if that is written, or `absent`. */
+static int get_small(struct cursor *at, const json_t *object, const char *key, int most,
+                     int absent)
+{
+    int64_t value = get_int(at, object, key, absent);
+
+    if (value != IO_UNKNOWN && (value < 0 || value > most)) {
+        bad(at, key, "is out of range");
+        return absent;
+    }
+    return (int)value;
 }
 
 static void get_text(struct cursor *at, const json_t *object, const char *key, char *out,
@@ -124,14 +138,10 @@ static void decode_gid(struct cursor *at, const json_t *object, struct diag_gid 
     }
     get_text(at, object, "type", type, sizeof(type));
     out->type = strcmp(type, "RoCE v2") == 0 ? 2 : strcmp(type, "RoCE v1") == 0 ? 1 : 0;
-    out->prefix_len = (int)get_int(at, object, "prefix_len", IO_UNKNOWN);
-    if (out->prefix_len < IO_UNKNOWN ||
-        out->prefix_len > (io_ip_is_v4(&out->ip) ? 32 : 128)) {
-        bad(at, "prefix_len", "is out of range");
-        out->prefix_len = IO_UNKNOWN;
-    }
-    out->index = (int)get_int(at, object, "index", IO_UNKNOWN);
-    out->vlan_id = (int)get_int(at, object, "vlan_id", IO_UNKNOWN);
+    out->prefix_len =
+        get_small(at, object, "prefix_len", io_ip_is_v4(&out->ip) ? 32 : 128, IO_UNKNOWN);
+    out->index = get_small(at, object, "index", INT_MAX, IO_UNKNOWN);
+    out->vlan_id = get_small(at, object, "vlan_id", 4095, IO_UNKNOWN);
 }
 
 static void decode_counters(struct cursor *at, const json_t *object,
@@ -227,8 +237,8 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
     get_text(at, object, "phase", error->phase, sizeof(error->phase));
     get_text(at, object, "object", error->object, sizeof(error->object));
     get_text(at, object, "message", error->message, sizeof(error->message));
-    error->sys_errno = (int)get_int(at, object, "errno", 0);
-    error->wc_status = (int)get_int(at, object, "wc_status", 0);
+    error->sys_errno = get_small(at, object, "errno", INT_MAX, 0);
+    error->wc_status = get_small(at, object, "wc_status", INT_MAX, 0);
     get_text(at, object, "peer", out->peer, sizeof(out->peer));
     out->at_ns = get_int(at, object, "at_ns", IO_UNKNOWN);
     hearsay = get_known(at, object, "hearsay");

@@ -200,6 +200,20 @@ static const struct {
     {"{\"schema_version\":1,\"hosts\":[{\"ports\":[{\"gids\":[{\"gid\":\"10.0.0.1\","
      "\"prefix_len\":33}]}]}]}",
      "hosts[0].ports[0].gids[0].prefix_len: is out of range"},
+    /* A number is compared before it is stored in fewer bits: 2^32 + 24, 2^32 + 3. */
+    {"{\"schema_version\":1,\"hosts\":[{\"ports\":[{\"gids\":[{\"gid\":\"10.0.0.1\","
+     "\"prefix_len\":4294967320}]}]}]}",
+     "hosts[0].ports[0].gids[0].prefix_len: is out of range"},
+    {"{\"schema_version\":1,\"hosts\":[{\"ports\":[{\"gids\":[{\"gid\":\"10.0.0.1\","
+     "\"index\":4294967299}]}]}]}",
+     "hosts[0].ports[0].gids[0].index: is out of range"},
+    {"{\"schema_version\":1,\"hosts\":[{\"ports\":[{\"gids\":[{\"gid\":\"10.0.0.1\","
+     "\"vlan_id\":4096}]}]}]}",
+     "hosts[0].ports[0].gids[0].vlan_id: is out of range"},
+    {"{\"schema_version\":1,\"hosts\":[{\"errors\":[{\"errno\":4294967406}]}]}",
+     "hosts[0].errors[0].errno: is out of range"},
+    {"{\"schema_version\":1,\"hosts\":[{\"errors\":[{\"wc_status\":4294967308}]}]}",
+     "hosts[0].errors[0].wc_status: is out of range"},
     {"{\"schema_version\":1,\"hosts\":[{\"errors\":[{\"values\":{\"a\":[]}}]}]}",
      "hosts[0].errors[0].values: must be integers and texts"},
     {"{\"schema_version\":1,\"hosts\":[{\"told\":7}]}",
