@@ -69,6 +69,25 @@ def test_a_gid_index_is_read_as_nccl_reads_it(index, is_empty):
     assert codes(document) == ({"gid.fixed_index"} if is_empty else set())
 
 
+def test_a_gid_index_counts_only_for_ports_that_nccl_opens():
+    given = ["scenarios/basic/triangle.yaml", "--set", "topology.nodes.titanic.addresses={p0: [10.9.0.1/24]}"]
+    env = "topology.nodes.titanic.env={NCCL_IB_GID_INDEX: '5'%s}"
+    assert codes(doctor(*given, "--set", env % "")) == {"gid.fixed_index"}
+    assert codes(doctor(*given, "--set", env % ", NCCL_IB_HCA: p0")) == set()
+
+
+@pytest.mark.parametrize("file", ["net/bond-pair", "net/bond-backup"])
+def test_a_gid_index_counts_for_one_port_of_a_bond(file):
+    env = "topology.defaults.env={NCCL_IB_GID_INDEX: '3'}"
+    assert codes(doctor(f"scenarios/{file}.yaml", "--set", env)) == set()
+
+
+def test_a_machine_that_is_given_twice_is_one(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(doctor("scenarios/basic/pair.yaml")))
+    assert codes(doctor(str(path), str(path))) == set()
+
+
 def test_one_address_on_two_ports():
     links = ('[{endpoints: ["titanic:p0", "iceberg:p0"], addresses: [10.1.0.1/24, 10.1.0.2/24]}, '
              '{endpoints: ["titanic:p1", "iceberg:p1"], addresses: [10.1.0.1/24, 10.1.0.3/24], '
@@ -149,6 +168,10 @@ def test_this_machine_without_a_device_says_so(tmp_path):
     assert here(**empty, NCCL_NET="Socket") == {"host.no_device", "plugin.not_chosen"}
     assert here(**empty, NCCL_NET_PLUGIN="mesh") == {"host.no_device", "plugin.not_found"}
     assert here(**empty, NCCL_NET_PLUGIN="") == {"host.no_device"}
+    # A plugin named by its path is opened wherever it is.
+    assert here(**empty, NCCL_NET_PLUGIN="/opt/libnccl-net-mesh.so") == {"host.no_device"}
+    assert here(**empty, NCCL_NET_PLUGIN="/opt/libnccl-net-mesh.so ") == {
+        "host.no_device", "plugin.not_found"}
     assert here(**empty, NCCL_MESH_TIMEOUT="14") == {"host.no_device"}
     assert here(**empty, NCCL_MESH_TIMEOUT_MS="14") == {"host.no_device", "plugin.setting"}
 
@@ -260,7 +283,10 @@ def test_ends_that_do_not_agree(tmp_path):
     links = ('[{endpoints: ["titanic:p0", "iceberg:p0"], addresses: [10.1.0.1/24, 10.1.0.129/25]}]')
     ends = split(tmp_path, "scenarios/basic/pair.yaml", "--set", f"topology.links={links}")[1]
     assert codes(doctor(*ends)) == {"addr.prefix_mismatch"}
-    assert codes(doctor(ends[0], ends[0])) == {"addr.duplicate"}
+    copied = json.loads(Path(ends[0]).read_text(encoding="utf-8"))
+    copied["hosts"][0]["name"] = "carpathia"
+    (tmp_path / "copied.json").write_text(json.dumps(copied), encoding="utf-8")
+    assert codes(doctor(ends[0], str(tmp_path / "copied.json"))) == {"addr.duplicate"}
 
 
 def test_what_is_no_record_is_refused(tmp_path):

@@ -34,6 +34,13 @@ static bool has_usable_gid(const struct diag_port *port)
     return false;
 }
 
+/* Returns true if it is no mistake that the port has no address, because one port of a bond has the
+ * GIDs of the bond's addresses, and the others have none. */
+static bool may_be_bare(const struct diag_port *port)
+{
+    return port->is_bonded == DIAG_YES && port->n_addresses != 0;
+}
+
 static bool has_link(const struct diag_host *host)
 {
     for (uint32_t i = 0; i < host->n_ports; i++) {
@@ -55,9 +62,8 @@ static void look_at_port(const struct diag_host *host, const struct diag_port *p
     if (port->is_up == DIAG_UNKNOWN || !port->has_gids) {
         return;
     }
-    if (port->is_bonded == DIAG_YES && port->n_addresses != 0) {
-        /* No finding, because one port of a bond has the GIDs of the bond's addresses, and the
-         * others have none. */
+    if (may_be_bare(port)) {
+        /* No finding. */
     } else if (diag_has_address(port) == DIAG_NO) {
         say(out, DIAG_ADDR_MISSING, DIAG_WARNING, host, port);
     } else if (!has_usable_gid(port) && !diag_may_lack_addresses(port)) {
@@ -222,8 +228,8 @@ static bool has_tail(const char *value)
     return strpbrk(value, " \t\r#") != NULL;
 }
 
-/* Checks the settings that select the network. Scripts for NCCL's own network set
- * NCCL_NET_PLUGIN=none. */
+/* Checks the settings that select the network. NCCL opens a plugin that is named by its path
+ * wherever it is. Scripts for NCCL's own network set NCCL_NET_PLUGIN=none. */
 static void look_at_choice(const struct diag_host *host,
                            const struct diag_preflight *more, struct diag_findings *out)
 {
@@ -235,7 +241,8 @@ static void look_at_choice(const struct diag_host *host,
     } else if (plugin == NULL && more->has_plugin == DIAG_YES) {
         say(out, DIAG_PLUGIN_NOT_CHOSEN, DIAG_INFO, host, NULL);
     } else if (plugin != NULL &&
-               (more->has_plugin == DIAG_NO || has_tail(plugin->value))) {
+               ((more->has_plugin == DIAG_NO && strchr(plugin->value, '/') == NULL) ||
+                has_tail(plugin->value))) {
         say_setting(out, DIAG_PLUGIN_NOT_FOUND, DIAG_ERROR, host, plugin);
     }
     if (net != NULL && !is_mesh(net->value)) {
@@ -243,7 +250,8 @@ static void look_at_choice(const struct diag_host *host,
     }
 }
 
-/* Returns the first port that is up and has no RoCE v2 GID of an address at that index, or NULL. */
+/* Returns the first port that NCCL opens, that is up, and that has no RoCE v2 GID of an address at
+ * that index, or NULL. */
 static const struct diag_port *without_gid_at(const struct diag_host *host, long index)
 {
     for (uint32_t i = 0; i < host->n_ports; i++) {
@@ -256,7 +264,9 @@ static const struct diag_port *without_gid_at(const struct diag_host *host, long
             is_there = is_there ||
                        (gid->index == index && gid->type == 2 && gid->prefix_len > 0);
         }
-        if (port->is_up == DIAG_YES && port->has_gids && !is_there) {
+        if (port->is_up == DIAG_YES && port->has_gids && !is_there &&
+            port->is_opened != DIAG_NO && !may_be_bare(port) &&
+            !diag_may_lack_addresses(port)) {
             return port;
         }
     }
@@ -438,6 +448,9 @@ void diag_preflight_ends(const struct diag_input *input, struct diag_findings *o
         for (uint32_t j = i + 1; j < input->n_hosts; j++) {
             const struct diag_host *a = &input->hosts[i], *b = &input->hosts[j];
 
+            if (diag_is_same_machine(a->name, b->name)) {
+                continue; /* its ports were compared with each other */
+            }
             for (uint32_t k = 0; k < a->n_ports; k++) {
                 for (uint32_t l = 0; l < b->n_ports; l++) {
                     look_at_ends(a, &a->ports[k], b, &b->ports[l], out);
