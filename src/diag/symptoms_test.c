@@ -28,7 +28,9 @@ START_TEST(every_symptom_has_causes_and_what_separates_them)
         size_t n = diag_symptom_causes(symptom);
         bool seen[DIAG_N_CODES] = {false};
 
-        ck_assert_msg(n > 0, "%s has no cause", symptom->name);
+        /* A list that was not written is one cause that is all zero. */
+        ck_assert_msg(symptom->causes[0].code != 0 || symptom->causes[0].ask != NULL,
+                      "%s has no cause", symptom->name);
         ck_assert_uint_gt(strlen(symptom->meaning), 10);
         for (size_t k = 0; k < DIAG_CAUSES_MAX; k++) {
             const struct diag_cause *cause = &symptom->causes[k];
