@@ -50,7 +50,7 @@ void diag_catalogue_print(struct weft_text *out)
         out, "# Findings\n\n"
              "What `weft run`, `weft diagnose` and `weft doctor` report. A code never "
              "changes its meaning; `weft explain CODE` prints the same text. Generated "
-             "from `src/diag/catalogue.c`.\n\n"
+             "from `src/diag/catalogue*.c`.\n\n"
              "| code | severity | cause |\n|---|---|---|\n");
     for (int i = 0; i < DIAG_N_CODES; i++) {
         const struct diag_entry *entry = diag_entry((enum diag_code)i);

@@ -118,7 +118,7 @@ static const struct diag_entry entries[] = {
         .reference = "ip-sysctl: arp_ignore",
         .decide = "sysctl -a | grep arp_ignore",
         .explanation =
-            "arp_ignore 8 answers nothing for local addresses, 3 to 7 are reserved. "
+            "arp_ignore 8 answers nothing for local addresses, 4 to 7 are reserved. "
             "Load balancers set it on interfaces with shared addresses, and images "
             "copied from one carry it along. Everything that needs the peer's MAC "
             "address fails: TCP with errno 113 or 110, modify to RTR with 110.",

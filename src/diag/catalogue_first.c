@@ -292,7 +292,8 @@ static const struct diag_entry entries[] = {
             "a step of the connection's set-up was not answered within its time limit",
         .remedy =
             "check that the process at the other end runs (ps, top, its own log) and is "
-            "not held up by another client; no setting changes this limit",
+            "not held up by another client; no setting changes this limit, but "
+            "--patience that of the rendezvous",
         .reference = "docs/wire.md: limits",
         .explanation =
             "Each attempt to reach a listener has 5 s, and the whole set-up has 30 s "
