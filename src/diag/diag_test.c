@@ -627,6 +627,114 @@ START_TEST(a_collision_needs_the_length_that_is_set)
 }
 END_TEST
 
+/* Memory cannot be registered. Only a limit that is too low for most jobs is surely the cause. */
+START_TEST(a_high_limit_of_locked_memory_is_not_surely_reached)
+{
+    static const struct {
+        int64_t limit;
+        const char *code;
+    } rows[] = {{65536, "host.memlock"},
+                {(INT64_C(1) << 30) - 1, "host.memlock"},
+                {INT64_C(1) << 30, "undetermined"},
+                {INT64_C(1) << 40, "undetermined"},
+                {INT64_MAX, "host.kernel_memory"},
+                {IO_UNKNOWN, "undetermined"}};
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    scene_kernel_memory(&s);
+    s.a->memlock_bytes = rows[_i].limit;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, rows[_i].code);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* A packet of 4096 bytes has 60 bytes of headers behind IPv4, and 80 behind IPv6. */
+START_TEST(headers_count_for_the_mtu)
+{
+    static const struct {
+        const char *address, *other;
+        int64_t mtu;
+        bool fits;
+    } rows[] = {{"192.168.101.1", "192.168.101.2", 4156, true},
+                {"192.168.101.1", "192.168.101.2", 4155, false},
+                {"fd00::1", "fd00::2", 4176, true},
+                {"fd00::1", "fd00::2", 4175, false}};
+    struct scene s;
+    struct diag_findings findings;
+    char text[64];
+
+    scene_set(&s);
+    weft_format(text, sizeof(text), "%s/%d", rows[_i].address, _i < 2 ? 24 : 64);
+    scene_set_address(&s.a->ports[0], text);
+    weft_format(text, sizeof(text), "%s/%d", rows[_i].other, _i < 2 ? 24 : 64);
+    scene_set_address(&s.b->ports[1], text);
+    s.b->ports[1].netdev_mtu = rows[_i].mtu;
+    scene_loses_packets(&s);
+    scene_aim(&s, "p0", rows[_i].address, rows[_i].other);
+    weft_error_int(&s.failure->error, "path_mtu", 4096);
+    diag(&s.input, &findings);
+    ck_assert_uint_ge(findings.n, 1);
+    ck_assert_int_eq(strcmp(findings.items[0].entry->code, "link.mtu_mismatch") == 0,
+                     !rows[_i].fits);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* Linux ignores requests with arp_ignore 8 only; 4 to 7 and greater values are like 0. */
+START_TEST(only_one_value_of_arp_ignore_answers_nothing)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    scene_arp_ignored(&s);
+    s.b->ports[1].arp_ignore = 7 + _i;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_int_eq(strcmp(findings.items[0].entry->code, "neigh.arp_ignored") == 0,
+                     _i == 1);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* "No route to host" of a TCP connection is an answer from below: either a firewall's, or that of
+ * this host's kernel, whose neighbour did not answer. */
+START_TEST(an_unreachable_host_is_not_silence)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    scene_hears_of_it(&s);
+    weft_fail_errno(&s.failure->error, _i == 0 ? EHOSTUNREACH : ETIMEDOUT, "tcp",
+                    "connect");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    if (_i == 0) {
+        bool has_refused = false, has_neighbour = false;
+
+        ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
+        for (uint32_t i = 0; i < findings.items[0].n_candidates; i++) {
+            const char *code = findings.items[0].candidates[i]->code;
+
+            ck_assert_str_ne(code, "conn.timeout");
+            has_refused = has_refused || strcmp(code, "conn.refused") == 0;
+            has_neighbour = has_neighbour || strcmp(code, "neigh.no_answer") == 0;
+        }
+        ck_assert(has_refused && has_neighbour);
+    }
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* An operation of a device failed with errno EIO, whatever it was for. ENOMEM of one that posts or
  * polls work requests is no limit of pinned memory. */
 START_TEST(every_operation_of_a_device_can_find_it_failed)
@@ -956,6 +1064,10 @@ int main(void)
     tcase_add_loop_test(tests, every_operation_of_a_device_can_find_it_failed, 0, 18);
     tcase_add_loop_test(tests, what_is_closed_is_not_always_a_stream, 0, 4);
     tcase_add_loop_test(tests, a_collision_needs_the_length_that_is_set, 0, 2);
+    tcase_add_loop_test(tests, a_high_limit_of_locked_memory_is_not_surely_reached, 0, 6);
+    tcase_add_loop_test(tests, headers_count_for_the_mtu, 0, 4);
+    tcase_add_loop_test(tests, only_one_value_of_arp_ignore_answers_nothing, 0, 3);
+    tcase_add_loop_test(tests, an_unreachable_host_is_not_silence, 0, 2);
     tcase_add_loop_test(tests, events_may_be_missing, 0, 4);
     tcase_add_loop_test(tests, what_is_in_the_fixed_slot_is_shown, 0, 3);
     tcase_add_test(tests, who_finds_a_failed_host_gone_met_a_consequence);

@@ -166,17 +166,22 @@ static const struct hypothesis refused[] = {{DIAG_CONN_LOOPBACK, diag_is_loopbac
                                             {DIAG_CONN_REFUSED, diag_is_certain}};
 static const struct hypothesis unroutable[] = {{DIAG_CONN_LOOPBACK, diag_is_loopback},
                                                {DIAG_CONN_NO_ROUTE, diag_is_certain}};
-static const struct hypothesis unanswered[] = {
-    {DIAG_CONN_LOOPBACK, diag_is_loopback},
-    {DIAG_PEER_DEAD, diag_peer_died},
-    {DIAG_PEER_LATE, diag_is_peer_late},
-    {DIAG_CONN_NO_ROUTE, diag_has_peer_no_route},
-    {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored_at_all},
-    {DIAG_LINK_CORRUPTING, diag_is_any_corrupting},
-    {DIAG_LINK_ONE_WAY, diag_is_any_one_way},
-    {DIAG_LINK_LOSSY, diag_is_any_lossy},
-    {DIAG_CONN_FILTERED, diag_is_filtered},
-    {DIAG_CONN_TIMEOUT, diag_is_unanswered}};
+#define UNANSWERED                                                                       \
+    {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},            \
+        {DIAG_PEER_LATE, diag_is_peer_late},                                             \
+        {DIAG_CONN_NO_ROUTE, diag_has_peer_no_route},                                    \
+        {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored_at_all},                            \
+        {DIAG_LINK_CORRUPTING, diag_is_any_corrupting},                                  \
+        {DIAG_LINK_ONE_WAY, diag_is_any_one_way}, {DIAG_LINK_LOSSY, diag_is_any_lossy},  \
+    {                                                                                    \
+        DIAG_CONN_FILTERED, diag_is_filtered                                             \
+    }
+static const struct hypothesis unanswered[] = {UNANSWERED,
+                                               {DIAG_CONN_TIMEOUT, diag_is_unanswered}};
+/* EHOSTUNREACH: a firewall rejected the connection, or no neighbour answered for the address. */
+static const struct hypothesis unreachable[] = {UNANSWERED,
+                                                {DIAG_CONN_REFUSED, diag_is_unsure},
+                                                {DIAG_NEIGH_NO_ANSWER, diag_is_unsure}};
 static const struct hypothesis closed[] = {{DIAG_PEER_DEAD, diag_peer_died}};
 static const struct hypothesis no_device[] = {{DIAG_HOST_NO_DEVICE, diag_is_certain}};
 static const struct hypothesis no_gpu[] = {{DIAG_HOST_NO_GPU, diag_is_certain}};
@@ -275,8 +280,9 @@ static struct symptom of_stream_errno(const struct diag_case *c)
     case ENETUNREACH:
         return SYMPTOM(unroutable);
     case ETIMEDOUT:
-    case EHOSTUNREACH:
         return SYMPTOM(unanswered);
+    case EHOSTUNREACH:
+        return SYMPTOM(unreachable);
     case ECONNREFUSED:
     case EPERM:
         return SYMPTOM(refused);

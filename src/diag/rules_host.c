@@ -2,12 +2,19 @@
 #include <errno.h>
 #include <string.h>
 
+#include "diag/preflight.h"
 #include "diag/private.h"
 
 enum diag_known diag_is_certain(const struct diag_case *c)
 {
     (void)c;
     return DIAG_YES;
+}
+
+enum diag_known diag_is_unsure(const struct diag_case *c)
+{
+    (void)c;
+    return DIAG_UNKNOWN;
 }
 
 enum diag_known diag_leaves_no_port(struct diag_ports ports)
@@ -167,7 +174,11 @@ enum diag_known diag_is_memlock(const struct diag_case *c)
     if (limit == IO_UNKNOWN) {
         return DIAG_UNKNOWN;
     }
-    return limit == INT64_MAX ? DIAG_NO : DIAG_YES;
+    if (limit == INT64_MAX) {
+        return DIAG_NO;
+    }
+    /* A limit that suffices for most jobs can be reached too, but need not be the cause. */
+    return limit < DIAG_MEMLOCK_MIN ? DIAG_YES : DIAG_UNKNOWN;
 }
 
 /* Returns UNKNOWN for a host without errors, because every host of a failed job has an error, even

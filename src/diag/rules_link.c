@@ -13,7 +13,8 @@
 /* If more frames than this were lost in one direction, up to UNDER_WAY missing frames in the other
  * are in flight, not lost. */
 #define MANY 64
-/* Minimum value of arp_ignore that suppresses all replies (ip-sysctl). */
+/* Value of arp_ignore that suppresses all replies (ip-sysctl). The kernel treats greater ones as
+ * 0. */
 #define ARP_ANSWERS_NOTHING 8
 /* Maximum time that modify to RTR waits for one neighbour. */
 #define RESOLVE_NS INT64_C(5000000000)
@@ -213,6 +214,14 @@ enum diag_known diag_is_type_mismatch(const struct diag_case *c)
 
 /* ---- sizes ---- */
 
+/* Returns the bytes of headers in an IP packet with the largest payload. */
+static int64_t overhead(const struct diag_case *c)
+{
+    bool is_v6 = c->has_local_gid && !io_ip_is_v4(&c->local_gid);
+
+    return is_v6 ? PACKET_OVERHEAD + 20 : PACKET_OVERHEAD;
+}
+
 enum diag_known diag_is_mtu_mismatch(const struct diag_case *c)
 {
     int64_t local = c->local_port != NULL ? c->local_port->netdev_mtu : IO_UNKNOWN;
@@ -228,7 +237,7 @@ enum diag_known diag_is_mtu_mismatch(const struct diag_case *c)
     if (c->path_mtu == IO_UNKNOWN) {
         return DIAG_UNKNOWN;
     }
-    return c->path_mtu + PACKET_OVERHEAD > lesser ? DIAG_YES : DIAG_NO;
+    return c->path_mtu + overhead(c) > lesser ? DIAG_YES : DIAG_NO;
 }
 
 /* Returns YES if this port is a software device and its own netdev has the smaller MTU. Such a
@@ -326,7 +335,7 @@ static enum diag_known ignores(struct diag_ports ports, const struct diag_port *
             answer = diag_or(answer,
                              one->arp_ignore == IO_UNKNOWN
                                  ? DIAG_UNKNOWN
-                                 : diag_known_of(one->arp_ignore >= ARP_ANSWERS_NOTHING));
+                                 : diag_known_of(one->arp_ignore == ARP_ANSWERS_NOTHING));
         }
     }
     return answer;
