@@ -22,8 +22,8 @@ uint32_t rdma_nccl_gid(const struct rdma_port_facts *port,
 /* Returns true if the addresses are in one subnet as subnet-aware NCCL compares them. */
 bool rdma_nccl_same_subnet(const struct rdma_gid_rule *rule, const union ibv_gid *a,
                            const union ibv_gid *b);
-/* Returns true if the scan looks for this GID: it is of the wanted family, in the range, and neither
- * zero nor in fe80::/16. */
+/* Returns true if the scan looks for this GID: it is of the wanted family, in the range, and
+ * neither zero nor in fe80::/16. */
 bool rdma_nccl_looks_for(const struct rdma_gid_rule *rule, const union ibv_gid *gid);
 /* Reads all settings of NCCL but the index into `rule`. */
 void rdma_nccl_scan(const struct rdma_gid_settings *settings, struct rdma_gid_rule *rule);

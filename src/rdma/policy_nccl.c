@@ -130,8 +130,8 @@ static bool is_inet(const union ibv_gid *gid)
 }
 
 /* Reads settings as envIbAddrFamily, envIbAddrRange and the parameters IB_ROCE_VERSION_NUM and
- * IB_SUBNET_PREFIX_LEN do. An unknown family is AF_INET. A range is ignored if it is invalid, of the other family or too
- * long. */
+ * IB_SUBNET_PREFIX_LEN do. An unknown family is AF_INET. A range is ignored if it is invalid, of
+ * the other family or too long. */
 void rdma_nccl_scan(const struct rdma_gid_settings *settings, struct rdma_gid_rule *rule)
 {
     const char *range = settings->range == NULL ? "" : settings->range;

@@ -14,6 +14,17 @@ static const struct host_row rows[2] = {{.repeat = 1, .size_bytes = 8},
 static const struct host_config config = {
     .rank = 1, .n_ranks = 2, .n_members = 3, .rows = rows, .n_rows = 2};
 
+/* Adds the first of several events, and a rail that was left out. */
+static void add_events(struct host *host)
+{
+    host->events[host->n_events++] = (struct host_event){
+        .type = IBV_EVENT_PORT_ERR, .device = 0, .port = 1, .name = "p0", .at_ns = 1850};
+    host->are_events_cut = true;
+    host->left_out = weft_calloc(1, sizeof(*host->left_out));
+    host->left_out[0].peer = 2;
+    host->n_left_out = 1;
+}
+
 /* Returns a host that failed in its second row, with a value in every field. */
 static struct host *make(void)
 {
@@ -83,12 +94,7 @@ static struct host *make(void)
         host->journal.entries[1].first[i] = (struct conn_completion){
             .opcode = 129, .has_imm = true, .imm = 0x80000000 + i, .n_bytes = 64 * i};
     }
-    host->events[host->n_events++] = (struct host_event){
-        .type = IBV_EVENT_PORT_ERR, .device = 0, .port = 1, .name = "p0", .at_ns = 1850};
-    host->are_events_cut = true;
-    host->left_out = weft_calloc(1, sizeof(*host->left_out));
-    host->left_out[0].peer = 2;
-    host->n_left_out = 1;
+    add_events(host);
     return host;
 }
 

@@ -400,7 +400,7 @@ START_TEST(events_that_were_not_kept_are_said_to_be_missing)
 }
 END_TEST
 
-/* Every host has two processes, and nobody answers on the first of two cables. */
+/* Every host has two processes, and no neighbour answers on the first of two cables. */
 START_TEST(a_rail_that_was_left_out_led_to_a_process)
 {
     struct outcome out = run(
