@@ -379,6 +379,31 @@ START_TEST(observations_diagnose_the_same)
 }
 END_TEST
 
+/* Three more addresses on a port make its table longer than a description. */
+START_TEST(a_table_that_was_cut_says_so_at_both_ends)
+{
+    struct outcome out =
+        run("name: t\n"
+            "topology:\n"
+            "  defaults: {ports: [p0], rate: 100Gbps, delay: 1us, mtu: 9000}\n"
+            "  nodes: {a: {addresses: {p0: [10.7.0.1/24, 10.8.0.1/24, 10.9.0.1/24]}}, b: "
+            "{}}\n"
+            "  links: [{endpoints: ['a:p0', 'b:p0'], subnet: 10.1.0.0/24}]\n" JOB);
+    const json_t *hosts = json_object_get(out.observations, "hosts");
+    const json_t *told = json_object_get(json_array_get(hosts, 1), "told");
+
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *host = i < 2 ? json_array_get(hosts, i) : json_array_get(told, 0);
+        const json_t *port = json_array_get(json_object_get(host, "ports"), 0);
+
+        ck_assert_str_eq(text_at(port, "name"), "p0");
+        ck_assert(i == 1 ? json_is_false(json_object_get(port, "gids_cut"))
+                         : json_is_true(json_object_get(port, "gids_cut")));
+    }
+    outcome_fini(&out);
+}
+END_TEST
+
 /* A host records 64 events. What it observed does not look complete if there were more. */
 START_TEST(events_that_were_not_kept_are_said_to_be_missing)
 {
@@ -527,6 +552,7 @@ int main(void)
     tcase_add_test(tests, a_moment_that_never_comes_is_said);
     tcase_add_test(tests, pairing_by_index_fails_as_on_real_machines);
     tcase_add_test(tests, observations_diagnose_the_same);
+    tcase_add_test(tests, a_table_that_was_cut_says_so_at_both_ends);
     tcase_add_test(tests, a_rail_that_was_left_out_led_to_a_process);
     tcase_add_loop_test(tests, events_that_were_not_kept_are_said_to_be_missing, 0, 2);
     tcase_add_test(tests, a_host_that_stops_for_good_is_named_in_bounded_time);
