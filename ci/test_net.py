@@ -67,7 +67,8 @@ def test_a_bonds_backup_port_lacks_no_address():
 
 
 AT_FAULT = [("foreign-slot", "iceberg", "p0"), ("slot-of-other-family", "iceberg", "p0"),
-            ("misnumbered-end", None, {"titanic": "p0", "iceberg": "p1"}), ("one-address-twice", None, "p0")]
+            ("misnumbered-end", None, {"titanic": "p0", "iceberg": "p1"}), ("one-address-twice", None, "p0"),
+            ("paused-set-up", "titanic", "p0")]
 
 
 @pytest.mark.parametrize("name, host, port", AT_FAULT, ids=lambda value: str(value))

@@ -142,6 +142,8 @@ struct sim_port {
     bool has_loop_rate;          /* false: `loop` is as fast as `out` */
     bool is_paused;              /* by pause frames of the other end */
     bool is_paused_by_fault;
+    bool was_held;      /* by either */
+    weft_ps held_since; /* valid if `was_held` */
     struct sim_port_drops dropped;
     /* to the port itself, inside the NIC */
     _Alignas(WEFT_LINE_BYTES) struct sim_link loop;
@@ -276,6 +278,8 @@ void sim_port_init_transmitter(struct sim_port *port);
 /* Makes the port check whether it can send, because the NIC may have something to
  * send. */
 void sim_port_kick(struct sim_port *port);
+/* Keeps account of how long pauses hold the port; to be called after each change. */
+void sim_port_note_hold(struct sim_port *port);
 /* Sends one frame or packet, if there is one, and schedules the next. */
 void sim_port_transmit(struct sim_port *port);
 /* Take what arrives at the end of a direction (sim/port_receive.c), and the packet

@@ -177,9 +177,24 @@ uint64_t sim_port_rate(const struct sim_port *port)
     return port->out.cable_bps;
 }
 
+void sim_port_note_hold(struct sim_port *port)
+{
+    bool is_held = port->is_paused || port->is_paused_by_fault;
+    if (is_held && !port->was_held) {
+        port->held_since = sim_now(port->engine);
+    } else if (!is_held && port->was_held) {
+        port->dropped.rx_pause_ps += sim_now(port->engine) - port->held_since;
+    }
+    port->was_held = is_held;
+}
+
 struct sim_port_drops sim_port_dropped(const struct sim_port *port)
 {
-    return port->dropped;
+    struct sim_port_drops drops = port->dropped;
+    if (port->was_held) {
+        drops.rx_pause_ps += sim_now(port->engine) - port->held_since;
+    }
+    return drops;
 }
 
 struct sim_direction_stats sim_port_sent(struct sim_port *port)

@@ -150,6 +150,7 @@ struct sim_direction_stats sim_port_sent(struct sim_port *port);
 struct sim_port_drops {
     uint64_t rx_oversize, tx_queue_full, rx_pauses;
     uint64_t rx_oversize_frames; /* part of `rx_oversize`: RoCE frames */
+    weft_ps rx_pause_ps;         /* time that the other end kept the port from sending */
 };
 struct sim_port_drops sim_port_dropped(const struct sim_port *port);
 /* Return the number of RoCE frames that the port has sent to itself, and of those in

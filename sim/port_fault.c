@@ -35,6 +35,7 @@ void sim_port_check_carrier(struct sim_port *port)
     port->was_up = is_up;
     if (port->is_paused) {
         port->is_paused = false; /* the port that paused it is gone */
+        sim_port_note_hold(port);
         sim_port_kick(port);
     }
     sim_port_review(port);
@@ -75,6 +76,7 @@ static void set_paused(struct sim_port *port, bool paused)
 {
     port->is_paused_by_fault = paused;
     port->dropped.rx_pauses += paused ? 1 : 0;
+    sim_port_note_hold(port);
     sim_port_review(port);
     if (!paused) {
         sim_port_kick(port);

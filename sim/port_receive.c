@@ -81,6 +81,7 @@ static void take_pause(struct sim_port *port, struct sim_packet *packet)
     sim_train_cut(port);
     port->is_paused = packet->is_pause;
     port->dropped.rx_pauses += packet->is_pause ? 1 : 0;
+    sim_port_note_hold(port);
     sim_port_review(port);
     if (!port->is_paused) {
         sim_port_kick(port);

@@ -88,6 +88,13 @@ static uint64_t counter(const char *name)
     ck_abort_msg("no counter %s", name);
 }
 
+static weft_ns held_ns_of(const struct bed_end *end)
+{
+    struct io_port_counters counters;
+    ck_assert_int_eq(end->device->ops->port_counters(end->device, 1, &counters), 0);
+    return counters.rx_pause_ns;
+}
+
 /* ---- forwarding ---- */
 
 START_TEST(frames_reach_whom_they_are_for)
@@ -331,6 +338,7 @@ START_TEST(a_paused_port_waits)
     sim_bed_run(&bed, begin + MS / 2, NULL, NULL);
     ck_assert_uint_eq(stats_of(0).packets[0], sent);
     ck_assert_uint_ge(stats_of(0).packets[1], 256);
+    ck_assert_int_eq(held_ns_of(&ends[0]), MS / 2);
     weft_ns time = sim_bed_wait(&ends[0], 1) - begin;
     (void)sim_bed_wait(&ends[1], 1);
     ck_assert_int_gt(time, MS);
@@ -345,6 +353,8 @@ START_TEST(a_paused_port_waits)
     sim_bed_run(&bed, now() + MS / 2, NULL, NULL);
     ck_assert_uint_eq(stats_of(0).packets[1], other);
     (void)sim_bed_wait(&ends[1], 1);
+    ck_assert_int_eq(held_ns_of(&ends[0]), MS);
+    ck_assert_int_eq(held_ns_of(&ends[1]), MS);
 }
 END_TEST
 

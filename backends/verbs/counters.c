@@ -82,6 +82,7 @@ int verbs_port_counters(struct io_device *io, uint8_t port, struct io_port_count
         .rx_oversize = IO_UNKNOWN,
         .tx_queue_drops = IO_UNKNOWN,
         .rx_pauses = IO_UNKNOWN,
+        .rx_pause_ns = IO_UNKNOWN,
     };
     if (strcmp(device->profile, "rxe") == 0) {
         out->rx_filtered_source = read_rp_filter_drops();

@@ -78,9 +78,10 @@ static const struct diag_entry entries[] = {
     {
         .id = DIAG_LINK_PAUSE_STORM,
         .code = "link.pause_storm",
+        .example = "scenarios/net/paused-set-up.yaml",
         .severity = DIAG_ERROR,
-        .cause =
-            "the other end keeps sending pause frames, so that this port cannot transmit",
+        .cause = "one end of the cable keeps sending pause frames, so that the other end "
+                 "cannot transmit",
         .remedy =
             "find who sends them: a NIC whose host stopped taking data (its PCIe, its "
             "memory), or a switch port in trouble; set a pfc watchdog",
@@ -90,7 +91,13 @@ static const struct diag_entry entries[] = {
             "Flow control lets a receiver stop its sender for a moment. One that never "
             "lets go freezes the port: carrier is there, no frame is lost, and nothing "
             "moves. Queue pairs end with status 12 where the timeout is short, and wait "
-            "for ever where the NIC does not count held packets.",
+            "for ever where the NIC does not count held packets. A connection that is "
+            "being set up ends with errno 110 at modify to RTR: the request for the "
+            "neighbour, or its answer, is held too.\n\n"
+            "The finding names the end that sends the pause frames. The other end counts "
+            "them (`rx_pauses`) and the time that it was held (`rx_pause_ns`, on mlx5 "
+            "rx_prioN_pause_duration). Behind a switch, or where both ends were paused, "
+            "it names the end that failed.",
     },
     {
         .id = DIAG_LINK_VLAN_MISMATCH,

@@ -309,6 +309,68 @@ static void back_and_gone(struct scene *s)
     s->b->events[s->b->n_events++] = again;
 }
 
+/* Pause frames of titanic hold iceberg's port while titanic waits for its answer. */
+static void hold_at_rtr(struct scene *s, int64_t held_ns)
+{
+    silent_neighbour(s);
+    weft_error_text(&s->failure->error, "remote_port", "p1");
+    count_frames(s, 0, 0);
+    s->a->ports[0].counters[DIAG_RX_PAUSES] = 0;
+    s->a->ports[0].counters[DIAG_RX_PAUSE_NS] = 0;
+    s->b->ports[1].counters[DIAG_RX_PAUSES] = 1;
+    s->b->ports[1].counters[DIAG_RX_PAUSE_NS] = held_ns;
+    s->a->has_events = s->b->has_events = true;
+}
+
+static void held_at_rtr(struct scene *s)
+{
+    hold_at_rtr(s, 1000000000);
+}
+
+/* Flow control, and no host answers on the cable. */
+static void held_for_a_moment(struct scene *s)
+{
+    hold_at_rtr(s, 999999999);
+}
+
+static void held_here_at_rtr(struct scene *s)
+{
+    struct diag_port here;
+
+    hold_at_rtr(s, 2000000000);
+    here = s->a->ports[0];
+    memcpy(s->a->ports[0].counters, s->b->ports[1].counters, sizeof(here.counters));
+    memcpy(s->b->ports[1].counters, here.counters, sizeof(here.counters));
+}
+
+static void lose_carrier(struct scene *s, weft_ns for_ns)
+{
+    came_back(s, 1000000000);
+    hold_at_rtr(s, 2000000000);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct diag_host *host = i == 0 ? s->a : s->b;
+
+        host->events[1].at_ns = host->events[0].at_ns + for_ns;
+    }
+}
+
+static void held_despite_a_moment(struct scene *s)
+{
+    lose_carrier(s, 999999999);
+}
+
+/* Either can be the cause. */
+static void held_and_long_dark(struct scene *s)
+{
+    lose_carrier(s, 1000000000);
+}
+
+static void held_and_down(struct scene *s)
+{
+    hold_at_rtr(s, 2000000000);
+    s->a->ports[0].is_up = s->b->ports[1].is_up = DIAG_NO;
+}
+
 static void peer_gone(struct scene *s)
 {
     s->b->was_observed = false;
@@ -583,8 +645,14 @@ const struct scene_case scene_cases[] = {
     {scene_one_way, "link.one_way", "titanic:p0 -> iceberg"},
     {scene_lossy, "link.lossy", "titanic:p0 -> iceberg"},
     {scene_corrupting, "link.corrupting", "titanic:p0 -> iceberg"},
-    {scene_paused, "link.pause_storm", "titanic:p0 -> iceberg"},
-    {stands_still, "link.pause_storm", "titanic:p0 -> iceberg"},
+    {scene_paused, "link.pause_storm", "iceberg:p1 -> titanic"},
+    {stands_still, "link.pause_storm", "iceberg:p1 -> titanic"},
+    {held_at_rtr, "link.pause_storm", "titanic:p0 -> iceberg"},
+    {held_here_at_rtr, "link.pause_storm", "iceberg:p1 -> titanic"},
+    {held_despite_a_moment, "link.pause_storm", "titanic:p0 -> iceberg"},
+    {held_for_a_moment, "neigh.no_answer", "titanic:p0 -> iceberg"},
+    {held_and_down, "link.down", "titanic:p0 -> iceberg"},
+    {held_and_long_dark, "undetermined", "titanic:p0 -> iceberg"},
     {scene_firewall, "host.firewall_roce", "iceberg:p1 -> titanic"},
     {scene_truncated, "conn.qpn_truncated", "titanic:p0 -> iceberg"},
     {scene_rp_filter, "host.rp_filter", "iceberg:p1 -> titanic"},

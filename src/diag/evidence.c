@@ -592,8 +592,12 @@ void diag_describe(const struct diag_case *c, struct diag_finding *out)
     if (c->use == NULL) {
         describe_values(c, out);
     } else {
-        diag_evidence_text(out, "local_gid", c->use->local_gid);
-        diag_evidence_text(out, "remote_gid", c->use->remote_gid);
+        bool is_far = c->is_seen_from_far;
+
+        diag_evidence_text(out, "local_gid",
+                           is_far ? c->use->remote_gid : c->use->local_gid);
+        diag_evidence_text(out, "remote_gid",
+                           is_far ? c->use->local_gid : c->use->remote_gid);
     }
     if (c->peer_name[0] != '\0') {
         describe_port(out, c->local_port, "local_port", "local_state", "local_mtu");

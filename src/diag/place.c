@@ -169,6 +169,8 @@ static diag_end_test *end_test_of(enum diag_code code)
         return diag_hca_list_at;
     case DIAG_HOST_BOND_PEERS:
         return diag_bond_peers_at;
+    case DIAG_LINK_PAUSE_STORM:
+        return diag_pauses_other_at;
     default:
         return NULL;
     }

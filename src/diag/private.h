@@ -172,7 +172,8 @@ typedef enum diag_known diag_port_test(const struct diag_port *port);
 diag_end_test diag_fixed_index_at, diag_gid_link_local_at, diag_no_ipv4_at,
     diag_addr_missing_at, diag_hca_list_at, diag_bond_peers_at, diag_gid_lost_at,
     diag_gid_missing_at, diag_addr_changed_at, diag_firewall_roce_at, diag_rp_filter_at,
-    diag_device_gone_at, diag_arp_ignored_at, diag_link_down_at, diag_is_alone_at;
+    diag_device_gone_at, diag_arp_ignored_at, diag_link_down_at, diag_is_alone_at,
+    diag_pauses_other_at;
 /* Returns YES if both ports of `host` are in one bond although their cables lead to different
  * hosts. Stores the names of the hosts at the other ends, NULL if unknown, in *out (may be
  * NULL). */
@@ -211,6 +212,8 @@ diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_
 /* Copies `c` with the first pair of facing ports for which `is_so` returns YES. Returns false if
  * there is none. */
 bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out);
+/* rules_pause.c: pauses while a neighbour is resolved */
+diag_test diag_is_held_at_rtr;
 /* rules_program.c: what a program sends to its peer */
 diag_test diag_is_qpn_truncated, diag_is_loopback;
 /* rules_transit.c: IP forwarding by a third host */

@@ -61,6 +61,7 @@ static const struct hypothesis unresolved[] = {
     WRONG_PORT,
     NO_PORT,
     {DIAG_ROUTE_GID_COLLISION, diag_is_gid_collision},
+    {DIAG_LINK_PAUSE_STORM, diag_is_held_at_rtr},
     {DIAG_LINK_DOWN, diag_is_down_at_rtr},
     {DIAG_HOST_BOND_PEERS, diag_is_bond_peers},
     {DIAG_LINK_VLAN_MISMATCH, diag_is_vlan_mismatch},

@@ -82,6 +82,7 @@ static void copy_counters(const struct io_port_counters *from, struct diag_port 
         [DIAG_RX_OVERSIZE] = from->rx_oversize,
         [DIAG_TX_QUEUE_DROPS] = from->tx_queue_drops,
         [DIAG_RX_PAUSES] = from->rx_pauses,
+        [DIAG_RX_PAUSE_NS] = from->rx_pause_ns,
     };
 
     memcpy(out->counters, all, sizeof(all));

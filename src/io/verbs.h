@@ -144,6 +144,7 @@ struct io_port_counters {
     int64_t rx_oversize;        /* dropped because longer than the netdev's MTU */
     int64_t tx_queue_drops; /* frames of any kind dropped because their queue was full */
     int64_t rx_pauses;      /* times that the link partner paused this port */
+    int64_t rx_pause_ns;    /* time that these pauses kept the port from sending */
 };
 
 struct io_device;

@@ -1,0 +1,99 @@
+/* The rule about pause frames that keep a port from resolving its neighbour. RoCE counters do not
+ * show such a failure, because no queue pair has sent anything. */
+#include <string.h>
+
+#include "diag/private.h"
+
+/* Minimum time for which pauses must have held a port. Modify to RTR waits at least this long for a
+ * neighbour. Ordinary flow control holds a port for microseconds. */
+#define HELD_NS INT64_C(1000000000)
+
+static bool counts_pauses(const struct diag_port *port)
+{
+    return port != NULL && (port->counters[DIAG_RX_PAUSES] != IO_UNKNOWN ||
+                            port->counters[DIAG_RX_PAUSE_NS] != IO_UNKNOWN);
+}
+
+static enum diag_known is_held(const struct diag_port *port)
+{
+    if (!counts_pauses(port)) {
+        return DIAG_UNKNOWN;
+    }
+    if (port->counters[DIAG_RX_PAUSE_NS] != IO_UNKNOWN) {
+        return diag_known_of(port->counters[DIAG_RX_PAUSE_NS] >= HELD_NS);
+    }
+    return port->counters[DIAG_RX_PAUSES] == 0 ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+/* Returns NO if the port was without a carrier for too short a time to make a resolution fail, YES
+ * if it has none now. */
+static enum diag_known was_dark(const struct diag_host *host,
+                                const struct diag_port *port)
+{
+    weft_ns down_at = IO_UNKNOWN, dark_ns = 0;
+
+    if (port == NULL || host == NULL) {
+        return DIAG_UNKNOWN;
+    }
+    if (port->is_up != DIAG_YES || !host->has_events) {
+        return port->is_up == DIAG_NO ? DIAG_YES : DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < host->n_events; i++) {
+        const struct diag_event *event = &host->events[i];
+
+        if (event->type[0] == '\0' || event->at_ns == IO_UNKNOWN) {
+            return DIAG_UNKNOWN;
+        }
+        if (strcmp(event->port, port->name) != 0) {
+            continue;
+        }
+        if (strcmp(event->type, "port_error") == 0) {
+            down_at = event->at_ns;
+        } else if (strcmp(event->type, "port_active") == 0 && down_at != IO_UNKNOWN) {
+            dark_ns += event->at_ns - down_at;
+            down_at = IO_UNKNOWN;
+        }
+    }
+    return down_at == IO_UNKNOWN && dark_ns < HELD_NS ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+/* Returns NO if the cable has its carrier, and had it but for moments. One end that observed so is
+ * sufficient, because both ends share the carrier. */
+static enum diag_known was_cable_dark(const struct diag_case *c)
+{
+    enum diag_known near = was_dark(c->host, c->local_port);
+    enum diag_known far = was_dark(c->peer, c->remote_port);
+
+    if (near == DIAG_YES || far == DIAG_YES) {
+        return DIAG_YES;
+    }
+    return near == DIAG_NO || far == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+enum diag_known diag_is_held_at_rtr(const struct diag_case *c)
+{
+    enum diag_known held = diag_or(is_held(c->local_port), is_held(c->remote_port));
+
+    /* Many devices count no pauses. That alone is no reason to suspect them. */
+    if (!counts_pauses(c->local_port) && !counts_pauses(c->remote_port)) {
+        return DIAG_NO;
+    }
+    /* A neighbour was resolved if small messages were exchanged. */
+    return diag_way_works(c) ? DIAG_NO : diag_and(held, diag_not(was_cable_dark(c)));
+}
+
+static bool was_paused(const struct diag_port *port)
+{
+    return port != NULL && port->counters[DIAG_RX_PAUSES] > 0;
+}
+
+enum diag_known diag_pauses_other_at(const struct diag_case *c, enum diag_end end)
+{
+    const struct diag_port *here = end == DIAG_NEAR ? c->local_port : c->remote_port;
+    const struct diag_port *there = end == DIAG_NEAR ? c->remote_port : c->local_port;
+
+    if (here == NULL || there == NULL || was_paused(here) || !was_paused(there)) {
+        return DIAG_NO;
+    }
+    return diag_is_one_cable(c->input, here, there);
+}
