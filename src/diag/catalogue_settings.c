@@ -97,6 +97,30 @@ static const struct diag_entry entries[] = {
             "as `neigh.no_answer`. Two hosts without any facing ports are "
             "`route.no_facing_port`.",
     },
+    {
+        .id = DIAG_HOST_PCIE_SHARED,
+        .code = "host.pcie_shared",
+        .example = "scenarios/net/two-ports-one-card.yaml",
+        .severity = DIAG_WARNING,
+        .place = DIAG_AT_HOST,
+        .cause = "two rails to one peer use ports of one card, whose PCIe link carries "
+                 "less than their rates, while a port of another card is idle",
+        .remedy =
+            "use a port of each card: name the ports accordingly in NCCL_IB_HCA, or "
+            "leave it unset; `idle_local_port` leads to the same peer",
+        .reference = "NCCL_IB_HCA; NVIDIA DGX Spark: two PCIe links for one ConnectX-7",
+        .decide = "lspci -tv; ibdev2netdev; the PCI addresses of the ports in use",
+        .explanation =
+            "On a DGX Spark each cage has two ports, one behind each of the two PCIe "
+            "links, and a link carries no more than one of them. Two ports of different "
+            "cages that are behind the same link look like two rails and have the rate "
+            "of one. All tests of connectivity pass, and each port alone has its full "
+            "rate.\n\n"
+            "The finding is made of facts, not of a measurement: the ports in use, the "
+            "card that they belong to, the lanes and the speed of its PCIe link, and a "
+            "port of another card whose cable leads to the same peer and that no process "
+            "uses. Ports whose card carries all their rates together are no finding.",
+    },
 };
 
 const struct diag_entries diag_entries_settings = {entries, WEFT_LENGTH(entries)};

@@ -271,8 +271,13 @@ void diag_inspect_apart(const struct diag_input *input, struct diag_findings *ou
 /* Adds a warning for each cable that could not carry data in a job that succeeded without it. */
 void diag_inspect_dark(const struct diag_input *input, struct diag_findings *out);
 
-/* ---- slots.c ---- */
+/* ---- slots.c, shared_slot.c ---- */
 
+/* Returns the rate of a PCIe link in bit/s, in one direction, or IO_UNKNOWN. */
+int64_t diag_pcie_rate(int64_t lanes, int64_t mts);
+/* Adds a warning for each pair of hosts whose rails share a PCIe link that is too slow for them,
+ * although a port of another card between them is idle. Adds none if a host failed. */
+void diag_inspect_shared_slots(const struct diag_input *input, struct diag_findings *out);
 /* Adds a warning for each host that has ports whose PCIe link runs below its maximum and below the
  * rate of the port. */
 void diag_inspect_slots(const struct diag_input *input, struct diag_findings *out);

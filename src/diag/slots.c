@@ -7,8 +7,7 @@
 /* Minimum transfer rate with 128b/130b coding (8 GT/s); slower links use 8b/10b. */
 #define MTS_OF_128_130 8000
 
-/* Returns the rate of a link in bit/s, in one direction, or IO_UNKNOWN. */
-static int64_t rate_of(int64_t lanes, int64_t mts)
+int64_t diag_pcie_rate(int64_t lanes, int64_t mts)
 {
     if (lanes < 1 || lanes > LANES_MAX || mts < 1 || mts > MTS_MAX) {
         return IO_UNKNOWN;
@@ -18,8 +17,8 @@ static int64_t rate_of(int64_t lanes, int64_t mts)
 
 static enum diag_known is_narrow(const struct diag_port *port)
 {
-    int64_t now_bps = rate_of(port->pcie_lanes, port->pcie_mts);
-    int64_t best_bps = rate_of(port->pcie_lanes_max, port->pcie_mts_max);
+    int64_t now_bps = diag_pcie_rate(port->pcie_lanes, port->pcie_mts);
+    int64_t best_bps = diag_pcie_rate(port->pcie_lanes_max, port->pcie_mts_max);
 
     if (now_bps == IO_UNKNOWN || best_bps == IO_UNKNOWN || port->rate_bps <= 0) {
         return DIAG_UNKNOWN;
@@ -53,7 +52,8 @@ static bool has_narrow_slot(const struct diag_host *host, struct diag_finding *o
     diag_evidence_int(out, "pcie_lanes_max", first->pcie_lanes_max);
     diag_evidence_int(out, "pcie_mts", first->pcie_mts);
     diag_evidence_int(out, "pcie_mts_max", first->pcie_mts_max);
-    diag_evidence_int(out, "pcie_rate_bps", rate_of(first->pcie_lanes, first->pcie_mts));
+    diag_evidence_int(out, "pcie_rate_bps",
+                      diag_pcie_rate(first->pcie_lanes, first->pcie_mts));
     diag_evidence_int(out, "rate_bps", first->rate_bps);
     return true;
 }

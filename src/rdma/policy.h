@@ -50,7 +50,7 @@ struct rdma_port_facts {
     uint32_t active_mtu; /* bytes */
     uint32_t netdev_mtu;
     uint64_t rate_bps;
-    bool is_cut;     /* the port has more GIDs than gids[] */
+    bool is_cut; /* the port has more GIDs than gids[] */
     uint32_t n_gids;
     struct {
         union ibv_gid gid;
@@ -69,15 +69,19 @@ struct rdma_gid_rule {
     int64_t roce_version;
     struct io_ip range; /* NCCL_IB_ADDR_RANGE, of the wanted family */
     int range_len;      /* 0 if all addresses match, below 0 if none does */
+    /* From NCCL_IB_SUBNET_PREFIX_LEN: prefix length by which NCCL's subnet-aware routing compares
+     * IPv4 addresses, 0 to 32. */
+    unsigned subnet_len;
 };
 /* The rule if nothing is set. */
-#define RDMA_GID_RULE_NONE ((struct rdma_gid_rule){.index = -1, .roce_version = 2})
+#define RDMA_GID_RULE_NONE                                                               \
+    ((struct rdma_gid_rule){.index = -1, .roce_version = 2, .subnet_len = 24})
 
 /* Settings from which GID rules are made; NULL if not set. */
 struct rdma_gid_settings {
-    const char *index, *family, *range, *roce_version; /* NCCL_IB_* */
-    const char *mooncake_index;                        /* MC_GID_INDEX */
-    const char *mesh_index;                            /* NCCL_MESH_GID_INDEX */
+    const char *index, *family, *range, *roce_version, *subnet_len; /* NCCL_IB_* */
+    const char *mooncake_index;                                     /* MC_GID_INDEX */
+    const char *mesh_index; /* NCCL_MESH_GID_INDEX */
 };
 /* Makes the rule by which the policy's program selects a GID. Mooncake uses NCCL_IB_GID_INDEX only
  * if MC_GID_INDEX is not set. The mesh plugin uses only its own setting, and policy weft none. */

@@ -261,7 +261,7 @@ static bool is_any_touched(const struct run *run, const struct run_outlook *outl
 static bool is_structural(const char *code)
 {
     static const char *const codes[] = {"route.slow_lane", "mesh.rank_order",
-                                        "host.pcie_narrow"};
+                                        "host.pcie_narrow", "host.pcie_shared"};
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         if (strcmp(code, codes[i]) == 0) {

@@ -1,0 +1,146 @@
+/* Warns about rails whose ports share one PCIe link that is too slow for them, while a port behind
+ * another link that leads to the same peer is idle. Nothing fails because of it. */
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/private.h"
+
+static bool is_used(const struct diag_host *host, const struct diag_port *port,
+                    const char *peer)
+{
+    for (uint32_t i = 0; i < host->n_uses; i++) {
+        const struct diag_use *use = &host->uses[i];
+
+        if (strcmp(use->local_port, port->name) == 0 &&
+            (peer == NULL || diag_is_same_machine(use->peer, peer))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ports of one card that rails to one peer use. */
+struct shared {
+    const struct diag_port *first;
+    char ports[DIAG_NAME_BYTES];
+    uint32_t n_ports;
+    int64_t rate_bps; /* of all of them; IO_UNKNOWN if one is unknown */
+};
+
+static struct shared shared_with(const struct diag_host *host,
+                                 const struct diag_port *port, const char *peer)
+{
+    struct shared shared = {.first = port, .rate_bps = 0};
+
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        const struct diag_port *other = &host->ports[i];
+        char before[DIAG_NAME_BYTES];
+
+        if (other->device != port->device || !is_used(host, other, peer)) {
+            continue;
+        }
+        weft_format(before, sizeof(before), "%s", shared.ports);
+        weft_format(shared.ports, sizeof(shared.ports), "%s%s%s", before,
+                    shared.n_ports > 0 ? " " : "", other->name);
+        shared.first = shared.n_ports == 0 ? other : shared.first;
+        shared.n_ports++;
+        shared.rate_bps = other->rate_bps <= 0 || shared.rate_bps == IO_UNKNOWN
+                              ? IO_UNKNOWN
+                              : shared.rate_bps + other->rate_bps;
+    }
+    return shared;
+}
+
+/* Returns true if no port of the card is in use by any process of the machine. */
+static bool is_idle_card(const struct diag_input *input, const struct diag_host *host,
+                         int64_t device)
+{
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const struct diag_host *process = &input->hosts[h];
+
+        for (uint32_t i = 0; i < process->n_ports; i++) {
+            if (diag_is_same_machine(process->name, host->name) &&
+                process->ports[i].device == device &&
+                is_used(process, &process->ports[i], NULL)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool is_sound(const struct diag_host *host, const struct diag_port *port)
+{
+    return port->is_up == DIAG_YES && port->device != IO_UNKNOWN && port->rate_bps > 0 &&
+           diag_carrier_losses(host, port->name) <= 0;
+}
+
+/* Finds a port of a card that is idle, whose cable leads to an idle port of the peer. Returns NULL
+ * if there is none. */
+static const struct diag_port *find_idle(const struct diag_input *input,
+                                         const struct diag_host *host,
+                                         const struct diag_host *peer,
+                                         const struct diag_port **out_remote)
+{
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        const struct diag_port *local = &host->ports[i];
+
+        if (!is_sound(host, local) || !is_idle_card(input, host, local->device)) {
+            continue;
+        }
+        for (uint32_t k = 0; k < peer->n_ports; k++) {
+            *out_remote = &peer->ports[k];
+            if (is_sound(peer, *out_remote) && !is_used(peer, *out_remote, NULL) &&
+                diag_is_one_cable(input, local, *out_remote) == DIAG_YES) {
+                return local;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void inspect(const struct diag_input *input, const struct diag_host *host,
+                    const struct diag_use *use, struct diag_findings *out)
+{
+    struct diag_finding finding = {.entry = diag_entry(DIAG_HOST_PCIE_SHARED),
+                                   .severity = DIAG_WARNING};
+    const struct diag_port *port = diag_find_port(host, use->local_port);
+    const struct diag_host *peer = diag_find_host(input, use->peer);
+    const struct diag_port *idle, *remote = NULL;
+    struct shared shared;
+    int64_t link_bps;
+
+    if (port == NULL || peer == NULL || port->device == IO_UNKNOWN ||
+        diag_is_same_machine(host->name, peer->name)) {
+        return;
+    }
+    shared = shared_with(host, port, peer->name);
+    link_bps = diag_pcie_rate(port->pcie_lanes, port->pcie_mts);
+    if (shared.n_ports < 2 || link_bps == IO_UNKNOWN || shared.rate_bps <= link_bps) {
+        return;
+    }
+    idle = find_idle(input, host, peer, &remote);
+    if (idle == NULL) {
+        return;
+    }
+    diag_name_place(&finding, host->name, shared.first->name, peer->name);
+    diag_evidence_text(&finding, "ports", shared.ports);
+    diag_evidence_int(&finding, "rate_bps", shared.rate_bps);
+    diag_evidence_int(&finding, "pcie_rate_bps", link_bps);
+    diag_evidence_text(&finding, "idle_local_port", idle->name);
+    diag_evidence_text(&finding, "idle_remote_port", remote->name);
+    if (idle->is_opened == DIAG_NO) {
+        diag_evidence_text(&finding, "NCCL_IB_HCA",
+                           host->hca_list[0] != '\0' ? host->hca_list : "unknown");
+    }
+    diag_say(out, &finding);
+}
+
+void diag_inspect_shared_slots(const struct diag_input *input, struct diag_findings *out)
+{
+    for (uint32_t i = 0; !diag_has_failed(input) && i < input->n_hosts; i++) {
+        for (uint32_t k = 0; k < input->hosts[i].n_uses; k++) {
+            inspect(input, &input->hosts[i], &input->hosts[i].uses[k], out);
+        }
+    }
+}
