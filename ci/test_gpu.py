@@ -231,7 +231,8 @@ def test_steps_come_by_worth(monkeypatch, tmp_path):
     names = [name for name, _, _ in gpu.all_steps(Options, steps.Clock(1, 60))]
     marks = [gpu.BUILT_OWN, "conformance of backends/cuda", "rates", "weft run on GPU memory, two processes, "
              "CUDA IPC", gpu.BUILT_RANK, "toolkit pair mesh, as NCCL chooses, all", "torch.distributed ring-4 "
-             "socket, as NCCL chooses, all", f"toolkit ring-4 mesh, {gpu.PULLED}, all_reduce", "compute-sanitizer memcheck", "compute-sanitizer synccheck",
+             "socket, as NCCL chooses, all", f"toolkit ring-4 mesh, {gpu.PULLED}, all_reduce",
+             "compute-sanitizer memcheck", "compute-sanitizer synccheck",
              "toolkit pair mesh, Simple, all", "toolkit ring-4 mesh, LL128 Tree, all_reduce"]
     assert [name for name in names if name in marks] == marks
     assert len(names) == len(set(names)) == 7 + 1 + 8 + 8 + 2 + 4 + 4 * 9

@@ -35,8 +35,8 @@
  * builds with and without sanitizers run disjoint samples. */
 bool suite_takes(uint32_t i);
 
-/* Adds a loop test for each of the cases begin to end - 1 that suite_takes() includes. If WEFT_CASE is
- * set (NAME[I]), only that case of all sweeps is added. */
+/* Adds a loop test for each of the cases begin to end - 1 that suite_takes() includes. If WEFT_CASE
+ * is set (NAME[I]), adds only that case of all sweeps. */
 void suite_add_sweep(TCase *tcase, const TTest *test, int begin, int end);
 
 /* Runs and frees `suite`. Returns the exit status for main(). */

@@ -85,6 +85,7 @@ enum diag_code {
     DIAG_CONN_NO_ROUTE,
     DIAG_ADDR_NO_FACING_PORT,
     DIAG_HOST_PCIE_SHARED,
+    DIAG_LINK_SLOW,
     DIAG_N_CODES
 };
 

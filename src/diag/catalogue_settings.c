@@ -121,6 +121,34 @@ static const struct diag_entry entries[] = {
             "port of another card whose cable leads to the same peer and that no process "
             "uses. Ports whose card carries all their rates together are no finding.",
     },
+    {
+        .id = DIAG_LINK_SLOW,
+        .code = "link.slow",
+        .example = "scenarios/net/port-at-13gbps.yaml",
+        .severity = DIAG_WARNING,
+        .place = DIAG_AT_CABLE,
+        .cause = "a rail moved less than a quarter of the rate of its cable while it was "
+                 "busy, and no counter says why",
+        .remedy =
+            "power-cycle both hosts and measure the cable alone in each direction "
+            "(ib_write_bw -d DEVICE --report_gbits); then exchange the cable, and move "
+            "the card to another slot; on a DGX Spark update the firmware",
+        .reference = "perftest: ib_write_bw; docs/field.md",
+        .decide = "ib_write_bw -d DEVICE --report_gbits; mlxlink -d DEVICE; lspci -vv",
+        .explanation =
+            "A port can come up with its full rate, a PCIe link of full width and no "
+            "errors, and carry a fraction: 13 of 100 Gbit/s were reported. Every test "
+            "of connectivity passes, and the job is slow without a reason.\n\n"
+            "The rate is measured by the sender, on parts of at least 128 KiB and only "
+            "while one of them is under way. The fastest 4 MiB of the job count "
+            "(`moved_bps`). They are compared with what cable and PCIe links should "
+            "carry "
+            "(`rate_bps`; of the file that describes the mesh, or else of the ports), "
+            "divided by the number of rails that use the same cards. There "
+            "is no finding where latency, lost frames, pauses, a switch, a relay or a "
+            "software device can be the reason. The measurement does not tell which end, "
+            "or whether the cable, is slow.",
+    },
 };
 
 const struct diag_entries diag_entries_settings = {entries, WEFT_LENGTH(entries)};

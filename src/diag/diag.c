@@ -479,6 +479,7 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     diag_inspect_dark(input, out);
     diag_inspect_lanes(input, out);
     diag_inspect_shared_slots(input, out);
+    diag_inspect_slow_rails(input, out);
     inspect_order(input, out);
     diag_sort(out);
 }

@@ -99,6 +99,11 @@ struct diag_use {
     int64_t path_mtu;
     /* A larger path MTU, whose probes were lost; 0 if none, or IO_UNKNOWN. */
     int64_t vanished_mtu;
+    /* Bytes of large messages that were sent over it and timed; 0 if none. IO_UNKNOWN if others
+     * send data over the same cables on this host's behalf. */
+    int64_t timed_bytes;
+    int64_t best_bps; /* rate of the fastest 4 MiB of them, while the rail was busy */
+    int64_t rtt_ns;   /* time in which a small message and its answer passed */
 };
 
 /* How a host learned of a failure, in the order in which diag() uses failures. */
@@ -185,6 +190,7 @@ struct diag_rank_order {
 struct diag_cable {
     char from[DIAG_NAME_BYTES], from_port[DIAG_NAME_BYTES];
     char to[DIAG_NAME_BYTES], to_port[DIAG_NAME_BYTES];
+    int64_t rate_bps; /* of each direction; 0 if unknown */
 };
 
 struct diag_input {

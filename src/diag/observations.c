@@ -157,6 +157,9 @@ static json_t *encode_uses(const struct diag_host *host)
         put_text(use, "remote_gid", host->uses[i].remote_gid);
         put_int(use, "path_mtu", host->uses[i].path_mtu);
         put_int(use, "vanished_mtu", host->uses[i].vanished_mtu);
+        put_int(use, "timed_bytes", host->uses[i].timed_bytes);
+        put_int(use, "best_bps", host->uses[i].best_bps);
+        put_int(use, "rtt_ns", host->uses[i].rtt_ns);
         json_array_append_new(array, use);
     }
     return array;
@@ -248,6 +251,9 @@ static json_t *encode_cables(const struct diag_input *input)
         put_text(object, "from_port", cable->from_port);
         put_text(object, "to", cable->to);
         put_text(object, "to_port", cable->to_port);
+        if (cable->rate_bps > 0) {
+            put_int(object, "rate_bps", cable->rate_bps);
+        }
         json_array_append_new(array, object);
     }
     return array;

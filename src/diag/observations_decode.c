@@ -283,6 +283,9 @@ static void decode_uses(struct cursor *at, const json_t *object, struct diag_hos
         get_text(at, item, "remote_gid", use->remote_gid, sizeof(use->remote_gid));
         use->path_mtu = get_int(at, item, "path_mtu", IO_UNKNOWN);
         use->vanished_mtu = get_int(at, item, "vanished_mtu", IO_UNKNOWN);
+        use->timed_bytes = get_int(at, item, "timed_bytes", IO_UNKNOWN);
+        use->best_bps = get_int(at, item, "best_bps", IO_UNKNOWN);
+        use->rtt_ns = get_int(at, item, "rtt_ns", IO_UNKNOWN);
         leave(at, mark);
     }
 }
@@ -374,6 +377,7 @@ static void decode_cables(struct cursor *at, const json_t *document,
         get_text(at, item, "from_port", cable->from_port, sizeof(cable->from_port));
         get_text(at, item, "to", cable->to, sizeof(cable->to));
         get_text(at, item, "to_port", cable->to_port, sizeof(cable->to_port));
+        cable->rate_bps = get_int(at, item, "rate_bps", 0);
         leave(at, mark);
     }
 }

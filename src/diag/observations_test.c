@@ -100,7 +100,7 @@ END_TEST
 
 START_TEST(cables_are_read_as_they_were_written)
 {
-    const struct diag_cable cable = {"titanic", "p1", "iceberg", "p0"};
+    const struct diag_cable cable = {"titanic", "p1", "iceberg", "p0", 100000000000};
     struct scene s;
     struct diag_input read;
     struct weft_error error = {0};
@@ -120,6 +120,32 @@ START_TEST(cables_are_read_as_they_were_written)
     json_decref(document);
     diag_input_fini(&read);
     diag_input_fini(&s.input);
+}
+END_TEST
+
+START_TEST(what_a_rail_moved_is_read_as_it_was_written)
+{
+    static const int64_t bytes[] = {0, 33554432, IO_UNKNOWN};
+
+    for (size_t i = 0; i < WEFT_LENGTH(bytes); i++) {
+        struct scene s;
+        struct diag_input read;
+        struct weft_error error = {0};
+        json_t *document;
+
+        scene_set(&s);
+        s.a->has_uses = true;
+        s.a->uses[s.a->n_uses++] = (struct diag_use){
+            .timed_bytes = bytes[i], .best_bps = 13000000000, .rtt_ns = 10000};
+        document = diag_observations_encode(&s.input);
+        ck_assert_int_eq(diag_observations_decode(document, &read, &error), WEFT_OK);
+        ck_assert_int_eq(read.hosts[0].uses[0].timed_bytes, bytes[i]);
+        ck_assert_int_eq(read.hosts[0].uses[0].best_bps, 13000000000);
+        ck_assert_int_eq(read.hosts[0].uses[0].rtt_ns, 10000);
+        json_decref(document);
+        diag_input_fini(&read);
+        diag_input_fini(&s.input);
+    }
 }
 END_TEST
 
@@ -244,6 +270,7 @@ int main(void)
     tcase_add_test(tests, whether_a_failure_is_hearsay_has_three_values);
     tcase_add_test(tests, what_is_undetermined_says_which_question_decides);
     tcase_add_test(tests, cables_are_read_as_they_were_written);
+    tcase_add_test(tests, what_a_rail_moved_is_read_as_it_was_written);
     tcase_add_test(tests, half_a_rank_order_says_nothing);
     tcase_add_loop_test(tests, a_malformed_observation_says_where, 0,
                         (int)(sizeof(malformed) / sizeof(malformed[0])));

@@ -282,6 +282,12 @@ void diag_inspect_shared_slots(const struct diag_input *input, struct diag_findi
  * rate of the port. */
 void diag_inspect_slots(const struct diag_input *input, struct diag_findings *out);
 
+/* ---- slow_rail.c ---- */
+
+/* Adds a warning for each pair of hosts with a rail that moved far less than its rate while it was
+ * busy, if nothing else explains that. Adds none if a host failed. */
+void diag_inspect_slow_rails(const struct diag_input *input, struct diag_findings *out);
+
 /* ---- slow_lane.c ---- */
 
 /* Adds a warning for each pair of hosts that used a slow cable although an idle one between them is

@@ -217,6 +217,7 @@ static void note_rail(struct host *host, const struct host_connection *of,
     out->vanished_mtu = rail->vanished_mtu;
     out->n_qps = conn->n_qps / conn->n_rails + (i < conn->n_qps % conn->n_rails);
     out->setup_ns = conn->up_ns - conn->started_ns;
+    out->rtt_ns = conn->probe_rtt_ns;
     weft_format(out->local_port, sizeof(out->local_port), "%s", rail->port->name);
     if (rail->remote_port < conn->peer.n_ports) {
         weft_format(out->remote_port, sizeof(out->remote_port), "%s",
@@ -382,12 +383,37 @@ bool host_all_connected(const struct host *host)
 
 /* ---- ending ---- */
 
+/* Adds to the connections of a flow how fast they were. */
+static void note_paces(struct host *host, const struct flow *flow)
+{
+    uint32_t first = 0;
+
+    for (uint32_t lane = 0; lane < flow_n_lanes(flow); lane++) {
+        const struct conn *conn = flow_lane_conn(flow, lane);
+
+        for (uint32_t i = 0; conn != NULL && i < host->n_connections; i++) {
+            struct host_connection *of = &host->connections[i];
+
+            if (of->transport == TRANSPORT_NET && of->to == flow_peer(flow) &&
+                of->rail >= first && of->rail - first < conn->n_rails) {
+                const struct conn_rail *rail = &conn->rails[of->rail - first];
+
+                if (memcmp(rail->local_gid.raw, of->local_gid.raw, 16) == 0) {
+                    of->pace = flow_lane_pace(flow, lane, of->rail - first);
+                }
+            }
+        }
+        first += conn != NULL ? conn->n_rails : 0;
+    }
+}
+
 void host_close_all(struct host *host)
 {
     for (uint32_t i = 0; i < host->private->n_flows; i++) {
         struct host_peer *peer = &host->peers[host->private->flows[i]];
 
         if (peer->send != NULL) {
+            note_paces(host, peer->send);
             flow_close(peer->send);
         }
         if (peer->receive != NULL) {

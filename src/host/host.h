@@ -79,6 +79,8 @@ struct host_connection {
     uint32_t path_mtu;     /* bytes */
     uint32_t vanished_mtu; /* a larger path MTU whose packets were lost before; or 0 */
     uint32_t n_qps;        /* on this rail */
+    struct xfer_pace pace; /* of what was sent over it */
+    weft_ns rtt_ns;        /* of a probe */
     /* For p2p and shm, of the fields above only `to` is set. */
     enum transport_kind transport;
     uint32_t n_channels;           /* for p2p and shm */

@@ -250,8 +250,9 @@ const struct beacon *engine_mesh_speaker(const struct engine *engine,
 const uint8_t *engine_mesh_handle_of(void *context, uint32_t place);
 
 /* ---- engine_route.c: routes to a handle ---- */
-/* Sets the lanes: direct if a subnet is shared, and then one over relays that stands in for it if
- * there is one; otherwise over relays. They point into `via`. Returns WEFT_AGAIN, with a direct lane, if no route is known yet. */
+/* Sets the lanes. If a subnet is shared: a direct one, and one over relays that stands in for it
+ * if there is a route. Otherwise: over relays. They point into `via`. Returns WEFT_AGAIN, with a
+ * direct lane, if no route is known yet. */
 weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
                          struct flow_config *out,
                          uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX]) WEFT_MUST_CHECK;

@@ -460,7 +460,8 @@ int main(void)
     Suite *suite = suite_create("plugin/engine");
 
     tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, twelve_thousand_random_legal_calls_keep_the_contract, 0, 20);
+    tcase_add_loop_test(tcase, twelve_thousand_random_legal_calls_keep_the_contract, 0,
+                        20);
     tcase_add_test(tcase, a_message_survives_a_cable_exactly_once);
     tcase_add_test(tcase, without_a_cable_the_error_is_told_and_others_go_on);
     tcase_add_test(tcase, a_comm_goes_with_its_requests_open);

@@ -156,9 +156,15 @@ static int compare_ends(const struct world_end *a, const struct world_end *b)
     return a->node != b->node ? (a->node < b->node ? -1 : 1) : 0;
 }
 
+struct sorted_cable {
+    struct world_end ends[2];
+    uint64_t rate_bps;
+};
+
 static int compare_cables(const void *left, const void *right)
 {
-    const struct world_end *a = left, *b = right; /* [2] each */
+    const struct sorted_cable *of_left = left, *of_right = right;
+    const struct world_end *a = of_left->ends, *b = of_right->ends;
 
     for (int i = 0; i < 2; i++) {
         if (compare_ends(&a[i], &b[i]) != 0) {
@@ -175,22 +181,24 @@ static int compare_cables(const void *left, const void *right)
 
 void run_facts_cables(const struct world_spec *spec, struct diag_input *out)
 {
-    struct world_end(*ends)[2] = weft_calloc(spec->n_cables + 1, sizeof(*ends));
+    struct sorted_cable *sorted = weft_calloc(spec->n_cables + 1, sizeof(*sorted));
 
     for (uint32_t i = 0; i < spec->n_cables; i++) {
         const struct world_end *given = spec->cables[i].ends;
         int first = compare_ends(&given[0], &given[1]) > 0;
 
-        ends[i][0] = given[first];
-        ends[i][1] = given[1 - first];
+        sorted[i].ends[0] = given[first];
+        sorted[i].ends[1] = given[1 - first];
+        sorted[i].rate_bps = spec->cables[i].rate_bps;
     }
-    qsort(ends, spec->n_cables, sizeof(*ends), compare_cables);
+    qsort(sorted, spec->n_cables, sizeof(*sorted), compare_cables);
     out->cables = weft_calloc(spec->n_cables + 1, sizeof(*out->cables));
     for (uint32_t i = 0; i < spec->n_cables; i++) {
         struct diag_cable *cable = &out->cables[out->n_cables++];
 
-        name_end(spec, &ends[i][0], cable->from, cable->from_port);
-        name_end(spec, &ends[i][1], cable->to, cable->to_port);
+        name_end(spec, &sorted[i].ends[0], cable->from, cable->from_port);
+        name_end(spec, &sorted[i].ends[1], cable->to, cable->to_port);
+        cable->rate_bps = (int64_t)sorted[i].rate_bps;
     }
-    free(ends);
+    free(sorted);
 }

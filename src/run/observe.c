@@ -131,6 +131,10 @@ static void observe_uses(const struct run *run, const struct host *host,
         rdma_gid_format(&from->remote_gid, use->remote_gid, sizeof(use->remote_gid));
         use->path_mtu = from->path_mtu;
         use->vanished_mtu = from->vanished_mtu;
+        use->timed_bytes = from->n_via > 0 ? IO_UNKNOWN : (int64_t)from->pace.n_bytes;
+        use->best_bps =
+            from->pace.n_bytes > 0 ? (int64_t)from->pace.best_bps : IO_UNKNOWN;
+        use->rtt_ns = from->rtt_ns > 0 ? from->rtt_ns : IO_UNKNOWN;
     }
 }
 

@@ -368,6 +368,11 @@ const struct conn *flow_lane_conn(const struct flow *flow, uint32_t lane)
     return flow->lanes[lane].state == FLOW_LANE_UP ? flow->lanes[lane].conn : NULL;
 }
 
+struct xfer_pace flow_lane_pace(const struct flow *flow, uint32_t lane, uint32_t rail)
+{
+    return xfer_pace_of(flow->lanes[lane].xfer, rail);
+}
+
 static void add_counters(struct xfer_counters *sum, const struct xfer *xfer)
 {
     struct xfer_counters more;

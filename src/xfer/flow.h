@@ -191,6 +191,8 @@ void flow_describe(const struct flow *flow, const char *indent, struct weft_text
 /* Appends what a request waits for, as a part of a line. */
 void flow_request_describe(const struct flow *flow, const struct flow_request *request,
                            struct weft_text *out);
+/* Returns the pace of rail `rail` of flow_lane_conn(flow, lane), which must not be NULL. */
+struct xfer_pace flow_lane_pace(const struct flow *flow, uint32_t lane, uint32_t rail);
 /* Returns the connection of a lane, or NULL if the lane is not up. */
 const struct conn *flow_lane_conn(const struct flow *flow, uint32_t lane);
 

@@ -122,6 +122,15 @@ struct xfer_rails {
     uint32_t n_extra; /* number of such buffers that are not complete */
 };
 
+/* The pace of a rail (pace.c). */
+struct xfer_rail_pace {
+    uint32_t n_under_way;  /* large parts */
+    weft_ns since_ns;      /* when the present busy time was last added up */
+    weft_ns busy_ns;       /* of the present window */
+    uint64_t window_bytes; /* that arrived in the present window */
+    struct xfer_pace out;
+};
+
 struct xfer {
     /* The fields that every message uses come first. In a process with hundreds of ranks, the cost
      * of a message is its number of cache lines. */
@@ -166,6 +175,7 @@ struct xfer {
     uint32_t n_marks;              /* number of marks that have not completed */
 
     struct xfer_rails rails;
+    struct xfer_rail_pace paces[CONN_RAILS_MAX]; /* sender */
     bool is_handed_over; /* receiver: the sender no longer uses this connection */
     bool has_handed_over, handover_is_done; /* sender: posted; acknowledged */
 
@@ -227,6 +237,9 @@ weft_status xfer_take_rail(struct xfer *xfer, uint32_t q, const struct xfer_imm 
 weft_status xfer_rails_progress(struct xfer *xfer);
 /* Sender: records that the receiver has part `part`. */
 void xfer_part_done(struct xfer *xfer, struct xfer_request *request, uint32_t part);
+/* Sender: a part is about to be posted; the peer has it. */
+void xfer_pace_begin(struct xfer *xfer, const struct xfer_part_send *part);
+void xfer_pace_end(struct xfer *xfer, const struct xfer_part_send *part);
 /* Receiver: returns false while a dropped rail is not settled, or while clear-to-sends that were
  * lost on it have yet to be sent again. */
 bool xfer_may_grant(const struct xfer *xfer);

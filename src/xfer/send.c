@@ -141,6 +141,9 @@ static weft_status part_post(struct xfer *xfer, struct xfer_request *request, ui
     struct ibv_send_wr wrs[CHAIN_MAX];
     struct ibv_sge sges[CHAIN_MAX];
 
+    if (part->n_pieces == 0) {
+        xfer_pace_begin(xfer, part);
+    }
     while (part->n_pieces < n_pieces) {
         uint32_t room = xfer_sq_free(xfer, part->qp), n = 0;
         weft_status status;
@@ -225,6 +228,7 @@ void xfer_part_done(struct xfer *xfer, struct xfer_request *request, uint32_t i)
 {
     weft_check(request->kind == XFER_SEND && request->as.send.n_pending > 0);
     request->as.send.parts[i].state = XFER_PART_DONE;
+    xfer_pace_end(xfer, &request->as.send.parts[i]);
     request->is_done = --request->as.send.n_pending == 0;
     xfer->n_done += request->is_done;
 }

@@ -156,6 +156,16 @@ bool xfer_is_handed_over(const struct xfer *xfer);
  * done never will be. */
 weft_status xfer_drain(struct xfer *xfer, weft_ns deadline_ns) WEFT_MUST_CHECK;
 
+/* How fast a rail moved large parts of messages while it was busy. */
+struct xfer_pace {
+    uint64_t n_bytes;  /* bytes of whole windows; 0 if nothing was measured */
+    uint64_t best_bps; /* of the fastest window of XFER_PACE_WINDOW_BYTES */
+};
+/* Minimum size of a part that counts, and bytes of a window. */
+#define XFER_PACE_PART_BYTES (UINT32_C(128) << 10)
+#define XFER_PACE_WINDOW_BYTES (UINT64_C(4) << 20)
+struct xfer_pace xfer_pace_of(const struct xfer *xfer, uint32_t rail);
+
 struct xfer_counters {
     uint64_t messages_sent, bytes_sent, messages_received, bytes_received, cts_sent;
 };

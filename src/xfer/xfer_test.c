@@ -161,6 +161,29 @@ START_TEST(two_rails_carry_their_parts)
 }
 END_TEST
 
+/* The pace of a rail is its rate while large parts are under way, however long the program and the
+ * receiver take between messages. */
+START_TEST(idle_time_and_short_messages_do_not_slow_the_pace)
+{
+    struct xfer_pace pace;
+
+    open_pair((struct fabric_config){.qps_per_rail = 1});
+    for (int i = 0; i < 64; i++) {
+        pass(XFER_PACE_PART_BYTES - 1, XFER_PACE_PART_BYTES);
+    }
+    ck_assert_uint_eq(xfer_pace_of(out, 0).n_bytes, 0);
+    for (int i = 0; i < 8; i++) {
+        pass(1u << 20, 1u << 20);
+        fabric_run(&fabric, FABRIC_MS);
+    }
+    pace = xfer_pace_of(out, 0);
+    ck_assert_uint_eq(pace.n_bytes, 8u << 20);
+    ck_assert_uint_gt(pace.best_bps, 80000000000);
+    ck_assert_uint_lt(pace.best_bps, 100000000000);
+    close_pair();
+}
+END_TEST
+
 /* A part that is longer than the device's longest message is sent in pieces. */
 START_TEST(long_messages_go_in_pieces)
 {
@@ -491,6 +514,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tcase, messages_of_awkward_sizes, 1, 5);
     tcase_add_test(tcase, longer_messages_are_cut);
     tcase_add_test(tcase, two_rails_carry_their_parts);
+    tcase_add_test(tcase, idle_time_and_short_messages_do_not_slow_the_pace);
     tcase_add_loop_test(tcase, long_messages_go_in_pieces, 1, 4);
     tcase_add_test(tcase, a_send_waits_for_its_receive);
     tcase_add_test(tcase, groups_match_by_tag_in_any_order);
