@@ -137,6 +137,7 @@ REMEDIES = [
     ("device.failed", "scenarios/nic/hns-mailbox-timeout.yaml", [],
      ["topology.defaults.profile_override={}"]),
     ("host.pcie_narrow", f"{FIELD}/s36-narrow-slot.yaml", [], ["topology.nodes.titanic={}"]),
+    ("host.ipc_refused", "scenarios/inside/ipc-refused-2.yaml", [], [*MENDED, "expect={data: exact}"]),
     ("link.slow", f"{NET}/port-at-13gbps.yaml", [], MENDED),
     ("host.pcie_shared", f"{NET}/two-ports-one-card.yaml", [], ['topology.defaults.env={NCCL_IB_HCA: "c0.0,c1.1"}']),
     ("link.left_out", f"{NET}/arp-next-path.yaml", [], ["topology.links.0.vlan=10"]),

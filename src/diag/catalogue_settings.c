@@ -149,6 +149,28 @@ static const struct diag_entry entries[] = {
             "software device can be the reason. The measurement does not tell which end, "
             "or whether the cable, is slow.",
     },
+    {
+        .id = DIAG_HOST_IPC_REFUSED,
+        .code = "host.ipc_refused",
+        .example = "scenarios/inside/ipc-refused-2.yaml",
+        .severity = DIAG_WARNING,
+        .place = DIAG_AT_HOST,
+        .cause = "two processes of a machine may not open each other's GPU memory, so "
+                 "that their data go over shared memory of the host",
+        .remedy = "let each process see all GPUs of the machine (CUDA_VISIBLE_DEVICES, "
+                  "--gpus-per-task, --gpu-bind=none), and containers share pids and IPC "
+                  "(--pid=host --ipc=host)",
+        .reference = "CUDA: cudaIpcOpenMemHandle; NCCL: P2P over CUDA IPC",
+        .decide = "nvidia-smi -L inside each task; weft run FILE: the connections",
+        .explanation =
+            "The GPUs can copy to each other, and p2p was chosen. The driver then "
+            "refused to open the other process's memory (`errno`): a launcher gave each "
+            "task its "
+            "own GPU alone, or a container has no pids of its neighbours. The job works, "
+            "at a fraction of the rate of NVLink or PCIe peer access. A machine is named "
+            "once. Nothing is said where a setting switched p2p off "
+            "(NCCL_P2P_DISABLE).",
+    },
 };
 
 const struct diag_entries diag_entries_settings = {entries, WEFT_LENGTH(entries)};

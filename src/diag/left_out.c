@@ -26,6 +26,19 @@ static bool is_of_cable(const struct diag_entry *cause)
            strncmp(cause->code, "conn.", 5) != 0 && strncmp(cause->code, "peer.", 5) != 0;
 }
 
+/* Warns about processes of one machine that cannot share GPU memory, once for the machine. */
+static void inspect_ipc(const struct diag_host *host, const struct diag_error *why,
+                        struct diag_findings *out)
+{
+    struct diag_finding finding = {.entry = diag_entry(DIAG_HOST_IPC_REFUSED),
+                                   .severity = DIAG_WARNING};
+
+    diag_name_place(&finding, host->name, "", "");
+    diag_evidence_int(&finding, "errno", why->error.sys_errno);
+    diag_evidence_text(&finding, "instead", "shm");
+    diag_say(out, &finding);
+}
+
 static void inspect(const struct diag_input *input, const struct diag_host *host,
                     const struct diag_error *why, struct diag_findings *out)
 {
@@ -34,6 +47,10 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     const struct diag_entry *because;
     int64_t n_relays;
 
+    if (strcmp(why->error.phase, "ipc") == 0) {
+        inspect_ipc(host, why, out);
+        return;
+    }
     diag_case_init(&c, input, host, why);
     diag_judge(&c, &finding);
     because = finding.entry;

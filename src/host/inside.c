@@ -130,6 +130,25 @@ static uint32_t count_channels(struct host *host, uint32_t rank, enum transport_
     return n;
 }
 
+/* Notes that memory of the GPU of `rank` could not be opened, if data go over shared memory of the
+ * host because of it. */
+static void note_fallback(struct host *host, uint32_t rank)
+{
+    const struct transport_choice *choice = inside_choice(host->inside, rank, true);
+    struct host_left_out *out;
+
+    if (choice == NULL || choice->kind != TRANSPORT_SHM ||
+        choice->reasons[TRANSPORT_P2P] != TRANSPORT_NOT_OPENED) {
+        return;
+    }
+    host->left_out = weft_realloc(host->left_out, ((size_t)host->n_left_out + 1) *
+                                                      sizeof(*host->left_out));
+    out = &host->left_out[host->n_left_out++];
+    *out = (struct host_left_out){.peer = rank};
+    weft_fail_errno(&out->why, choice->sys_errno, "ipc",
+                    "memory of the peer's GPU was not opened");
+}
+
 /* Notes the connectors inside the host for the report, one entry per rank. */
 static void note_all(struct host *host)
 {
@@ -140,6 +159,7 @@ static void note_all(struct host *host)
         if (of.n_channels > 0) {
             host_inside_why(host, rank, of.why);
             host_note(host, &of);
+            note_fallback(host, rank);
         }
     }
 }

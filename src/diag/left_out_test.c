@@ -1,0 +1,78 @@
+#include <check.h>
+#include <errno.h>
+
+#include "base/suite_testing.h"
+#include "base/text.h"
+#include "diag/diag.h"
+#include "diag/diag_testing.h"
+
+static struct scene scene;
+static struct diag_findings findings;
+
+static void setup(void)
+{
+    scene_set(&scene);
+    scene.a->n_errors = 0;
+    weft_format(scene.b->name, sizeof(scene.b->name), "titanic/1");
+}
+
+static void teardown(void)
+{
+    diag_findings_fini(&findings);
+    diag_input_fini(&scene.input);
+}
+
+static void refuse(struct diag_host *host, const char *phase)
+{
+    struct diag_error *error = &host->left_out[host->n_left_out++];
+
+    weft_fail_errno(&error->error, EPERM, phase, "it was not opened");
+    weft_format(error->peer, sizeof(error->peer), "titanic");
+}
+
+START_TEST(a_machine_that_shares_no_gpu_memory_is_named_once)
+{
+    refuse(scene.a, "ipc");
+    refuse(scene.b, "ipc");
+    diag(&scene.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "host.ipc_refused");
+    ck_assert(findings.items[0].severity == DIAG_WARNING);
+    ck_assert_str_eq(findings.items[0].host, "titanic");
+    ck_assert_str_eq(findings.items[0].evidence[0].name, "errno");
+    ck_assert_int_eq(findings.items[0].evidence[0].number, EPERM);
+}
+END_TEST
+
+START_TEST(what_else_was_left_out_is_not_ipc)
+{
+    refuse(scene.a, "rtr");
+    diag(&scene.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "link.left_out");
+}
+END_TEST
+
+START_TEST(a_failure_matters_more)
+{
+    refuse(scene.a, "ipc");
+    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "jobs",
+              "wrong");
+    diag(&scene.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "data.wrong");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("diag/left_out");
+    TCase *tests = tcase_create("left_out");
+
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a_machine_that_shares_no_gpu_memory_is_named_once);
+    tcase_add_test(tests, what_else_was_left_out_is_not_ipc);
+    tcase_add_test(tests, a_failure_matters_more);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite);
+}
