@@ -73,7 +73,7 @@ class Cables:
                 self.wait_for_carrier(host, netdev)
 
     def wait_for_carrier(self, host, netdev):
-        """The kernel's link watch sets the state up to a second late; NCCL takes no interface without it."""
+        """The kernel's link watch sets the state up to a second late; NCCL accepts no interface without it."""
         end = time.monotonic() + CARRIER_S
         while True:
             said = subprocess.run(self.in_host(host, "ip", "-o", "link", "show", "dev", netdev),
@@ -89,7 +89,7 @@ class Cables:
         return [f"p{b if a == host else a}" for a, b in self.cables if host in (a, b)]
 
     def pull(self, a, b):
-        """Takes carrier away at both ends, as a cable that is pulled does."""
+        """Sets both ends down. Unlike after a cable is pulled, neither is up without carrier."""
         self.do(a, "ip", "link", "set", f"p{b}", "down")
         self.do(b, "ip", "link", "set", f"p{a}", "down")
 
@@ -99,7 +99,7 @@ class Cables:
 
 
 def why_not():
-    """What this machine lacks for a Cables, or None."""
+    """Return what is missing here for Cables, or None."""
     if os.geteuid() != 0:
         return "not root"
     for program in ("ip", "unshare", "nsenter"):

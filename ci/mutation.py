@@ -6,10 +6,10 @@ A patch starts with comment lines:
     # test: src/base/heap_test            (Check binaries, separated by blanks, or
     # test: pytest ci/test_x.py -k name    a pytest call, quoted as for a shell; several such lines
                                            are allowed)
-    # case: a_port_goes[17]               (of the sweeps of these binaries, a case that notices)
+    # case: a_port_goes[17]               (a case that notices; of sweeps only this one is run first)
     # why: what would go wrong unnoticed
 
-A binary runs only that case of its sweeps first, and all of them if it passes.
+All cases are run if what is run first passes.
 """
 
 import contextlib

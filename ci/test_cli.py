@@ -523,7 +523,8 @@ jobs: [{barrier: {}}]
 
 def test_without_ranks_nothing_is_shown_or_run():
     none = ["--set", "topology.nodes.titanic.ranks=0", "--set", "topology.nodes.iceberg.ranks=0"]
-    assert weft("show", PAIR, *none, code=2).stderr.endswith(": no host has a rank\n")
+    for how in [], ["--plan", "--set", "jobs=[{all_gather: {bytes: 1MiB}}]"]:
+        assert weft("show", PAIR, *how, *none, code=2).stderr.endswith(": no host has a rank\n")
     assert "scenario: no host has a rank\n" in weft("run", PAIR, *none, code=2).stderr
 
 

@@ -236,6 +236,12 @@ def test_steps_come_by_worth(monkeypatch, tmp_path):
              "toolkit pair mesh, Simple, all", "toolkit ring-4 mesh, LL128 Tree, all_reduce"]
     assert [name for name in names if name in marks] == marks
     assert len(names) == len(set(names)) == 7 + 1 + 8 + 8 + 2 + 4 + 4 * 9
+    Options.only = "pulled"
+    assert [name for name, _, _ in gpu.all_steps(Options, steps.Clock(1, 60))] == [
+        gpu.BUILT_RANK, *(f"toolkit {mesh} mesh, {gpu.PULLED}, all_reduce" for mesh in gpu.PULLED_IN)]
+    Options.only, Options.mps = None, True
+    assert not any("sanitizer" in name for name, _, _ in gpu.all_steps(Options, steps.Clock(1, 60)))
+    Options.mps = False
 
     def missing():
         raise steps.NotRun("no CUDA toolkit")

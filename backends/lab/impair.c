@@ -9,6 +9,7 @@
  * cannot be added to it. The defaults of a scenario (1 us, 100 Gbit/s) mean an unimpaired
  * cable. */
 #define DELAY_FLOOR_NS 100000
+#define ALL_PPB 1000000000
 #define RATE_CEILING_BPS UINT64_C(10000000000)
 
 void lab_base_impairment(const struct world_cable *cable, uint32_t mtu_bytes,
@@ -179,7 +180,7 @@ static int impair_end(struct lab_fabric *fabric, uint32_t host, uint32_t index,
 
     lab_base_impairment(&fabric->spec->cables[port->cable], port->mtu_bytes, &base);
     if (fault->kind == WORLD_FAULT_DOWN) { /* one direction only: lose everything */
-        now->random.loss_ppb = undo ? base.random.loss_ppb : 1000000000;
+        now->random.loss_ppb = undo ? base.random.loss_ppb : ALL_PPB;
     } else if (fault->kind == WORLD_FAULT_LOSS) {
         now->random.loss_ppb = undo ? base.random.loss_ppb : fault->share_ppb;
     } else if (fault->kind == WORLD_FAULT_CORRUPT) {
@@ -215,6 +216,35 @@ static int impair_cable(struct lab_fabric *fabric, const struct world_fault *fau
     return error;
 }
 
+/* Ends a `down` of the direction in which this port sends, which is a loss of every frame. */
+static int end_one_way_down(struct lab_fabric *fabric, uint32_t host, uint32_t index)
+{
+    const struct world_fault down = {.kind = WORLD_FAULT_DOWN};
+
+    return fabric->hosts[host].ports[index].impairment.random.loss_ppb == ALL_PPB
+               ? impair_end(fabric, host, index, &down, true)
+               : 0;
+}
+
+static int set_carrier(struct lab_fabric *fabric, uint32_t host, uint32_t index,
+                       bool is_up)
+{
+    struct lab_port *port = &fabric->hosts[host].ports[index];
+    bool was_down = port->is_down;
+    int error = netlink_set_up(fabric->hosts[host].place.route_fd, port->netdev, is_up);
+
+    port->is_down = !is_up;
+    if (error == 0 && is_up && was_down) {
+        error = lab_layout_port_up(fabric, host, index);
+    }
+    if (error == 0 && is_up && port->has_cable) {
+        error = end_one_way_down(fabric, host, index);
+        error = error != 0 ? error
+                           : end_one_way_down(fabric, port->peer_host, port->peer_port);
+    }
+    return error;
+}
+
 static int change_link(struct lab_fabric *fabric, const struct world_fault *fault,
                        bool undo)
 {
@@ -225,11 +255,8 @@ static int change_link(struct lab_fabric *fabric, const struct world_fault *faul
     int error;
 
     if (fault->kind == WORLD_FAULT_DOWN || fault->kind == WORLD_FAULT_UP) {
-        bool is_up = (fault->kind == WORLD_FAULT_UP) != undo;
-
-        error = netlink_set_up(fd, port->netdev, is_up);
-        return error == 0 && is_up ? lab_layout_port_up(fabric, fault->host, fault->port)
-                                   : error;
+        return set_carrier(fabric, fault->host, fault->port,
+                           (fault->kind == WORLD_FAULT_UP) != undo);
     }
     if (fault->kind == WORLD_FAULT_MTU) {
         port->mtu_bytes = undo ? spec->mtu_bytes : fault->size_bytes;

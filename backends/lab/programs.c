@@ -207,7 +207,7 @@ static int start(struct show *show, struct running *running)
 
 /* ---- output ---- */
 
-/* Waits where the reader does not read, even if another program has made the file not block. */
+/* Waits while the reader does not read, even if another program has made the file not block. */
 static void write_all(int fd, const char *bytes, size_t n)
 {
     while (n > 0) {

@@ -232,6 +232,11 @@ int cli_show(struct cli_options *options)
     if (scenario == NULL) {
         return CLI_USAGE;
     }
+    if (scenario->n_ranks == 0 && !(options->plan && scenario_has_programs(scenario))) {
+        fprintf(stderr, "weft show: %s: no host has a rank\n", scenario->file);
+        scenario_free(scenario);
+        return CLI_USAGE;
+    }
     if (options->plan) {
         code = cli_show_plan(options, scenario);
         scenario_free(scenario);
@@ -241,11 +246,6 @@ int cli_show(struct cli_options *options)
         code = cli_show_nic(options, scenario);
         scenario_free(scenario);
         return code;
-    }
-    if (scenario->n_ranks == 0) {
-        fprintf(stderr, "weft show: %s: no host has a rank\n", scenario->file);
-        scenario_free(scenario);
-        return CLI_USAGE;
     }
     if (view_init(&view, scenario)) {
         code = print_view(options, &view);

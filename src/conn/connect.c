@@ -227,7 +227,7 @@ static bool is_shortage(int error_number)
 }
 
 /* Returns true if a later attempt can succeed: the listener has not started yet, restarts or has no
- * free slot, or this end lacks a descriptor. */
+ * free slot, or this end lacks a descriptor or memory. */
 static bool may_pass(int error_number)
 {
     return error_number == 0 || error_number == ECONNREFUSED ||
@@ -236,8 +236,8 @@ static bool may_pass(int error_number)
            is_shortage(error_number);
 }
 
-/* Returns true if dialing must end. An end that lacks a descriptor has only the time of a set-up,
- * because waiting for the listener does not help it. */
+/* Returns true if dialing must end. An end that lacks a descriptor or memory has only the time of a
+ * set-up, because waiting for the listener does not help it. */
 static bool is_out_of_patience(struct conn *conn, int error_number, weft_ns now)
 {
     struct conn_dial *dial = &conn->private->dial;

@@ -712,7 +712,7 @@ static bool is_of_exit(const char *text, const char *at)
     size_t n = (size_t)(at - text) < NEAR_BYTES ? (size_t)(at - text) : NEAR_BYTES;
 
     for (size_t i = 0; i < n; i++) {
-        before[i] = lower(at[i - n]);
+        before[i] = lower(*(at - n + i));
     }
     before[n] = '\0';
     return strstr(before, "exit") != NULL;

@@ -179,6 +179,7 @@ static weft_status choose_way(struct engine_comm *comm, struct flow_config *conf
     comm->from = engine_route_number(comm->from, config);
     comm->from ^= comm->from == comm->to ? UINT32_C(8) : 0;
     engine_route_note(comm, config);
+    comm->has_stand_in = config->lanes[0].n_via == 0 && config->n_lanes > 1;
     if (config->lanes[0].n_via > 0) {
         pthread_mutex_lock(&engine->lock);
         engine->counters.n_relayed++;
@@ -222,6 +223,38 @@ void engine_comm_open(struct engine_comm *comm)
         set_state(comm, ENGINE_COMM_CONNECTING);
     } else if (status < 0) {
         engine_comm_fail(comm, &error);
+    }
+}
+
+/* Reports a connection whose data go over relays because no cable to the peer works, and its
+ * return to the cables. */
+static void note_stand_in(struct engine_comm *comm)
+{
+    const struct weft_error *why = flow_left_out(comm->flow);
+    bool is_direct = flow_lane_conn(comm->flow, 0) != NULL, is_relayed = false;
+    char text[400] = "";
+
+    for (uint32_t i = 1; i < flow_n_lanes(comm->flow); i++) {
+        is_relayed = is_relayed || flow_lane_conn(comm->flow, i) != NULL;
+    }
+    if (!is_direct && is_relayed && !comm->stands_in) {
+        comm->stands_in = true;
+        if (why != NULL) {
+            struct weft_error error = *why;
+
+            finding_name(comm->engine->rdma, &error);
+            finding_format(&error, text, sizeof(text));
+        }
+        weft_log(
+            comm->engine->env->log, WEFT_LOG_WARN,
+            "connection %08x to %08x: no cable to the peer works, so its data go over "
+            "relays%s%s",
+            comm->from, comm->to, why != NULL ? ": " : "", text);
+    } else if (is_direct && comm->stands_in) {
+        comm->stands_in = false;
+        weft_log(comm->engine->env->log, WEFT_LOG_WARN,
+                 "connection %08x to %08x: its data go over its cables again", comm->from,
+                 comm->to);
     }
 }
 
@@ -430,6 +463,9 @@ bool engine_comm_progress(struct engine_comm *comm)
     if (atomic_load(&comm->state) == ENGINE_COMM_CONNECTING && flow_is_up(comm->flow) &&
         (status == WEFT_OK || flow_peer_has_closed(comm->flow))) {
         set_state(comm, ENGINE_COMM_UP);
+    }
+    if (comm->has_stand_in && status == WEFT_OK) {
+        note_stand_in(comm);
     }
     if (status < 0 && flow_peer_has_closed(comm->flow)) {
         end_by_peer(comm);

@@ -8,7 +8,7 @@
 
 #define ROOM_AT (CONN_HANDLE_BYTES - ENGINE_HANDLE_ROOM)
 #define NUMBER_MAGIC UINT32_C(0x574e45) /* "WNE", followed by the version */
-/* 'T' is version 1, without relays; in version 2 none stands in for a cable. */
+/* 'T' is version 1, without relays; in version 2 no relay stands in for a cable. */
 #define NUMBER_VERSION 3u
 #define NUMBER_FIRST UINT32_C(0x54)
 

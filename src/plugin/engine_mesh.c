@@ -271,7 +271,8 @@ static struct mesh_process *process_of(struct engine *engine, const struct beaco
     weft_log(engine->env->log, WEFT_LOG_DEBUG, "process %016llx of %s is there",
              (unsigned long long)beacon->process, beacon->name);
     process = &mesh->processes[mesh->n_processes++];
-    *process = (struct mesh_process){.direct_ns = WEFT_NEVER};
+    *process =
+        (struct mesh_process){.first_ns = io_now(engine->env), .direct_ns = WEFT_NEVER};
     changed(mesh);
     return process;
 }

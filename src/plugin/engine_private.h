@@ -77,6 +77,8 @@ struct engine_comm {
     struct engine_queue waiting, moving;
     struct engine_memory *forgotten; /* Owned; deregistered while requests used it */
     bool is_closing;
+    bool has_stand_in; /* connectors: a lane over relays stands in for the cables */
+    bool stands_in;    /* it does now, which was reported */
     weft_ns close_by_ns;
     weft_ns route_by_ns; /* connectors: deadline for finding a route; 0 if not started */
     uint8_t handle[CONN_HANDLE_BYTES]; /* connectors: as NCCL passed it */
@@ -126,6 +128,7 @@ struct mesh_port { /* A netdev with RDMA ports, or this host if ifindex is 0. */
 
 struct mesh_process { /* Another process. */
     struct beacon beacon;
+    weft_ns first_ns;  /* first beacon */
     weft_ns heard_ns;  /* last new beacon, on any path */
     weft_ns direct_ns; /* last beacon from itself over a cable; WEFT_NEVER if none */
     uint32_t direct_sequence; /* of that beacon; 0 if none */

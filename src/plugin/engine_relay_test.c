@@ -209,17 +209,18 @@ static void change_cable(enum world_fault_kind kind)
     ck_assert_int_eq(harness.world->ops->inject(harness.world, &fault), 0);
 }
 
-/* The cable of two hosts of a triangle goes before they connect, or while they send. The third
- * host stands in for it until it is back. */
-START_TEST(a_third_host_stands_in_for_a_cable)
+/* The cable of two hosts fails before they connect, or while they send. The third host of a
+ * triangle, or both others of a ring, stand in for it until it is back. */
+START_TEST(other_hosts_stand_in_for_a_cable)
 {
     static const struct harness_cable triangle[] = {{0, 1}, {1, 2}, {0, 2}};
-    const bool is_down_first = _i == 0;
+    const bool is_down_first = _i % 2 == 0, is_ring = _i >= 2;
+    const uint32_t n_hosts = is_ring ? 4 : 3, relay = n_hosts - 1;
     struct pair pair;
     uint64_t passed;
 
-    harness_open_cables(&harness, 3, triangle, 3, NULL);
-    harness_run(&harness, SECOND);
+    harness_open_cables(&harness, n_hosts, is_ring ? ring : triangle, n_hosts, NULL);
+    harness_run(&harness, 3 * SECOND);
     if (is_down_first) {
         change_cable(WORLD_FAULT_DOWN);
         harness_run(&harness, SECOND);
@@ -227,7 +228,7 @@ START_TEST(a_third_host_stands_in_for_a_cable)
     open_pair(&pair, 0, 1, MIB);
     if (!is_down_first) {
         move(&pair, 0);
-        ck_assert_uint_eq(counters_of(2).bytes_passed, 0);
+        ck_assert_uint_eq(counters_of(relay).bytes_passed, 0);
         change_cable(WORLD_FAULT_DOWN);
     }
     for (uint32_t i = 1; i < 8; i++) {
@@ -235,14 +236,14 @@ START_TEST(a_third_host_stands_in_for_a_cable)
         harness_run(&harness,
                     10 * SECOND); /* longer than any limit of one without a lane */
     }
-    ck_assert_uint_ge(counters_of(2).bytes_passed, 6 * MIB);
+    ck_assert_uint_ge(counters_of(relay).bytes_passed, 6 * MIB);
     change_cable(WORLD_FAULT_UP);
     harness_run(&harness, 10 * SECOND);
-    passed = counters_of(2).bytes_passed;
+    passed = counters_of(relay).bytes_passed;
     for (uint32_t i = 8; i < 12; i++) {
         move(&pair, i);
     }
-    ck_assert_uint_eq(counters_of(2).bytes_passed, passed);
+    ck_assert_uint_eq(counters_of(relay).bytes_passed, passed);
     close_pair(&pair);
     end();
 }
@@ -302,7 +303,7 @@ int main(void)
     tcase_add_test(tcase, a_host_without_a_rank_relays);
     tcase_add_test(tcase, opposite_hosts_of_a_ring_use_both_ways);
     tcase_add_test(tcase, a_relay_whose_cable_goes_is_passed_by);
-    tcase_add_loop_test(tcase, a_third_host_stands_in_for_a_cable, 0, 2);
+    tcase_add_loop_test(tcase, other_hosts_stand_in_for_a_cable, 0, 4);
     tcase_add_test(tcase, relays_behind_each_other);
     tcase_add_test(tcase, no_way_is_told);
     suite_add_tcase(suite, tcase);

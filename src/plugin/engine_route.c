@@ -12,9 +12,9 @@
 #define RELAYED                                                                          \
     4u /* every lane is over relays; otherwise the first is direct, and another stands in */
 
-/* How long after its start a process waits for beacons before it connects to a neighbour, because
- * the route that stands in for the cable is chosen when a connection begins. Beacons are answered
- * within milliseconds, and the first ones are repeated after 100 ms. */
+/* How long beacons of a process that has just started may be incomplete. A connection to a
+ * neighbour waits for them, because the route that stands in for the cable is chosen when it
+ * begins. Beacons are answered within milliseconds, and the first are repeated after 100 ms. */
 #define SETTLE_NS (INT64_C(250) * 1000 * 1000)
 
 /* ---- the mesh as a graph ---- */
@@ -194,25 +194,35 @@ static void go_direct(const uint8_t handle[CONN_HANDLE_BYTES], struct flow_confi
     memcpy(out->lanes[0].handle, handle, CONN_HANDLE_BYTES);
 }
 
-/* Returns true if a route that stands in for a cable to the process of `target` might become known
- * soon: its beacon is missing, or those of a third host have not named both ends yet. */
+/* Returns true if a route that stands in for a cable to the process of `target` might become
+ * known soon: its beacon is missing, or that of a third host which may relay is new, so that it
+ * need not name both ends yet. */
 static bool is_settling(const struct engine *engine, const struct beacon *target)
 {
-    bool has_third = false;
+    const struct engine_mesh *mesh = &engine->mesh;
+    const struct beacon *self = &mesh->self;
+    weft_ns now = io_now(engine->env);
 
-    for (uint32_t i = 0; target != NULL && i < engine->mesh.n_processes; i++) {
-        const struct beacon *beacon = &engine->mesh.processes[i].beacon;
-
-        has_third = has_third || (by_host(&beacon, &target) != 0 &&
-                                  (beacon->flags & BEACON_MAY_RELAY) != 0);
+    if (target == NULL) {
+        return now < mesh->opened_ns + SETTLE_NS;
     }
-    return (target == NULL || has_third) &&
-           io_now(engine->env) < engine->mesh.opened_ns + SETTLE_NS;
+    for (uint32_t i = 0; i < mesh->n_processes && by_host(&self, &target) != 0; i++) {
+        const struct beacon *third = &mesh->processes[i].beacon;
+
+        if (by_host(&third, &target) != 0 && by_host(&third, &self) != 0 &&
+            (third->flags & BEACON_MAY_RELAY) != 0 &&
+            now < mesh->processes[i].first_ns + SETTLE_NS) {
+            return true;
+        }
+    }
+    return false;
 }
 
-weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
-                         struct flow_config *out,
-                         uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
+/* Does what engine_route() does, with up to `n_stand_in` lanes beside a direct one. */
+static weft_status find_route(struct engine *engine,
+                              const uint8_t handle[CONN_HANDLE_BYTES],
+                              uint32_t n_stand_in, struct flow_config *out,
+                              uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
 {
     const struct beacon *target;
 
@@ -220,7 +230,7 @@ weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE
     target = engine_mesh_find(engine, handle);
     if (conn_faces(engine->rdma, &engine->config.conn, handle)) {
         if (target != NULL) {
-            add_relays(engine, target, 1, out, via); /* stands in if the cables fail */
+            add_relays(engine, target, n_stand_in, out, via);
         }
         return out->n_lanes == 1 && is_settling(engine, target) ? WEFT_AGAIN : WEFT_OK;
     }
@@ -235,6 +245,13 @@ weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE
     }
     go_direct(handle, out);
     return WEFT_AGAIN;
+}
+
+weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
+                         struct flow_config *out,
+                         uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
+{
+    return find_route(engine, handle, 1, out, via);
 }
 
 /* ---- rerouting ---- */
@@ -284,7 +301,7 @@ weft_status engine_reroute(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE
     uint32_t number, chosen = UINT32_MAX;
 
     if (engine_handle_split(comm->handle, target, &number, &ignored) != WEFT_OK ||
-        engine_route(comm->engine, target, &ways, vias) != WEFT_OK) {
+        find_route(comm->engine, target, FLOW_LANES_MAX - 1, &ways, vias) != WEFT_OK) {
         return WEFT_AGAIN;
     }
     for (uint32_t i = 0; i < ways.n_lanes; i++) {

@@ -441,7 +441,13 @@ START_TEST(weft_takes_no_link_local_route_to_another_host)
     add_gid(&remote[0], 1, "10.0.1.2/24", V2);
     ck_assert_int_eq(choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).status,
                      WEFT_ERR_ROUTE);
-    local[0].n_gids = remote[0].n_gids = 1;
+    add_gid(&local[1], 1, "169.254.1.1/16", V2);
+    add_gid(&remote[1], 1, "169.254.2.2/16", V2);
+    ck_assert_int_eq(choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).status,
+                     WEFT_ERR_ROUTE);
+    for (uint32_t i = 0; i < 2; i++) {
+        local[i].n_gids = remote[i].n_gids = 1;
+    }
     add_gid(&local[1], 1, "10.0.2.1/24", V2);
     ck_assert_int_eq(choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).status,
                      WEFT_OK);

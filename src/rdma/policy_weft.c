@@ -126,6 +126,22 @@ static uint32_t find_pairs(const struct rdma_choice_input *input, enum scope sco
     return n;
 }
 
+/* Returns true if two ports of the hosts, up or down, share a subnet that is only on their
+ * cable. */
+static bool faces_by_address(const struct rdma_choice_input *input)
+{
+    struct rdma_rail rail;
+
+    for (uint32_t l = 0; l < input->n_local; l++) {
+        for (uint32_t r = 0; r < input->n_remote; r++) {
+            if (ports_face(&input->local[l], &input->remote[r], SCOPE_ROUTABLE, &rail)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool rdma_weft_inactive(const struct rdma_choice_input *input, struct rdma_rail *out)
 {
     /* With one port at each end, link-local GIDs can only be on one cable. */
@@ -179,14 +195,12 @@ static bool has_one_cable(const struct rdma_choice_input *input)
 {
     const struct rdma_port_facts *local = only_active(input->local, input->n_local);
     const struct rdma_port_facts *remote = only_active(input->remote, input->n_remote);
-    struct rdma_rail down;
 
     if (local == NULL || remote == NULL) {
         return false;
     }
     return (input->n_local == 1 && input->n_remote == 1) ||
-           (!rdma_weft_inactive(input, &down) &&
-            !(has_routable(local) && has_routable(remote)));
+           !(has_routable(local) && has_routable(remote));
 }
 
 /* Chooses a port that sends to itself, for two processes of one host. The fastest one is preferred,
@@ -222,10 +236,12 @@ uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rai
     }
     struct rdma_rail pairs[PAIRS_MAX];
     uint32_t n_pairs = find_pairs(input, SCOPE_ROUTABLE, pairs);
-    if (n_pairs == 0) {
+    /* Other subnets identify no cable, so a pair that is down is waited for. */
+    bool is_down = n_pairs == 0 && faces_by_address(input);
+    if (n_pairs == 0 && !is_down) {
         n_pairs = find_pairs(input, SCOPE_LINK_LOCAL_V4, pairs);
     }
-    if (n_pairs == 0 && has_one_cable(input)) {
+    if (n_pairs == 0 && !is_down && has_one_cable(input)) {
         n_pairs = find_pairs(input, SCOPE_LINK_LOCAL_V6, pairs);
     }
     uint32_t n = 0;

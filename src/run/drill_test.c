@@ -94,7 +94,7 @@ START_TEST(it_sends_packets_of_its_own)
 }
 END_TEST
 
-/* A cable that a fault took away is one again after `up`. */
+/* A cable that a fault took away has its carrier again after `up`. */
 START_TEST(it_waits_for_a_cable_that_is_up_for_good)
 {
     static const struct {

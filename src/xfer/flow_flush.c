@@ -19,6 +19,7 @@ struct flow_loop {
 
 struct flow_loops {
     uint32_t n;
+    uint32_t n_lost; /* rails without a loop because their device was lost */
     struct flow_loop loops[FLOW_LANES_MAX * CONN_RAILS_MAX];
     struct flow_request *request; /* the flush in progress, or NULL */
 };
@@ -143,7 +144,9 @@ static void open_loops(struct flow *flow)
         for (uint32_t r = 0; conn != NULL && flow->lanes[i].was_up && r < conn->n_rails &&
                              conn->rails[r].cq != NULL;
              r++) {
-            if (!is_lost(flow, conn, r)) {
+            if (is_lost(flow, conn, r)) {
+                flow->loops->n_lost++;
+            } else {
                 open_loop(flow, conn, r);
             }
         }
@@ -236,6 +239,18 @@ static weft_status poll_loop(struct flow *flow, struct flow_loop *loop,
     return WEFT_OK;
 }
 
+/* Returns true if devices were lost and none is left, so that a flush would reach no memory. */
+static bool has_lost_all(const struct flow *flow)
+{
+    const struct flow_loops *loops = flow->loops;
+    uint32_t n_lost = loops->n_lost;
+
+    for (uint32_t i = 0; i < loops->n; i++) {
+        n_lost += is_lost(flow, loops->loops[i].conn, loops->loops[i].rail) ? 1 : 0;
+    }
+    return n_lost > 0 && n_lost == loops->n_lost + loops->n;
+}
+
 /* Makes progress with the first flush, on all loops. Returns WEFT_OK when it is complete. */
 static weft_status progress_loops(struct flow *flow, struct weft_error *error)
 {
@@ -243,6 +258,10 @@ static weft_status progress_loops(struct flow *flow, struct weft_error *error)
     bool is_new = loops->request == NULL;
     weft_status all = WEFT_OK;
 
+    if (has_lost_all(flow)) {
+        return weft_fail_errno(error, EIO, "flush",
+                               "every device of the connection is lost");
+    }
     for (uint32_t i = 0; i < loops->n && is_new; i++) {
         struct flow_loop *loop = &loops->loops[i];
         weft_status status =
