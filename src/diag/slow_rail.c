@@ -8,6 +8,9 @@
 
 /* A rail is slow if its fastest 4 MiB took more than this many times as long as they should. */
 #define SLOWER_BY 4
+/* Minimum number of bytes that were timed: three times the 4 MiB. The only 4 MiB of a short job can
+ * be slow for a reason that passes. */
+#define TIMED_BYTES_MIN (INT64_C(12) << 20)
 /* Latency counts up to the time that this many bytes take. With more, a rail that has one large
  * part under way at a time is idle for too long. */
 #define LATENCY_BYTES (INT64_C(256) << 10)
@@ -19,7 +22,8 @@ static bool is_one_card(const struct diag_port *a, const struct diag_port *b)
             (a->device != IO_UNKNOWN && a->device == b->device));
 }
 
-/* Counts the rails whose data leave through the card of `rail`, or enter through it. */
+/* Counts the rails that leave through the card of `rail`, or enter through it. A rail without large
+ * parts counts, too, because its short messages also take their share. */
 static uint32_t count_sharers(const struct diag_input *input,
                               const struct diag_host *host, const struct diag_use *rail)
 {
@@ -34,9 +38,6 @@ static uint32_t count_sharers(const struct diag_input *input,
         for (uint32_t i = 0; i < other->n_uses; i++) {
             const struct diag_use *use = &other->uses[i];
 
-            if (use->timed_bytes == 0) {
-                continue;
-            }
             n_out += diag_is_same_machine(other->name, host->name) &&
                      is_one_card(local, diag_find_port(other, use->local_port));
             n_in += diag_is_same_machine(use->peer, rail->peer) &&
@@ -126,7 +127,7 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     const struct diag_port *remote = diag_find_port(peer, use->remote_port);
     int64_t rate_bps, most_rtt_ns;
 
-    if (use->timed_bytes <= 0 || use->best_bps <= 0 || use->rtt_ns <= 0 ||
+    if (use->timed_bytes < TIMED_BYTES_MIN || use->best_bps <= 0 || use->rtt_ns <= 0 ||
         local == NULL || remote == NULL || !is_undisturbed(host, local) ||
         !is_undisturbed(peer, remote) ||
         diag_is_one_cable(input, local, remote) != DIAG_YES) {

@@ -95,13 +95,31 @@ static void port_says_so_itself(void)
     p0->rate_bps = p1->rate_bps = 13000000000;
 }
 
+/* The file gives no rate, and the ports have 25 Gbit/s. */
+static void ports_of_25gbps(void)
+{
+    struct diag_cable *cable = weft_calloc(1, sizeof(*cable));
+
+    *cable = (struct diag_cable){"titanic", "p0", "iceberg", "p1", 0};
+    scene.input.cables = cable;
+    scene.input.n_cables = 1;
+    p0->rate_bps = p1->rate_bps = 25000000000;
+    use->best_bps = 6000000000;
+}
+
+static void three_windows(void)
+{
+    use->timed_bytes = 12 << 20;
+}
+
 static void counters_unknown(void)
 {
     p0->counters[DIAG_RETRANSMITS] = p0->counters[DIAG_RX_PAUSES] = IO_UNKNOWN;
 }
 
-static void (*const slow[])(void) = {as_it_is, both_ways, just_slow_enough,
-                                     port_says_so_itself, counters_unknown};
+static void (*const slow[])(void) = {
+    as_it_is,         both_ways,       just_slow_enough, port_says_so_itself,
+    counters_unknown, ports_of_25gbps, three_windows};
 
 START_TEST(a_busy_rail_below_a_quarter_is_slow)
 {
@@ -121,6 +139,17 @@ static void not_timed(void)
     use->best_bps = IO_UNKNOWN;
 }
 
+static void one_window(void)
+{
+    use->timed_bytes = 4 << 20;
+}
+
+static void healthy_ports_of_25gbps(void)
+{
+    ports_of_25gbps();
+    use->best_bps = 24000000000;
+}
+
 static void relayed_beside_it(void)
 {
     use_rail(scene.b, "titanic", "p1", "p0");
@@ -136,6 +165,13 @@ static void shared_card(void)
 {
     scene.a->ports[1].device = p0->device = 5;
     use_rail(scene.a, "britannic", "p1", "p0");
+}
+
+/* A rail without large parts takes its share, too. */
+static void shared_with_short_messages(void)
+{
+    shared_card();
+    scene.a->uses[1].timed_bytes = 0;
 }
 
 static void shared_by_a_twin(void)
@@ -216,12 +252,27 @@ static void failed(void)
     scene.a->n_errors = 1;
 }
 
-static void (*const innocent[])(void) = {a_quarter,    not_timed,   relayed_beside_it,
-                                         shared_port,  shared_card, shared_by_a_twin,
-                                         far_away,     rtt_unknown, slower_cable,
-                                         narrow_slot,  lost_frames, repeats_unknown,
-                                         paused,       software,    software_unknown,
-                                         lost_carrier, switched,    failed};
+static void (*const innocent[])(void) = {one_window,
+                                         healthy_ports_of_25gbps,
+                                         shared_with_short_messages,
+                                         a_quarter,
+                                         not_timed,
+                                         relayed_beside_it,
+                                         shared_port,
+                                         shared_card,
+                                         shared_by_a_twin,
+                                         far_away,
+                                         rtt_unknown,
+                                         slower_cable,
+                                         narrow_slot,
+                                         lost_frames,
+                                         repeats_unknown,
+                                         paused,
+                                         software,
+                                         software_unknown,
+                                         lost_carrier,
+                                         switched,
+                                         failed};
 
 START_TEST(a_rail_that_something_else_slows_down_is_not)
 {

@@ -147,6 +147,7 @@ struct world_impairment {
 
 struct world_cable {
     struct world_end ends[2];
+    bool is_rate_assumed; /* the file gives none; real ports can have another rate */
     uint64_t rate_bps;
     weft_ps delay_ps;          /* one-way delay */
     uint32_t path_limit_bytes; /* larger IP packets are dropped silently; 0 if no limit */

@@ -158,7 +158,7 @@ static int compare_ends(const struct world_end *a, const struct world_end *b)
 
 struct sorted_cable {
     struct world_end ends[2];
-    uint64_t rate_bps;
+    uint64_t rate_bps; /* 0 if the file gives none */
 };
 
 static int compare_cables(const void *left, const void *right)
@@ -189,7 +189,8 @@ void run_facts_cables(const struct world_spec *spec, struct diag_input *out)
 
         sorted[i].ends[0] = given[first];
         sorted[i].ends[1] = given[1 - first];
-        sorted[i].rate_bps = spec->cables[i].rate_bps;
+        sorted[i].rate_bps =
+            spec->cables[i].is_rate_assumed ? 0 : spec->cables[i].rate_bps;
     }
     qsort(sorted, spec->n_cables, sizeof(*sorted), compare_cables);
     out->cables = weft_calloc(spec->n_cables + 1, sizeof(*out->cables));

@@ -336,6 +336,8 @@ static void read_link(struct topology *topology, const struct tree_node *node,
     see_defaults(topology, &defaults);
     walk_values(loader, &links_table, &defaults, &in.values);
     walk_values(loader, &links_table, &in.own, &in.values);
+    in.values.is_rate_assumed =
+        defaults.at[KEY_RATE] == NULL && in.own.at[KEY_RATE] == NULL;
     if (in.own.at[KEY_OVERLAP] != NULL) {
         read_choice(loader, in.own.at[KEY_OVERLAP], "overlap", overlaps, 2, &overlap);
     }

@@ -146,6 +146,7 @@ struct scenario_link {
     const char *name; /* "titanic:p0-iceberg:p1" */
     struct scenario_end ends[2];
     bool is_cage_rail;
+    bool is_rate_assumed; /* the file gives none */
     uint64_t rate_bps;
     weft_ns delay_ns;          /* one way */
     uint32_t path_limit_bytes; /* 0 if none */

@@ -131,6 +131,7 @@ static void copy_documents(struct scenario_arena *arena, const struct scenario *
 static struct world_cable copy_link(const struct scenario_link *link)
 {
     struct world_cable out = {.rate_bps = link->rate_bps,
+                              .is_rate_assumed = link->is_rate_assumed,
                               .delay_ps = link->delay_ns * 1000,
                               .path_limit_bytes = link->path_limit_bytes,
                               .queue_bytes = link->queue_bytes,
