@@ -347,6 +347,9 @@ static weft_status check_members(struct boot *boot)
         } else if (gone != MESH_HERE && !has_blob(boot, m)) {
             status = mesh_blame(boot, WEFT_ERR_CLOSED, m,
                                 gone == MESH_LEFT ? "left" : "died: its stream ended");
+            if (status < 0 && gone == MESH_DIED) {
+                weft_error_int(&boot->error, "stream_ended", 1);
+            }
         }
     }
     return status;

@@ -179,6 +179,18 @@ START_TEST(who_is_late_is_named)
 }
 END_TEST
 
+/* Checks that a member whose neighbour died, and only such a one, says that its stream ended. */
+static void check_ends(const struct town *town, uint32_t gone, bool has_died)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        n += i != gone &&
+             weft_error_value(&town->members[i].error, "stream_ended") != NULL;
+    }
+    ck_assert_int_eq(n > 0, has_died);
+}
+
 /* A member closes, exits, loses its power or gives up; the others report which member and why. */
 START_TEST(who_goes_is_named_to_all)
 {
@@ -212,6 +224,7 @@ START_TEST(who_goes_is_named_to_all)
         town.members[gone].status = WEFT_ERR_CLOSED;
     }
     ck_assert(town_run(&town, 30 * TOWN_S, town_all_done));
+    check_ends(&town, gone, way == 1 || way == 2);
     ck_assert_int_lt(town_now(&town) - since, (way == 2 ? 4000 : 50) * TOWN_MS);
     for (uint32_t i = 0; i < 3; i++) {
         static const char *const words[] = {"left", "died", "died", "out of luck"};
