@@ -1,6 +1,6 @@
-/* Measures how fast each rail moves large parts of messages while it is busy. Short messages are
- * dominated by latency, and time without a part under way is the time of others: of the receiver,
- * of other rails, of the program. Neither is counted. */
+/* Measures how fast each rail moves large parts of messages while it is busy. Short messages do not
+ * count, because their time is mostly latency. Time without a part under way does not count,
+ * because the rail then waits for the receiver, other rails or the program. */
 #include "xfer/private.h"
 
 static struct xfer_rail_pace *pace_of(struct xfer *xfer,

@@ -124,10 +124,10 @@ struct xfer_rails {
 
 /* The pace of a rail (pace.c). */
 struct xfer_rail_pace {
-    uint32_t n_under_way;  /* large parts */
+    uint32_t n_under_way;  /* number of large parts under way */
     weft_ns since_ns;      /* when the present busy time was last added up */
-    weft_ns busy_ns;       /* of the present window */
-    uint64_t window_bytes; /* that arrived in the present window */
+    weft_ns busy_ns;       /* busy time of the present window */
+    uint64_t window_bytes; /* bytes that arrived in the present window */
     struct xfer_pace out;
 };
 
@@ -237,8 +237,9 @@ weft_status xfer_take_rail(struct xfer *xfer, uint32_t q, const struct xfer_imm 
 weft_status xfer_rails_progress(struct xfer *xfer);
 /* Sender: records that the receiver has part `part`. */
 void xfer_part_done(struct xfer *xfer, struct xfer_request *request, uint32_t part);
-/* Sender: a part is about to be posted; the peer has it. */
+/* Sender: records that the first piece of a part is about to be posted. */
 void xfer_pace_begin(struct xfer *xfer, const struct xfer_part_send *part);
+/* Sender: records that the peer has the part. */
 void xfer_pace_end(struct xfer *xfer, const struct xfer_part_send *part);
 /* Receiver: returns false while a dropped rail is not settled, or while clear-to-sends that were
  * lost on it have yet to be sent again. */

@@ -141,15 +141,15 @@ static weft_status part_post(struct xfer *xfer, struct xfer_request *request, ui
     struct ibv_send_wr wrs[CHAIN_MAX];
     struct ibv_sge sges[CHAIN_MAX];
 
-    if (part->n_pieces == 0) {
-        xfer_pace_begin(xfer, part);
-    }
     while (part->n_pieces < n_pieces) {
         uint32_t room = xfer_sq_free(xfer, part->qp), n = 0;
         weft_status status;
 
         if (room == 0) {
             return WEFT_AGAIN;
+        }
+        if (part->n_pieces == 0) {
+            xfer_pace_begin(xfer, part);
         }
         for (; n < CHAIN_MAX && n < room && part->n_pieces < n_pieces; n++) {
             uint64_t at = part->begin + (uint64_t)part->n_pieces * max_bytes;
