@@ -75,7 +75,7 @@ static bool is_sound(const struct diag_host *host, const struct diag_port *port)
            diag_carrier_losses(host, port->name) <= 0;
 }
 
-/* Finds a port of a card that is idle, whose cable leads to an idle port of the peer. Returns NULL
+/* Finds a port of a card that is idle, whose cable leads to an idle card of the peer. Returns NULL
  * if there is none. */
 static const struct diag_port *find_idle(const struct diag_input *input,
                                          const struct diag_host *host,
@@ -90,7 +90,8 @@ static const struct diag_port *find_idle(const struct diag_input *input,
         }
         for (uint32_t k = 0; k < peer->n_ports; k++) {
             *out_remote = &peer->ports[k];
-            if (is_sound(peer, *out_remote) && !is_used(peer, *out_remote, NULL) &&
+            if (is_sound(peer, *out_remote) &&
+                is_idle_card(input, peer, (*out_remote)->device) &&
                 diag_is_one_cable(input, local, *out_remote) == DIAG_YES) {
                 return local;
             }

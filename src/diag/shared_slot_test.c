@@ -132,6 +132,11 @@ static void other_card_used_by_twin(void)
     use(2, 1, 3);
 }
 
+static void other_card_of_peer_is_used(void)
+{
+    use(1, 0, 3);
+}
+
 static void other_card_is_down(void)
 {
     input.hosts[1].ports[2].is_up = input.hosts[1].ports[3].is_up = DIAG_NO;
@@ -167,6 +172,7 @@ static void (*const innocent[])(void) = {wide_link,
                                          one_rail,
                                          no_idle_card,
                                          other_card_used_by_twin,
+                                         other_card_of_peer_is_used,
                                          other_card_is_down,
                                          other_card_leads_elsewhere,
                                          one_port_of_each_card,
