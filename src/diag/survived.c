@@ -232,6 +232,23 @@ static void inspect_rail(const struct diag_input *input, const struct rail *rail
     diag_say(out, &finding);
 }
 
+/* Returns true if event `i` is the first fatal error of its device. */
+static bool is_first_fatal(const struct diag_host *host, uint32_t i)
+{
+    const struct diag_event *event = &host->events[i];
+
+    if (strcmp(event->type, "device_fatal") != 0 || event->device[0] == '\0') {
+        return false;
+    }
+    for (uint32_t k = 0; k < i; k++) {
+        if (strcmp(host->events[k].type, event->type) == 0 &&
+            strcmp(host->events[k].device, event->device) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Warns about the devices of a host that reported a fatal error. A process with another rail
  * continues without them. */
 static void inspect_devices(const struct diag_host *host, struct diag_findings *out)
@@ -242,10 +259,9 @@ static void inspect_devices(const struct diag_host *host, struct diag_findings *
     struct weft_text devices = {0};
 
     for (uint32_t i = 0; i < host->n_events; i++) {
-        const struct diag_event *event = &host->events[i];
-
-        if (strcmp(event->type, "device_fatal") == 0 && event->device[0] != '\0') {
-            weft_text_add(&devices, "%s%s", devices.n > 0 ? " " : "", event->device);
+        if (is_first_fatal(host, i)) {
+            weft_text_add(&devices, "%s%s", devices.n > 0 ? " " : "",
+                          host->events[i].device);
         }
     }
     if (devices.n > 0) {
