@@ -52,7 +52,8 @@ def test_what_is_wrong_before_it_runs_is_found_before_it_runs(file, code):
     assert codes(doctor(f"{FIELD}/{file}.yaml")) == {code}
 
 
-@pytest.mark.parametrize("length,collides", [("", True), ("24", True), ("31", False), ("0x1f", False)])
+@pytest.mark.parametrize("length,collides", [
+    ("", True), ("24", True), ("31", False), ("0x1f", False), ("99999999999999999999", True)])
 def test_subnets_that_nccl_keeps_apart_do_not_collide(length, collides):
     """Each cable has a /31 of one /24."""
     env = f"topology.defaults.env={{NCCL_IB_SUBNET_PREFIX_LEN: '{length}'}}"
@@ -61,7 +62,7 @@ def test_subnets_that_nccl_keeps_apart_do_not_collide(length, collides):
 
 
 @pytest.mark.parametrize("index,is_empty", [
-    ("3", False), ("0x3", False), ("03 # of mlx5", False), ("-1", False),
+    ("3", False), ("0x3", False), ("99999999999999999999", False), ("03 # of mlx5", False), ("-1", False),
     ("5", True), ("0x5", True), ("5x", True), ("none", True)])  # what is no number is slot 0
 def test_a_gid_index_is_read_as_nccl_reads_it(index, is_empty):
     document = doctor("scenarios/basic/pair.yaml", "--set",

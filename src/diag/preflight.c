@@ -1,5 +1,6 @@
 #include "diag/preflight.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,11 +194,24 @@ static const struct diag_setting *find(const struct diag_preflight *more,
     return NULL;
 }
 
-/* Returns the prefix length that NCCL_IB_SUBNET_PREFIX_LEN gives, read as NCCL does. */
+/* Returns the number that `setting` gives. As in NCCL's param.cc, any base is accepted, what
+ * follows the number is ignored, text that is no number is 0, and a number out of range is the
+ * default. */
+static long number_of(const struct diag_setting *setting, long by_default)
+{
+    long number;
+
+    if (setting == NULL) {
+        return by_default;
+    }
+    errno = 0;
+    number = strtol(setting->value, NULL, 0);
+    return errno == ERANGE ? by_default : number;
+}
+
 static unsigned coarse_len(const struct diag_preflight *more)
 {
-    const struct diag_setting *setting = find(more, "NCCL_IB_SUBNET_PREFIX_LEN");
-    long len = setting == NULL ? DIAG_SUBNET_LEN : strtol(setting->value, NULL, 0);
+    long len = number_of(find(more, "NCCL_IB_SUBNET_PREFIX_LEN"), DIAG_SUBNET_LEN);
 
     return len < 0 ? 0 : len > 32 ? 32 : (unsigned)len;
 }
@@ -295,8 +309,7 @@ static void look_at_list(const struct diag_host *host, const struct diag_preflig
     weft_text_fini(&others);
 }
 
-/* Checks NCCL_IB_GID_INDEX. As in NCCL's param.cc, any base is accepted, what follows the number is
- * ignored, and text that is no number is 0. */
+/* Checks NCCL_IB_GID_INDEX. */
 static void look_at_index(const struct diag_host *host, const struct diag_preflight *more,
                           struct diag_findings *out)
 {
@@ -308,7 +321,7 @@ static void look_at_index(const struct diag_host *host, const struct diag_prefli
     if (setting == NULL) {
         return;
     }
-    index = strtol(setting->value, NULL, 0);
+    index = number_of(setting, -1);
     port = index >= 0 ? without_gid_at(host, index) : NULL;
     if (port != NULL) {
         finding = say(out, DIAG_GID_FIXED_INDEX, DIAG_WARNING, host, port);
