@@ -278,7 +278,7 @@ void sim_port_init_transmitter(struct sim_port *port);
 /* Makes the port check whether it can send, because the NIC may have something to
  * send. */
 void sim_port_kick(struct sim_port *port);
-/* Keeps account of how long pauses hold the port; to be called after each change. */
+/* Keeps account of how long pauses hold the port. Must be called after each change. */
 void sim_port_note_hold(struct sim_port *port);
 /* Sends one frame or packet, if there is one, and schedules the next. */
 void sim_port_transmit(struct sim_port *port);

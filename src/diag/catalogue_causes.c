@@ -96,7 +96,8 @@ static const struct diag_entry entries[] = {
             "neighbour, or its answer, is held too.\n\n"
             "The finding names the end that sends the pause frames. The other end counts "
             "them (`rx_pauses`) and the time that it was held (`rx_pause_ns`, on mlx5 "
-            "rx_prioN_pause_duration). Behind a switch, or where both ends were paused, "
+            "rx_prioN_pause_duration). On real devices weft does not read these "
+            "counters. Behind a switch, or where both ends were paused, "
             "it names the end that failed.",
     },
     {

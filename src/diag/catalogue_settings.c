@@ -134,20 +134,21 @@ static const struct diag_entry entries[] = {
             "(ib_write_bw -d DEVICE --report_gbits); then exchange the cable, and move "
             "the card to another slot; on a DGX Spark update the firmware",
         .reference = "perftest: ib_write_bw; docs/field.md",
-        .decide = "ib_write_bw -d DEVICE --report_gbits; mlxlink -d DEVICE; lspci -vv",
+        .decide = "ib_write_bw -d DEVICE --report_gbits; mlxlink -d DEVICE; lspci -vv; "
+                  "ethtool -S IF | grep rx_prio.*_pause",
         .explanation =
             "A port can come up with its full rate, a PCIe link of full width and no "
             "errors, and carry a fraction: 13 of 100 Gbit/s were reported. Every test "
             "of connectivity passes, and the job is slow without a reason.\n\n"
             "The rate is measured by the sender, on parts of at least 128 KiB and only "
-            "while one of them is under way. The fastest 4 MiB of the job count "
+            "while one of them is under way. The fastest 4 MiB of at least 12 MiB counts "
             "(`moved_bps`). They are compared with what cable and PCIe links should "
-            "carry "
-            "(`rate_bps`; of the file that describes the mesh, or else of the ports), "
-            "divided by the number of rails that use the same cards. There "
-            "is no finding where latency, lost frames, pauses, a switch, a relay or a "
-            "software device can be the reason. The measurement does not tell which end, "
-            "or whether the cable, is slow.",
+            "carry (`rate_bps`; the rate that the file of the mesh gives, or else that "
+            "of the ports), divided by the number of rails that use the same cards. "
+            "There is no finding where latency, lost frames, counted pauses, a switch, a "
+            "relay or a software device can be the reason. Where the device does not "
+            "count pauses, they can be the reason. The measurement does not show whether "
+            "an end or the cable is slow.",
     },
     {
         .id = DIAG_HOST_IPC_REFUSED,

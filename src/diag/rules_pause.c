@@ -5,7 +5,8 @@
 #include "diag/private.h"
 
 /* Minimum time for which pauses must have held a port. Modify to RTR waits at least this long for a
- * neighbour. Ordinary flow control holds a port for microseconds. */
+ * neighbour. Ordinary flow control holds a port for microseconds at a time. The counter is the sum
+ * over the run, so that a long run can reach this time without one long pause. */
 #define HELD_NS INT64_C(1000000000)
 
 static bool counts_pauses(const struct diag_port *port)
