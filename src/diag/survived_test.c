@@ -277,7 +277,12 @@ START_TEST(a_device_that_is_gone_is_told)
     scene.a->events[scene.a->n_events++] = *event;
     ck_assert_uint_eq(count_findings(), 1);
     ck_assert_str_eq(findings.items[0].evidence[1].text, "p1 p0");
-    scene.a->n_events -= 2;
+    scene.a->n_events--;
+    /* One without a name adds nothing. */
+    scene.a->events[1].device[0] = '\0';
+    ck_assert_uint_eq(count_findings(), 1);
+    ck_assert_str_eq(findings.items[0].evidence[1].text, "p1");
+    scene.a->n_events--;
     event->device[0] = '\0';
     ck_assert_uint_eq(count_findings(), 0);
     *event = (struct diag_event){.device = "p1"};
