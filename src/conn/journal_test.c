@@ -98,11 +98,12 @@ START_TEST(what_is_chance_is_left_out)
     wc.wc_flags = 0;
     wc.byte_len = 9;
     conn_journal_note(conn, 0, &wc);
-    wc = (struct ibv_wc){.wr_id = 7,
-                         .status = IBV_WC_RETRY_EXC_ERR,
-                         .opcode = IBV_WC_RDMA_READ, /* undefined in an error completion */
-                         .byte_len = 77,
-                         .qp_num = conn->qps[1].qp->qp_num};
+    wc =
+        (struct ibv_wc){.wr_id = 7,
+                        .status = IBV_WC_RETRY_EXC_ERR,
+                        .opcode = IBV_WC_RDMA_READ, /* undefined in an error completion */
+                        .byte_len = 77,
+                        .qp_num = conn->qps[1].qp->qp_num};
     conn_journal_note(conn, 0, &wc);
     wc.status = IBV_WC_WR_FLUSH_ERR;
     conn_journal_note(conn, 0, &wc);

@@ -41,7 +41,8 @@ struct stage {
     struct io_stream *waiting[CLIENTS_MAX];
     size_t n_waiting;
     struct io_stream *streams[CLIENTS_MAX]; /* Owned */
-    struct frame_link hands[CLIENTS_MAX];   /* session key and sequence number of each client */
+    struct frame_link
+        hands[CLIENTS_MAX]; /* session key and sequence number of each client */
     uint8_t hellos[CLIENTS_MAX][PROVE_HELLO_BYTES];
     struct conn *conns[CONNS_MAX];
     size_t n_conns;

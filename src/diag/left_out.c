@@ -1,5 +1,6 @@
 /* Warns about rails that could not be set up, and about pairs of hosts without a rail, in a job
  * that other rails and relays carried. */
+#include <errno.h>
 #include <string.h>
 
 #include "diag/private.h"
@@ -26,13 +27,17 @@ static bool is_of_cable(const struct diag_entry *cause)
            strncmp(cause->code, "conn.", 5) != 0 && strncmp(cause->code, "peer.", 5) != 0;
 }
 
-/* Warns about processes of one machine that cannot share GPU memory, once for the machine. */
+/* Warns about processes of one machine that may not share GPU memory, once for the machine. A
+ * driver that only lacked memory can open it the next time. */
 static void inspect_ipc(const struct diag_host *host, const struct diag_error *why,
                         struct diag_findings *out)
 {
     struct diag_finding finding = {.entry = diag_entry(DIAG_HOST_IPC_REFUSED),
                                    .severity = DIAG_WARNING};
 
+    if (why->error.sys_errno == ENOMEM) {
+        return;
+    }
     diag_name_place(&finding, host->name, "", "");
     diag_evidence_int(&finding, "errno", why->error.sys_errno);
     diag_evidence_text(&finding, "instead", "shm");

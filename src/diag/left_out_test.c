@@ -22,18 +22,18 @@ static void teardown(void)
     diag_input_fini(&scene.input);
 }
 
-static void refuse(struct diag_host *host, const char *phase)
+static void refuse(struct diag_host *host, const char *phase, int why)
 {
     struct diag_error *error = &host->left_out[host->n_left_out++];
 
-    weft_fail_errno(&error->error, EPERM, phase, "it was not opened");
+    weft_fail_errno(&error->error, why, phase, "it was not opened");
     weft_format(error->peer, sizeof(error->peer), "titanic");
 }
 
 START_TEST(a_machine_that_shares_no_gpu_memory_is_named_once)
 {
-    refuse(scene.a, "ipc");
-    refuse(scene.b, "ipc");
+    refuse(scene.a, "ipc", EPERM);
+    refuse(scene.b, "ipc", EPERM);
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "host.ipc_refused");
@@ -46,16 +46,24 @@ END_TEST
 
 START_TEST(what_else_was_left_out_is_not_ipc)
 {
-    refuse(scene.a, "rtr");
+    refuse(scene.a, "rtr", EPERM);
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "link.left_out");
 }
 END_TEST
 
+START_TEST(a_driver_without_memory_refuses_nothing)
+{
+    refuse(scene.a, "ipc", ENOMEM);
+    diag(&scene.input, &findings);
+    ck_assert_uint_eq(findings.n, 0);
+}
+END_TEST
+
 START_TEST(a_failure_matters_more)
 {
-    refuse(scene.a, "ipc");
+    refuse(scene.a, "ipc", EPERM);
     weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "jobs",
               "wrong");
     diag(&scene.input, &findings);
@@ -72,6 +80,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_machine_that_shares_no_gpu_memory_is_named_once);
     tcase_add_test(tests, what_else_was_left_out_is_not_ipc);
+    tcase_add_test(tests, a_driver_without_memory_refuses_nothing);
     tcase_add_test(tests, a_failure_matters_more);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

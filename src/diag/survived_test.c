@@ -170,7 +170,8 @@ START_TEST(nothing_is_told_where_something_is_not_known)
     lose_carrier(scene.a, "");
     check_code(NULL);
     scene.a->n_events = 0;
-    scene.a->uses[0].vanished_mtu = 4096; /* full-size probes were lost: another finding */
+    scene.a->uses[0].vanished_mtu =
+        4096; /* full-size probes were lost: another finding */
     diag_findings_fini(&findings);
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
@@ -553,7 +554,8 @@ START_TEST(a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends)
     weft_format(why->peer, sizeof(why->peer), "iceberg");
     scene.a->n_left_out = 1;
 
-    ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED); /* both slots are unchanged */
+    ck_assert_int_eq(code_of_recovery(),
+                     DIAG_UNDETERMINED); /* both slots are unchanged */
     near->index = 5;
     ck_assert_int_eq(code_of_recovery(), DIAG_GID_STALE_INDEX);
     near->index = 3;
