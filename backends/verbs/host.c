@@ -223,16 +223,40 @@ static bool has_rdma_port(const struct verbs_host *host, uint32_t ifindex)
     return false;
 }
 
+static bool names_rdma_port(struct verbs_host *host, const char *name)
+{
+    struct io_env *env = verbs_host_env(host);
+    const struct io_hostinfo *info = env->ops->hostinfo(env);
+
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        if (strcmp(info->netdevs[i].name, name) == 0) {
+            return has_rdma_port(host, info->netdevs[i].ifindex);
+        }
+    }
+    return false;
+}
+
+/* Chooses the netdev that WEFT_MANAGEMENT or `named` names, or else the first one without an RDMA
+ * port. `named` is often NCCL_SOCKET_IFNAME, which many users set to the netdev of a cable. Such a
+ * netdev must stay a cable, because a management network carries no data. */
 static void choose_management(struct verbs_host *host, const char *named)
 {
     struct io_env *env = verbs_host_env(host);
     const char *setting = env->ops->setting(env, "WEFT_MANAGEMENT");
+    const struct io_hostinfo *info;
+
+    if (named != NULL && names_rdma_port(host, named)) {
+        weft_log(env->log, WEFT_LOG_INFO,
+                 "%s has an RDMA port, so it is a cable and not the management network",
+                 named);
+        named = NULL;
+    }
     named = named != NULL ? named : setting;
     if (named != NULL) {
         linux_env_set_management(host->linux_env, named);
         return;
     }
-    const struct io_hostinfo *info = env->ops->hostinfo(env);
+    info = env->ops->hostinfo(env);
     for (uint32_t i = 0; i < info->n_netdevs; i++) {
         const struct io_netdev *netdev = &info->netdevs[i];
         if (netdev->is_up && netdev->n_addresses > 0 &&

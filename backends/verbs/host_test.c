@@ -135,6 +135,26 @@ START_TEST(named_devices_in_the_order_and_by_the_names_given)
 }
 END_TEST
 
+/* NCCL_SOCKET_IFNAME that names the netdev of a cable does not take the cable away. */
+START_TEST(a_cable_is_no_management_network)
+{
+    static const struct {
+        const char *named, *management;
+    } cases[] = {{"c0", "m0"}, {"m0", "m0"}, {"c1", "m0"}};
+    const struct verbs_host_config config = {.env = {.name = "titanic",
+                                                     .netns_fd = netns,
+                                                     .only_given_settings = true,
+                                                     .management = cases[_i].named},
+                                             .library = &fake.library,
+                                             .sysfs = "/nowhere"};
+    struct weft_error error = {.status = WEFT_OK};
+
+    ck_assert_int_eq(verbs_host_create(loop, &config, &host, &error), WEFT_OK);
+    ck_assert(!is_management("c0") && !is_management("c1"));
+    ck_assert(is_management(cases[_i].management));
+}
+END_TEST
+
 /* The kernel's names do not identify the ports, but the addresses of the cables do. */
 START_TEST(devices_are_called_like_the_ports_whose_addresses_they_have)
 {
@@ -245,6 +265,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, all_devices_of_this_namespace_by_name);
     tcase_add_test(tcase, named_devices_in_the_order_and_by_the_names_given);
+    tcase_add_loop_test(tcase, a_cable_is_no_management_network, 0, 3);
     tcase_add_test(tcase, devices_are_called_like_the_ports_whose_addresses_they_have);
     tcase_add_test(tcase, a_missing_device_is_named);
     tcase_add_test(tcase, nonsense_is_refused);
