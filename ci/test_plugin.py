@@ -244,7 +244,7 @@ def test_peers_with_other_versions_of_the_plugin_are_refused():
                          capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     plugin, then, handshake, again = ran.stdout.splitlines()
-    assert plugin.startswith("plugin 6 connect: ") and "is of version 3, this one of 2" in plugin
+    assert plugin.startswith("plugin 6 connect: ") and "is of version 4, this one of 3" in plugin
     assert handshake.startswith("handshake 6 connect: ") and \
         "has version 3 of the protocol, this one has 2" in handshake
     assert then.endswith("connected afterwards") and again.endswith("connected afterwards")
