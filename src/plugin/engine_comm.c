@@ -230,14 +230,15 @@ void engine_comm_open(struct engine_comm *comm)
  * return to the cables. */
 static void note_stand_in(struct engine_comm *comm)
 {
-    const struct weft_error *why = flow_left_out(comm->flow);
     bool is_direct = flow_lane_conn(comm->flow, 0) != NULL, is_relayed = false;
-    char text[400] = "";
 
     for (uint32_t i = 1; i < flow_n_lanes(comm->flow); i++) {
         is_relayed = is_relayed || flow_lane_conn(comm->flow, i) != NULL;
     }
     if (!is_direct && is_relayed && !comm->stands_in) {
+        const struct weft_error *why = flow_left_out(comm->flow);
+        char text[400] = "";
+
         comm->stands_in = true;
         if (why != NULL) {
             struct weft_error error = *why;

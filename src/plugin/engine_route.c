@@ -9,8 +9,8 @@
 #include "plugin/engine_private.h"
 
 #define LANES_MASK 3u /* bits of a number: number of lanes - 1 */
-#define RELAYED                                                                          \
-    4u /* every lane is over relays; otherwise the first is direct, and another stands in */
+/* Bit of a number: all lanes are over relays. If clear, the first is direct and others stand in. */
+#define RELAYED 4u
 
 /* How long beacons of a process that has just started may be incomplete. A connection to a
  * neighbour waits for them, because the route that stands in for the cable is chosen when it

@@ -188,9 +188,8 @@ static bool has_routable(const struct rdma_port_facts *port)
 }
 
 /* Returns true if fe80::/64, the subnet of every cable, can only be that of one cable between the
- * two hosts: each end has one active port. Where there are other ports, the active ones are on
- * cables to other hosts if addresses show that a pair which is down faces, or if both active ports
- * have addresses and yet share no subnet. */
+ * two hosts: each end has one active port. If a host has more ports, both active ones may be on
+ * cables to other hosts. They are if both have addresses and yet share no subnet. */
 static bool has_one_cable(const struct rdma_choice_input *input)
 {
     const struct rdma_port_facts *local = only_active(input->local, input->n_local);
