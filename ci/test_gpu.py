@@ -223,6 +223,17 @@ def test_a_step_whose_programs_were_not_built_is_not_run(capsys):
     assert capsys.readouterr().out.endswith("0 passed, 3 failed, 2 skipped\n")
 
 
+def test_the_tree_is_built_by_relative_paths(monkeypatch):
+    """An object whose dependencies name another path than make's would stay when a header changes."""
+    ran = []
+    monkeypatch.setattr(gpu.gpu_steps, "call", lambda command, *_, **__: ran.append(command) or (0, "", ""))
+
+    class Options:
+        packed, build = False, ROOT / "build"
+    gpu.build_own(Options, steps.Clock(1, 60, now=lambda: 0.0))
+    assert "BUILD=build" in ran[0] and not any(word.startswith("/") for word in ran[0])
+
+
 def test_steps_come_by_worth(monkeypatch, tmp_path):
     class Options:
         quick, mesh, packed, only, mps, build = False, None, False, None, False, tmp_path
