@@ -213,7 +213,7 @@ static weft_status take_gpu(struct node_world *node, node_gpu_open open_gpu,
     sys_errno =
         linux_loop_watch(node->loop, node->gpu.wake_fd, gpu_ready, node, &node->wake);
     return sys_errno == 0 ? WEFT_OK
-                          : weft_fail_errno(error, sys_errno, "start",
+                          : weft_fail_errno(error, sys_errno, WEFT_PHASE_START,
                                             "the GPU's descriptor cannot be watched");
 }
 

@@ -17,7 +17,7 @@ weft_status node_gpu_choose(struct io_env *env, struct node_gpu *out,
         return WEFT_OK;
     }
     if (strncmp(choice, "cuda", 4) != 0 || (choice[4] != '\0' && choice[4] != ':')) {
-        return weft_fail(error, WEFT_ERR_INPUT, "start",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_START,
                          "WEFT_GPU: host, cuda or cuda:WHICH, not %.40s", choice);
     }
     status = cuda_choose(&cuda, choice[4] == ':' ? choice + 5 : NULL, &out->gpu, error);

@@ -114,10 +114,10 @@ static weft_status describe_soft(struct plain_world *plain,
         }
         choose_management(plain, info, config->management);
         if (plain->host.n_ports == 0 && info->netdevs_errno != 0) {
-            status = weft_fail_errno(error, info->netdevs_errno, "start",
+            status = weft_fail_errno(error, info->netdevs_errno, WEFT_PHASE_START,
                                      "cannot ask the kernel for its interfaces");
         } else if (plain->host.n_ports == 0) {
-            status = weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
+            status = weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START,
                                "no netdev with an address to simulate a NIC on");
         }
     }

@@ -144,7 +144,7 @@ weft_status plain_loopback_create(const char *mesh, struct weft_log *log,
     if (!read_mesh(self, mesh)) {
         plain_loopback_destroy(self);
         return weft_fail(
-            error, WEFT_ERR_INPUT, "start",
+            error, WEFT_ERR_INPUT, WEFT_PHASE_START,
             "a mesh on loopback is \"HOST: A-B B-C ...\", up to %d hosts; not "
             "\"%.60s\"",
             HOSTS_MAX, mesh);
@@ -167,7 +167,7 @@ weft_status plain_loopback_create_all(const char *cables, struct weft_log *log,
 
     if (!read_cables(self, cables)) {
         plain_loopback_destroy(self);
-        return weft_fail(error, WEFT_ERR_INPUT, "start",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_START,
                          "a simulated mesh is \"A-B B-C ...\", up to %d hosts; not "
                          "\"%.60s\"",
                          HOSTS_MAX, cables);

@@ -198,7 +198,7 @@ static weft_status must_have_namespaces(struct weft_error *error)
     weft_status status = rxe_probe(&layout, error);
 
     if (status == WEFT_OK && layout != LAB_NAMESPACES) {
-        status = weft_fail(error, WEFT_ERR_ENVIRONMENT, "exec",
+        status = weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_EXEC,
                            "this guest's kernel has no RDMA in network namespaces, as "
                            "Linux from 7.1 on has: make rxe-guest");
     }

@@ -43,7 +43,7 @@ static weft_status by_uuid(const struct cuda_driver *driver, int n, const char *
             continue;
         }
         if (found >= 0) {
-            return weft_fail(error, WEFT_ERR_INPUT, "cuda",
+            return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_CUDA,
                              "several devices have a UUID that begins with %s", begins);
         }
         found = i;
@@ -51,7 +51,7 @@ static weft_status by_uuid(const struct cuda_driver *driver, int n, const char *
     *out = (unsigned)found;
     return found >= 0
                ? WEFT_OK
-               : weft_fail(error, WEFT_ERR_ENVIRONMENT, "cuda",
+               : weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA,
                            "no CUDA device is %s, of %d that are visible", begins, n);
 }
 
@@ -63,7 +63,7 @@ static weft_status find(const struct cuda_driver *driver, const char *which,
     unsigned long number;
 
     if (result != CUDA_OK || n <= 0) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "cuda", "no CUDA device");
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA, "no CUDA device");
     }
     *out = process % (unsigned)n;
     if (which == NULL) {
@@ -75,11 +75,11 @@ static weft_status find(const struct cuda_driver *driver, const char *which,
     }
     number = strtoul(entry, &end, 10);
     if (entry[0] < '0' || entry[0] > '9' || *end != '\0') {
-        return weft_fail(error, WEFT_ERR_INPUT, "cuda",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_CUDA,
                          "a device is an ordinal or GPU-..., not %.40s", entry);
     }
     if (number >= (unsigned long)n) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "cuda",
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA,
                          "no CUDA device %s, of %d that are visible", entry, n);
     }
     *out = (unsigned)number;
@@ -108,7 +108,8 @@ static weft_status read_kernels(const char *path, char **out, struct weft_error 
     if (*out == NULL || n != (size_t)size) {
         free(*out);
         *out = NULL;
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "cuda", "no kernels in %s", path);
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA, "no kernels in %s",
+                         path);
     }
     return WEFT_OK;
 }
@@ -124,7 +125,7 @@ static weft_status open_found(struct cuda_driver *driver,
     if (status == WEFT_OK && choice->kernels != NULL) {
         status = read_kernels(choice->kernels, &file, error);
     } else if (status == WEFT_OK && cuda_built_image() == NULL) {
-        status = weft_fail(error, WEFT_ERR_ENVIRONMENT, "cuda",
+        status = weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA,
                            "built without nvcc, and WEFT_GPU_KERNELS names no kernels");
     }
     if (status == WEFT_OK) {

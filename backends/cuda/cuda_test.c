@@ -215,7 +215,7 @@ START_TEST(without_a_driver_it_is_said)
         return;
     }
     ck_assert_int_eq(status, WEFT_ERR_ENVIRONMENT);
-    ck_assert_str_eq(error.phase, "cuda");
+    ck_assert_str_eq(weft_phase_name(error.phase), "cuda");
     ck_assert_msg(strstr(error.message, "CUDA") != NULL, "%s", error.message);
     printf("%s\n", error.message);
     cuda_close(NULL);

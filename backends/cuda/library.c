@@ -81,7 +81,8 @@ weft_status cuda_fail(const struct cuda_driver *driver, struct weft_error *error
     if (driver->error_name(result, &name) != CUDA_OK || name == NULL) {
         name = "an unknown result";
     }
-    weft_fail(error, WEFT_ERR_ENVIRONMENT, "cuda", "%s: %s (%d)", call, name, result);
+    weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA, "%s: %s (%d)", call, name,
+              result);
     weft_error_text(error, "call", call);
     weft_error_int(error, "result", result);
     return WEFT_ERR_ENVIRONMENT;
@@ -93,7 +94,7 @@ static weft_status find_symbols(struct cuda_driver *driver, struct weft_error *e
         void *address = dlsym(driver->handle, symbols[i].name);
 
         if (address == NULL && symbols[i].is_needed) {
-            return weft_fail(error, WEFT_ERR_ENVIRONMENT, "cuda",
+            return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA,
                              "the CUDA driver is too old: no %s", symbols[i].name);
         }
         memcpy((char *)driver + symbols[i].offset, &address, sizeof(address));
@@ -109,8 +110,8 @@ weft_status cuda_driver_open(struct cuda_driver *out, struct weft_error *error)
     *out = (struct cuda_driver){.handle = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL),
                                 .fabric = linux_nvml_fabric_here};
     if (out->handle == NULL) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "cuda", "no CUDA driver: %s",
-                         dlerror());
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA,
+                         "no CUDA driver: %s", dlerror());
     }
     status = find_symbols(out, error);
     if (status == WEFT_OK) {
@@ -118,7 +119,8 @@ weft_status cuda_driver_open(struct cuda_driver *out, struct weft_error *error)
         status = result == CUDA_OK ? WEFT_OK : cuda_fail(out, error, "cuInit", result);
     }
     if (status == WEFT_OK && (out->count(&n) != CUDA_OK || n == 0)) {
-        status = weft_fail(error, WEFT_ERR_ENVIRONMENT, "cuda", "no CUDA device");
+        status =
+            weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA, "no CUDA device");
     }
     if (status != WEFT_OK) {
         cuda_driver_close(out);

@@ -93,7 +93,8 @@ static void check_error(const struct host *host, uint32_t k)
     const struct weft_error *e = &host->error;
 
     ck_assert_msg(e->status < 0, "k=%u: status %d", k, (int)e->status);
-    ck_assert_msg(e->phase[0] != '\0' && e->message[0] != '\0', "k=%u: no words", k);
+    ck_assert_msg(e->phase != WEFT_PHASE_NONE && e->message[0] != '\0', "k=%u: no words",
+                  k);
     ck_assert_msg(e->status != WEFT_ERR_SYSTEM || e->sys_errno > 0, "k=%u: no errno: %s",
                   k, e->message);
 }
@@ -121,9 +122,9 @@ static void check_named(const struct sweep *sweep, uint32_t host, uint32_t k)
     for (uint32_t i = 0; i < test.spec.n_hosts; i++) {
         is_named = is_named || names_errno(test.hosts[i], sweep->error);
     }
-    ck_assert_msg(is_named, "k=%u: %s of host %u failed; in %s: %s", k,
-                  world_call_name(hit), host, test.hosts[host]->error.phase,
-                  test.hosts[host]->error.message);
+    ck_assert_msg(
+        is_named, "k=%u: %s of host %u failed; in %s: %s", k, world_call_name(hit), host,
+        weft_phase_name(test.hosts[host]->error.phase), test.hosts[host]->error.message);
 }
 
 /* Returns true if all hosts are done. */
@@ -131,8 +132,8 @@ static bool check_end(uint32_t k, weft_status status)
 {
     bool all_done = true;
 
-    ck_assert_msg(status == WEFT_OK, "k=%u: the job did not end: %s: %s", k, error.phase,
-                  error.message);
+    ck_assert_msg(status == WEFT_OK, "k=%u: the job did not end: %s: %s", k,
+                  weft_phase_name(error.phase), error.message);
     for (uint32_t i = 0; i < test.spec.n_hosts; i++) {
         const struct host *host = test.hosts[i];
 
@@ -239,7 +240,7 @@ START_TEST(a_device_of_two_may_go_at_any_time)
             const struct weft_error *why = &test.hosts[host]->error;
 
             ck_abort_msg("gone at %lld ns: host %u failed in %s: %s", (long long)at, host,
-                         why->phase, why->message);
+                         weft_phase_name(why->phase), why->message);
         }
         check_waits_for_nothing(host);
         mesh_test_fini(&test);

@@ -8,8 +8,8 @@
 weft_status lab_refuse(const char *backend, const char *what, const char *of,
                        struct weft_error *error)
 {
-    return weft_fail(error, WEFT_ERR_UNSUPPORTED, backend, "backend %s has no %s: %s",
-                     backend, what, of);
+    return weft_fail(error, WEFT_ERR_UNSUPPORTED, weft_phase_find(backend),
+                     "backend %s has no %s: %s", backend, what, of);
 }
 
 static weft_status check_host(const char *backend, const struct world_host *host,

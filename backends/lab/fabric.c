@@ -69,7 +69,7 @@ static weft_status join_management(struct lab_fabric *fabric, uint32_t index,
         problem = netlink_add_address(host->place.route_fd, host->management, &address);
     }
     if (problem != 0) {
-        return weft_fail_errno(error, problem, "management", "cannot connect %s",
+        return weft_fail_errno(error, problem, WEFT_PHASE_MANAGEMENT, "cannot connect %s",
                                spec->name);
     }
     lab_tap_open(fabric, &host->place, host->management, &host->management_tap);
@@ -93,7 +93,8 @@ static weft_status make_management(struct lab_fabric *fabric, struct weft_error 
         problem = netlink_set_up(fabric->bridge.route_fd, "br0", true);
     }
     if (problem != 0) {
-        return weft_fail_errno(error, problem, "management", "cannot make a bridge");
+        return weft_fail_errno(error, problem, WEFT_PHASE_MANAGEMENT,
+                               "cannot make a bridge");
     }
     return WEFT_OK;
 }
@@ -134,7 +135,8 @@ static weft_status make_cable(struct lab_fabric *fabric, uint32_t cable,
     if (problem != 0) {
         const struct world_host *hosts = fabric->spec->hosts;
 
-        return weft_fail_errno(error, problem, "cable", "cannot make %s:%s to %s:%s",
+        return weft_fail_errno(error, problem, WEFT_PHASE_CABLE,
+                               "cannot make %s:%s to %s:%s",
                                hosts[spec->ends[0].node].name,
                                hosts[spec->ends[0].node].ports[spec->ends[0].port].name,
                                hosts[spec->ends[1].node].name,
@@ -156,9 +158,10 @@ static weft_status make_loose_port(struct lab_fabric *fabric, uint32_t host,
 
     weft_format(name, sizeof(name), "h%up%u", host, index);
     problem = netlink_add_veth(fabric->bridge.route_fd, ends);
-    return problem == 0 ? WEFT_OK
-                        : weft_fail_errno(error, problem, "port", "cannot make %s:%s",
-                                          fabric->spec->hosts[host].name, port->name);
+    return problem == 0
+               ? WEFT_OK
+               : weft_fail_errno(error, problem, WEFT_PHASE_PORT, "cannot make %s:%s",
+                                 fabric->spec->hosts[host].name, port->name);
 }
 
 /* Sets the link state, the addresses and the impairment of an existing interface. */
@@ -194,12 +197,13 @@ static weft_status make_device(struct lab_fabric *fabric, uint32_t host, uint32_
     problem = netlink_add_rxe(fabric->hosts[host].place.rdma_fd, device,
                               fabric->hosts[host].ports[index].netdev);
     if (problem == EINVAL || problem == EOPNOTSUPP) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "rxe",
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_RXE,
                          "this kernel has no rdma_rxe: modprobe rdma_rxe, or "
                          "make rxe-guest");
     }
     if (problem != 0) {
-        return weft_fail_errno(error, problem, "rxe", "cannot make a device on %s:%s",
+        return weft_fail_errno(error, problem, WEFT_PHASE_RXE,
+                               "cannot make a device on %s:%s",
                                fabric->spec->hosts[host].name, spec->name);
     }
     fabric->hosts[host].ports[index].has_device = true;
@@ -221,7 +225,7 @@ static weft_status make_port(struct lab_fabric *fabric, uint32_t host, uint32_t 
     }
     problem = configure_port(fabric, host, index);
     if (problem != 0) {
-        return weft_fail_errno(error, problem, "port", "cannot configure %s:%s",
+        return weft_fail_errno(error, problem, WEFT_PHASE_PORT, "cannot configure %s:%s",
                                spec->name, spec->ports[index].name);
     }
     return fabric->devices != LAB_NO_DEVICES && !lab_host_is_soft(spec)
@@ -282,7 +286,8 @@ weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout lay
     init(spec, layout, devices, out);
     out->home_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (out->home_fd < 0) {
-        status = weft_fail_errno(error, errno, "namespace", "this kernel has none");
+        status =
+            weft_fail_errno(error, errno, WEFT_PHASE_NAMESPACE, "this kernel has none");
     } else {
         status = make_management(out, error);
     }
@@ -300,7 +305,7 @@ weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout lay
         int problem = lab_layout_begin(out);
 
         status = problem == 0 ? WEFT_OK
-                              : weft_fail_errno(error, problem, "routes",
+                              : weft_fail_errno(error, problem, WEFT_PHASE_ROUTES,
                                                 "cannot keep the hosts apart");
     }
     if (status != WEFT_OK) {

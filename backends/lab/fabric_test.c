@@ -148,7 +148,7 @@ START_TEST(a_second_address_of_the_same_is_refused_by_the_kernel)
         lab_fabric_create(&spec, LAB_NAMESPACES, LAB_NO_DEVICES, &fabric, &error),
         WEFT_ERR_SYSTEM);
     ck_assert_int_eq(error.sys_errno, EEXIST);
-    ck_assert_str_eq(error.phase, "port");
+    ck_assert_str_eq(weft_phase_name(error.phase), "port");
     ck_assert_int_eq(count_namespaces(), 0); /* a failure removes what was built */
 }
 END_TEST

@@ -374,7 +374,7 @@ weft_status lab_inside_make(const struct lab_fabric *fabric, uint32_t host,
 
     *out = (struct lab_inside){-1, -1, -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
-        return weft_fail_errno(error, errno, "host", "cannot make %s",
+        return weft_fail_errno(error, errno, WEFT_PHASE_HOST, "cannot make %s",
                                fabric->spec->hosts[host].name);
     }
     pid = fork();
@@ -394,8 +394,9 @@ weft_status lab_inside_make(const struct lab_fabric *fabric, uint32_t host,
     }
     return report.problem == 0
                ? WEFT_OK
-               : weft_fail_errno(error, report.problem, "host", "cannot give %s %s",
-                                 fabric->spec->hosts[host].name, report.what);
+               : weft_fail_errno(error, report.problem, WEFT_PHASE_HOST,
+                                 "cannot give %s %s", fabric->spec->hosts[host].name,
+                                 report.what);
 }
 
 int lab_inside_enter(const struct lab_fabric *fabric, uint32_t host,

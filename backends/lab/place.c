@@ -140,7 +140,8 @@ weft_status lab_place_make(struct lab_fabric *fabric, struct lab_place *place,
 
     weft_format(full, sizeof(full), "%s%d-%s", LAB_NAME_PREFIX, fabric->owner, name);
     if (unshare(CLONE_NEWNET) != 0) {
-        return weft_fail_errno(error, errno, "namespace", "cannot make %s", full);
+        return weft_fail_errno(error, errno, WEFT_PHASE_NAMESPACE, "cannot make %s",
+                               full);
     }
     problem = pin_namespace(full);
     if (problem == 0) {
@@ -149,9 +150,9 @@ weft_status lab_place_make(struct lab_fabric *fabric, struct lab_place *place,
         problem = open_place(place, with_devices);
     }
     lab_fabric_go_home(fabric);
-    return problem == 0
-               ? WEFT_OK
-               : weft_fail_errno(error, problem, "namespace", "cannot make %s", full);
+    return problem == 0 ? WEFT_OK
+                        : weft_fail_errno(error, problem, WEFT_PHASE_NAMESPACE,
+                                          "cannot make %s", full);
 }
 
 weft_status lab_place_make_host(struct lab_fabric *fabric, uint32_t index,
@@ -168,9 +169,9 @@ weft_status lab_place_make_host(struct lab_fabric *fabric, uint32_t index,
     }
     apply_to_namespace(&none);
     problem = open_place(place, with_devices);
-    return problem == 0
-               ? WEFT_OK
-               : weft_fail_errno(error, problem, "namespace", "cannot configure it");
+    return problem == 0 ? WEFT_OK
+                        : weft_fail_errno(error, problem, WEFT_PHASE_NAMESPACE,
+                                          "cannot configure it");
 }
 
 void lab_place_close(struct lab_place *place)

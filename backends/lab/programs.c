@@ -801,7 +801,7 @@ static weft_status run_jobs(struct show *show, struct weft_error *error)
         while (!is_over(show, job)) {
             go_on(show);
             if (lab_signals_came(&show->signals)) {
-                return weft_fail(error, WEFT_ERR_CLOSED, "exec", "interrupted");
+                return weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_EXEC, "interrupted");
             }
             end_rest(show);
             for (uint32_t i = 0; i < show->what->n && is_stuck(show); i++) {
@@ -815,7 +815,7 @@ static weft_status run_jobs(struct show *show, struct weft_error *error)
             look(show, job);
         }
         if (lab_signals_came(&show->signals)) {
-            return weft_fail(error, WEFT_ERR_CLOSED, "exec", "interrupted");
+            return weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_EXEC, "interrupted");
         }
     }
     return WEFT_OK;
@@ -840,8 +840,9 @@ static weft_status start_capture(struct show *show, struct weft_error *error)
                       : lab_capture_start(&show->fabric, show->what->tap,
                                           show->what->tap_context, &show->capture);
 
-    return problem == 0 ? WEFT_OK
-                        : weft_fail_errno(error, problem, "capture", "cannot capture");
+    return problem == 0
+               ? WEFT_OK
+               : weft_fail_errno(error, problem, WEFT_PHASE_CAPTURE, "cannot capture");
 }
 
 static void init(struct show *show)
@@ -904,11 +905,11 @@ weft_status lab_programs_run(const struct world_spec *spec,
     weft_status status;
 
     if (getcwd(show.cwd, sizeof(show.cwd)) == NULL) {
-        return weft_fail_errno(error, errno, "exec", "no working directory");
+        return weft_fail_errno(error, errno, WEFT_PHASE_EXEC, "no working directory");
     }
     show.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (show.timer_fd < 0) {
-        return weft_fail_errno(error, errno, "exec", "no timer");
+        return weft_fail_errno(error, errno, WEFT_PHASE_EXEC, "no timer");
     }
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     lab_signals_catch(&show.signals);
@@ -947,7 +948,7 @@ static weft_status check_device(const struct world_spec *spec, uint32_t host,
 
     lab_device_by_name(spec, host, port, name, sizeof(name));
     if (strlen(name) >= DEVICE_NAME_BYTES) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_EXEC,
                          "an RDMA device has a name of at most %d bytes: %.80s",
                          DEVICE_NAME_BYTES - 1, name);
     }
@@ -957,7 +958,7 @@ static weft_status check_device(const struct world_spec *spec, uint32_t host,
 
             lab_device_by_name(spec, i, j, other, sizeof(other));
             if (strcmp(name, other) == 0) {
-                return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+                return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_EXEC,
                                  "two hosts would have an RDMA device %.60s", name);
             }
         }
@@ -973,19 +974,19 @@ static weft_status check_fault(const struct world_spec *spec, uint32_t index,
     enum world_moment_kind moment = fault->moment.kind;
 
     if (lab_fault_is_of_process(fault)) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_EXEC,
                          "fault %u (%s) is made within Weft's own processes, which "
                          "these are not",
                          index + 1, name);
     }
     if (has_jobs && moment == WORLD_MOMENT_SENT) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_EXEC,
                          "fault %u (%s) comes when a host has sent so much, which only "
                          "Weft's own processes report: give it a time, or jobs or row N",
                          index + 1, name);
     }
     if (!has_jobs && moment != WORLD_MOMENT_START) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_EXEC,
                          "fault %u (%s) comes at a moment of a job of Weft's, and "
                          "none runs: give it a time",
                          index + 1, name);

@@ -236,7 +236,8 @@ static weft_status open_stages(struct lab_world *world, struct weft_error *error
     }
     if (is_needed && (pipe2(world->stage_fds, O_CLOEXEC) != 0 ||
                       fcntl(world->stage_fds[0], F_SETFL, O_NONBLOCK) != 0)) {
-        return weft_fail_errno(error, errno, "world", "no pipe to hear of moments by");
+        return weft_fail_errno(error, errno, WEFT_PHASE_WORLD,
+                               "no pipe to hear of moments by");
     }
     return WEFT_OK;
 }
@@ -444,7 +445,7 @@ weft_status lab_world_launch(struct world *base, uint32_t host, uint32_t process
         lab_process_tell_ended(process_at(world, host, process), world->ended[i]);
     }
     return problem == 0 ? WEFT_OK
-                        : weft_fail_errno(error, problem, "launch",
+                        : weft_fail_errno(error, problem, WEFT_PHASE_LAUNCH,
                                           "cannot start the process of %s",
                                           world->spec->hosts[host].name);
 }

@@ -245,7 +245,7 @@ weft_status linux_env_create(struct linux_loop *loop,
         linux_netns_fini(&env->netns);
         free(env);
         weft_error_int(error, "errno", result);
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START,
                          "cannot enter the host's network namespace: %s",
                          strerrordesc_np(result));
     }

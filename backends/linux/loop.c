@@ -247,7 +247,8 @@ weft_status linux_loop_create(uint32_t n_hosts, struct linux_loop **out,
     if (result != 0) {
         close_all(loop);
         free(loop);
-        return weft_fail_errno(error, result, "start", "cannot make an event loop");
+        return weft_fail_errno(error, result, WEFT_PHASE_START,
+                               "cannot make an event loop");
     }
     pthread_mutex_init(&loop->lock, NULL);
     io_loop_init(&loop->io, n_hosts);

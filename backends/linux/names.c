@@ -14,7 +14,8 @@ weft_status linux_resolve(const char *name, struct io_ip *out, struct weft_error
     int result = getaddrinfo(name, NULL, &hints, &list);
 
     if (result != 0) {
-        return weft_fail(error, WEFT_ERR_INPUT, "resolve", "%s", gai_strerror(result));
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_RESOLVE, "%s",
+                         gai_strerror(result));
     }
     *out = (struct io_ip){0};
     if (list->ai_family == AF_INET6) {

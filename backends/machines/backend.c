@@ -80,7 +80,7 @@ static weft_status create(const struct world_spec *spec, struct world **out,
     weft_status status = machines_can_express(spec, error);
 
     if (status == WEFT_OK && strstr(kind.line, "{command}") == NULL) {
-        status = weft_fail(error, WEFT_ERR_INPUT, "launch",
+        status = weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_LAUNCH,
                            "WEFT_LAUNCH without {command}: %.60s", kind.line);
     }
     return status == WEFT_OK

@@ -67,14 +67,14 @@ static weft_status open_library(const char *name, struct library *out,
     /* RTLD_GLOBAL, because the library's plugins use its symbols. */
     *out = (struct library){.handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL)};
     if (out->handle == NULL) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "pmix", "%s", dlerror());
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_PMIX, "%s", dlerror());
     }
     for (size_t i = 0; i < WEFT_LENGTH(symbols); i++) {
         void *symbol = dlsym(out->handle, symbols[i].name);
 
         if (symbol == NULL) {
-            return weft_fail(error, WEFT_ERR_ENVIRONMENT, "pmix", "%s has no %s", name,
-                             symbols[i].name);
+            return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_PMIX, "%s has no %s",
+                             name, symbols[i].name);
         }
         memcpy((char *)out + symbols[i].offset, &symbol, sizeof(symbol));
     }
@@ -83,7 +83,8 @@ static weft_status open_library(const char *name, struct library *out,
 
 static weft_status failed(struct weft_error *error, const char *call, int status)
 {
-    return weft_fail(error, WEFT_ERR_ENVIRONMENT, "pmix", "%s: status %d", call, status);
+    return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_PMIX, "%s: status %d", call,
+                     status);
 }
 
 /* Does not free the returned values, which the library allocated, because they are few. */
@@ -97,8 +98,8 @@ static weft_status get_number(const struct library *library, const struct proc *
         return failed(error, key, status);
     }
     if (value->type != TYPE_UINT16 && value->type != TYPE_UINT32) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "pmix", "%s is of type %u", key,
-                         value->type);
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_PMIX, "%s is of type %u",
+                         key, value->type);
     }
     *out = value->type == TYPE_UINT16 ? value->data.u16 : value->data.u32;
     return WEFT_OK;
@@ -169,7 +170,7 @@ weft_status pmix_join(const char *name, const char *mine, const char *mine_alone
 
     *out = (struct pmix_job){0};
     if (getenv("PMIX_NAMESPACE") == NULL) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "pmix", "no launcher");
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_PMIX, "no launcher");
     }
     status = open_library(name == NULL ? PMIX_LIBRARY : name, &library, error);
     if (status == WEFT_OK) {

@@ -78,7 +78,7 @@ weft_status rxe_guest_kernel(char *out, size_t n_bytes, struct weft_error *error
         weft_format(out, n_bytes, "%s", given);
         return access(given, X_OK) == 0
                    ? WEFT_OK
-                   : weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",
+                   : weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_GUEST,
                                "WEFT_GUEST_KERNEL is no program: %.80s", given);
     }
     if (cache != NULL && cache[0] != '\0') {
@@ -88,7 +88,7 @@ weft_status rxe_guest_kernel(char *out, size_t n_bytes, struct weft_error *error
                     home != NULL ? home : "");
     }
     if (!newest_of(pattern, out, n_bytes)) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_GUEST,
                          "no guest kernel is built: make rxe-guest");
     }
     return WEFT_OK;
@@ -133,7 +133,7 @@ static weft_status must_keep_virtual_time(const char *kernel, struct weft_error 
 {
     return keeps_virtual_time(kernel)
                ? WEFT_OK
-               : weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",
+               : weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_GUEST,
                            "this guest's kernel keeps real time only: make rxe-guest, or "
                            "--clock real: %.200s",
                            kernel);
@@ -146,7 +146,7 @@ weft_status rxe_guest_can_be_virtual(struct weft_error *error)
 
     if (getenv(RXE_GUEST_MARKER) != NULL) {
         return weft_fail(
-            error, WEFT_ERR_ENVIRONMENT, "guest",
+            error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_GUEST,
             "this is a guest, and a guest has none of its own: run it outside");
     }
     status = rxe_guest_kernel(kernel, sizeof(kernel), error);
@@ -514,7 +514,7 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
             return WEFT_OK;
         }
         if (lab_signals_came(w->signals)) {
-            return weft_fail(error, WEFT_ERR_CLOSED, "guest", "interrupted");
+            return weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_GUEST, "interrupted");
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
         look_at_cpu(w, &now);
@@ -523,7 +523,7 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
             return WEFT_OK;
         }
         if (w->tender == NULL && now.tv_sec - start.tv_sec >= time_limit_s) {
-            return weft_fail(error, WEFT_ERR_TIMEOUT, "guest",
+            return weft_fail(error, WEFT_ERR_TIMEOUT, WEFT_PHASE_GUEST,
                              "not done within %d s, and killed", time_limit_s);
         }
     }
@@ -566,7 +566,7 @@ static weft_status read_exit(const char *scratch, int *out_code, struct weft_err
         print_console(console, n);
     }
     free(console);
-    return weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",
+    return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_GUEST,
                      "the guest ended without a result; %s",
                      said_anything ? "its console is above" : "its console has nothing");
 }
@@ -593,8 +593,9 @@ static weft_status supervise(const struct plan *plan, struct lab_signals *signal
     weft_format(text, sizeof(text), "%d\n", (int)w.pid);
     scratch_write(plan->scratch, "pid", text, strlen(text));
     w.pid_fd = w.pid > 0 ? (int)syscall(SYS_pidfd_open, w.pid, 0) : -1;
-    status = w.pid_fd < 0 ? weft_fail_errno(error, errno, "guest", "cannot start")
-                          : watch(&w, plan->time_limit_s, error);
+    status = w.pid_fd < 0
+                 ? weft_fail_errno(error, errno, WEFT_PHASE_GUEST, "cannot start")
+                 : watch(&w, plan->time_limit_s, error);
     if (w.pid > 0) {
         kill(-w.pid, SIGKILL); /* its helpers, or all of it */
         kill(w.pid, SIGKILL);
@@ -617,7 +618,8 @@ static weft_status run_in(const struct plan *plan, char *const *argv,
 
     if (!write_commands(plan, argv) || !link_init(plan->scratch) ||
         (is_in_real_time && !write_mhz(plan->scratch))) {
-        return weft_fail_errno(error, errno, "guest", "cannot write %s", plan->scratch);
+        return weft_fail_errno(error, errno, WEFT_PHASE_GUEST, "cannot write %s",
+                               plan->scratch);
     }
     if (plan->tender != NULL &&
         plan->tender->begin(plan->tender->context, plan->scratch, error) != WEFT_OK) {
@@ -655,7 +657,7 @@ static weft_status make_plan(const struct rxe_guest_options *options, const char
         return WEFT_ERR_ENVIRONMENT;
     }
     if (plan->memory_mib < 96) {
-        return weft_fail(error, WEFT_ERR_INPUT, "guest",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_GUEST,
                          "a guest needs at least 96 MiB, not %d", plan->memory_mib);
     }
     return WEFT_OK;
@@ -691,7 +693,7 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
         scratch_remove(scratch);
         close(lock);
     } else {
-        status = weft_fail_errno(error, errno, "guest", "no scratch folder");
+        status = weft_fail_errno(error, errno, WEFT_PHASE_GUEST, "no scratch folder");
     }
     lab_signals_release(&signals);
     return status;
@@ -719,7 +721,7 @@ static bool belongs_elsewhere(const struct rxe_guest_options *options,
     const char *marker = getenv(RXE_GUEST_MARKER);
 
     if (marker != NULL && options->is_virtual && strcmp(marker, "virtual") != 0) {
-        (void)weft_fail(error, WEFT_ERR_ENVIRONMENT, "guest",
+        (void)weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_GUEST,
                         "this guest keeps real time, and a guest has none of its own: "
                         "weft guest --clock virtual");
     }
@@ -736,7 +738,8 @@ static weft_status run_again(const struct rxe_guest_options *options, int *out_c
     weft_status status;
 
     if (bytes == NULL) {
-        return weft_fail_errno(error, errno, "guest", "cannot read /proc/self/cmdline");
+        return weft_fail_errno(error, errno, WEFT_PHASE_GUEST,
+                               "cannot read /proc/self/cmdline");
     }
     argv = split(bytes, n);
     /* argv[0] is a name; the file is what matters. */

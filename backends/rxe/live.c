@@ -100,7 +100,7 @@ static weft_status begin(void *context, const char *scratch, struct weft_error *
     problem = lab->signal_fd < 0 ? errno : make_door(lab, 0, &lab->door_fd);
     return problem == 0
                ? WEFT_OK
-               : weft_fail_errno(error, problem, "lab",
+               : weft_fail_errno(error, problem, WEFT_PHASE_LAB,
                                  "no lease of a file in %s; TMPDIR names another "
                                  "folder, of a file system that has them",
                                  scratch);
@@ -297,10 +297,10 @@ weft_status rxe_live_run(const struct rxe_guest_options *options, char *const *a
     tended.tender = &tender;
     status = rxe_guest_run(&tended, argv, &code, error);
     if (status == WEFT_OK && lab->problem != 0) {
-        status =
-            weft_fail_errno(error, lab->problem, "lab", "cannot write %s", lab->scratch);
+        status = weft_fail_errno(error, lab->problem, WEFT_PHASE_LAB, "cannot write %s",
+                                 lab->scratch);
     } else if (status == WEFT_OK && code != 0) {
-        status = weft_fail(error, WEFT_ERR_ENVIRONMENT, "lab",
+        status = weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_LAB,
                            "the guest ended by itself, with status %d", code);
     }
     rxe_live_destroy(lab);

@@ -589,7 +589,8 @@ static weft_status serve(struct inside *inside, bool is_virtual, struct weft_err
             await(inside, STEP_IDLE_NS);
         }
     }
-    return weft_fail_errno(error, errno, "lab", "cannot reach the machine of this guest");
+    return weft_fail_errno(error, errno, WEFT_PHASE_LAB,
+                           "cannot reach the machine of this guest");
 }
 
 /* ---- life ---- */
@@ -629,7 +630,7 @@ weft_status rxe_live_inside(const struct world_spec *spec,
     weft_status status;
 
     if (problem != 0) {
-        return weft_fail_errno(error, problem, "lab",
+        return weft_fail_errno(error, problem, WEFT_PHASE_LAB,
                                "a lab cannot be brought up in a guest: do it outside");
     }
     inside.faults = (struct live_faults){.apply = apply_fault, .context = &inside};

@@ -29,7 +29,7 @@ weft_status rxe_probe(enum lab_layout *out_layout, struct weft_error *error)
     int problem = netlink_open(NETLINK_RDMA, &fd);
 
     if (problem != 0) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "rxe",
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_RXE,
                          "this kernel has no RDMA: modprobe rdma_rxe, or make rxe-guest");
     }
     close(fd);
@@ -40,13 +40,13 @@ weft_status rxe_probe(enum lab_layout *out_layout, struct weft_error *error)
         *out_layout = LAB_ONE_NAMESPACE;
     }
     if (*out_layout == LAB_ONE_NAMESPACE && !is_guest) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "rxe",
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_RXE,
                          "rdma_rxe in namespaces needs Linux %d.%d, this is %.40s: "
                          "make rxe-guest",
                          FIRST_MAJOR, FIRST_MINOR, name.release);
     }
     if (geteuid() != 0) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "rxe",
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_RXE,
                          "namespaces and devices need root: run as root, or make "
                          "rxe-guest");
     }

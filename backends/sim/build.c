@@ -73,7 +73,7 @@ static weft_status build_stack(struct sim_host *host, struct weft_error *error)
     for (uint32_t i = 0; i < spec->n_input_drop; i++) {
         if (!parse_drop(spec->input_drop[i], &ranges[i])) {
             free(ranges);
-            return weft_fail(error, WEFT_ERR_INPUT, "world",
+            return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
                              "%s: input_drop \"%s\" is not \"tcp:LOW-HIGH\" or \"udp:\"",
                              spec->name, spec->input_drop[i]);
         }
@@ -165,14 +165,14 @@ static weft_status build_profile(const struct world_host *spec, struct sim_profi
 {
     const struct sim_profile *profile = sim_profile_find(spec->profile);
     if (profile == NULL) {
-        return weft_fail(error, WEFT_ERR_INPUT, "world", "%s: no device profile \"%s\"",
-                         spec->name, spec->profile);
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
+                         "%s: no device profile \"%s\"", spec->name, spec->profile);
     }
     *out = *profile;
     for (uint32_t i = 0; i < spec->n_overrides; i++) {
         const struct world_setting *set = &spec->overrides[i];
         if (!sim_profile_override(out, set->name, set->value)) {
-            return weft_fail(error, WEFT_ERR_INPUT, "world",
+            return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
                              "%s: profile %s cannot take %s = \"%s\"", spec->name,
                              spec->profile, set->name, set->value);
         }
@@ -266,7 +266,7 @@ static weft_status device_ports(const struct sim_host *host, uint32_t index,
             continue;
         }
         if (*out_n == 2 || port->port != *out_n + 1u) {
-            return weft_fail(error, WEFT_ERR_INPUT, "world",
+            return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
                              "%s:%s is port %u of a device that has %u so far",
                              spec->name, port->name, port->port, *out_n);
         }
@@ -339,7 +339,7 @@ static weft_status check_loops(const struct world_spec *spec, struct weft_error 
         uint32_t a = leader_of(leaders, ends[0].node);
         uint32_t b = leader_of(leaders, ends[1].node);
         if (a == b) {
-            status = weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
+            status = weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_WORLD,
                                "cables between switches make a loop at %s: there is no "
                                "spanning tree",
                                spec->switches[ends[0].node].name);

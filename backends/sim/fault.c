@@ -379,7 +379,7 @@ weft_status sim_faults_check(const struct world_spec *spec, struct weft_error *e
 {
     for (uint32_t i = 0; i < spec->n_faults; i++) {
         if (!is_supported(&spec->faults[i])) {
-            return weft_fail(error, WEFT_ERR_UNSUPPORTED, "world",
+            return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_WORLD,
                              "fault %s is not implemented yet on sim",
                              world_fault_name(spec->faults[i].kind));
         }

@@ -22,7 +22,8 @@ weft_status sim_phantoms_init(struct sim_phantoms *phantoms, struct weft_error *
     void *start = mmap(NULL, PHANTOM_BYTES, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) {
-        return weft_fail_errno(error, errno, "world", "no addresses for phantom memory");
+        return weft_fail_errno(error, errno, WEFT_PHASE_WORLD,
+                               "no addresses for phantom memory");
     }
     phantoms->range = (struct sim_phantom){(uintptr_t)start, PHANTOM_BYTES};
     return WEFT_OK;

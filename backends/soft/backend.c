@@ -58,7 +58,7 @@ static weft_status claim_block(char *out, size_t n_bytes, struct weft_error *err
     int fd = -1;
     int problem = soft_loopback_claim(&block, &fd);
     if (problem != 0) {
-        return weft_fail_errno(error, problem, "loopback",
+        return weft_fail_errno(error, problem, WEFT_PHASE_LOOPBACK,
                                "no block of loopback addresses is free");
     }
     weft_format(out, n_bytes, "%u", block);
@@ -73,7 +73,7 @@ static weft_status choose_layout(enum lab_layout *out, struct weft_error *error)
         return WEFT_OK;
     }
     if (asked != NULL && strcmp(asked, "namespaces") != 0) {
-        return weft_fail(error, WEFT_ERR_INPUT, "soft",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_SOFT,
                          LAYOUT_SETTING ": namespaces or loopback, not %.40s", asked);
     }
     int problem = soft_places_enter();
@@ -82,7 +82,7 @@ static weft_status choose_layout(enum lab_layout *out, struct weft_error *error)
         return WEFT_OK;
     }
     if (asked != NULL) {
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "soft",
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_SOFT,
                          "this user cannot make network namespaces: %s",
                          strerrordesc_np(problem));
     }

@@ -306,7 +306,7 @@ weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
         int problem = errno;
         close_all(engine);
         free(engine);
-        return weft_fail_errno(error, problem, "start", "cannot make an engine");
+        return weft_fail_errno(error, problem, WEFT_PHASE_START, "cannot make an engine");
     }
     engine->loop = loop;
     engine->origin_ns = clock_now();
@@ -339,7 +339,7 @@ weft_status soft_engine_start(struct soft_engine *engine, struct weft_error *err
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     engine->has_thread = problem == 0;
     return problem == 0 ? WEFT_OK
-                        : weft_fail_errno(error, problem, "start",
+                        : weft_fail_errno(error, problem, WEFT_PHASE_START,
                                           "cannot start the NIC's thread");
 }
 

@@ -18,8 +18,8 @@ enum { WINDOW_PACKETS = 64, ACK_REQ_PACKETS = 16, PORTS_OF_DEVICE_MAX = 2 };
 
 static weft_status refuse(struct weft_error *error, const char *what, const char *of)
 {
-    return weft_fail(error, WEFT_ERR_UNSUPPORTED, "soft", "backend soft has no %s: %s",
-                     what, of);
+    return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_SOFT,
+                     "backend soft has no %s: %s", what, of);
 }
 
 static weft_status check_host(const struct world_host *host, struct weft_error *error)
@@ -83,15 +83,15 @@ static weft_status build_profile(struct soft_host *host, struct weft_error *erro
     const struct world_host *self = host->self;
     const struct sim_profile *profile = sim_profile_find(self->profile);
     if (profile == NULL) {
-        return weft_fail(error, WEFT_ERR_INPUT, "world", "%s: no device profile \"%s\"",
-                         self->name, self->profile);
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
+                         "%s: no device profile \"%s\"", self->name, self->profile);
     }
     host->profile = *profile;
     take_machine_time(&host->profile);
     for (uint32_t i = 0; i < self->n_overrides; i++) {
         const struct world_setting *set = &self->overrides[i];
         if (!sim_profile_override(&host->profile, set->name, set->value)) {
-            return weft_fail(error, WEFT_ERR_INPUT, "world",
+            return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
                              "%s: profile %s cannot take %s = \"%s\"", self->name,
                              self->profile, set->name, set->value);
         }
@@ -123,7 +123,7 @@ static weft_status build_device(struct soft_host *host, uint32_t index,
             continue;
         }
         if (n == PORTS_OF_DEVICE_MAX || self->ports[i].port != n + 1u) {
-            return weft_fail(error, WEFT_ERR_INPUT, "world",
+            return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
                              "%s:%s is port %u of a device that has %u so far",
                              self->name, self->ports[i].name, self->ports[i].port, n);
         }
@@ -188,8 +188,8 @@ static weft_status read_number(const struct io_env *env, const char *name, long 
     char *end = NULL;
     *out = text == NULL ? otherwise : strtol(text, &end, 10);
     if (text != NULL && (end == text || *end != '\0' || *out < 0 || *out > max)) {
-        return weft_fail(error, WEFT_ERR_INPUT, "start", "%s: not a number up to %ld: %s",
-                         name, max, text);
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_START,
+                         "%s: not a number up to %ld: %s", name, max, text);
     }
     return WEFT_OK;
 }

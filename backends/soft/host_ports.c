@@ -38,11 +38,11 @@ static weft_status find_netdev(struct soft_host *host, uint32_t index,
         }
     }
     if (info->netdevs_errno != 0) {
-        return weft_fail_errno(error, info->netdevs_errno, "start",
+        return weft_fail_errno(error, info->netdevs_errno, WEFT_PHASE_START,
                                "%s:%s: cannot ask the kernel for its interfaces",
                                host->self->name, host->self->ports[index].name);
     }
-    return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
+    return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START,
                      "%s:%s: there is no netdev %s here", host->self->name,
                      host->self->ports[index].name, name);
 }
@@ -80,12 +80,12 @@ static weft_status choose_wire(struct soft_host *host, unsigned *out,
         ++*out;
     }
     if (*out == WEFT_LENGTH(names)) {
-        return weft_fail(error, WEFT_ERR_INPUT, "start",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_START,
                          "WEFT_SOFT_WIRE: udp, udp-foreign or raw, not %.40s", wire);
     }
     if (*out == WIRE_RAW &&
         (host->loopback != NULL || world_host_processes(host->self) > 1)) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "soft",
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_SOFT,
                          "the raw wire needs a netdev a port, and one process a host: %s",
                          host->self->name);
     }
@@ -114,8 +114,9 @@ static weft_status open_wire(struct soft_host *host, uint32_t index, bool is_up,
     raw.carries_frames = wire == WIRE_RAW;
     int problem = host->loopback == NULL ? soft_raw_create(&raw, &own->raw) : 0;
     if (problem != 0 && raw.carries_frames) {
-        return weft_fail_errno(error, problem, "start", "no packet socket on %s:%s",
-                               host->self->name, host->self->ports[index].name);
+        return weft_fail_errno(error, problem, WEFT_PHASE_START,
+                               "no packet socket on %s:%s", host->self->name,
+                               host->self->ports[index].name);
     }
     if (raw.carries_frames) {
         return WEFT_OK;
@@ -164,7 +165,8 @@ weft_status soft_host_build_port(struct soft_host *host, uint32_t index,
     add_addresses(host, index);
     int problem = linux_env_enter(host->linux_env);
     if (problem != 0) {
-        return weft_fail_errno(error, problem, "start", "cannot enter the namespace");
+        return weft_fail_errno(error, problem, WEFT_PHASE_START,
+                               "cannot enter the namespace");
     }
     status = open_wire(host, index, is_up, error);
     linux_env_leave(host->linux_env);
@@ -226,6 +228,6 @@ weft_status soft_host_follow(struct soft_host *host, struct weft_error *error)
     }
     return problem == 0
                ? WEFT_OK
-               : weft_fail_errno(error, problem, "start",
+               : weft_fail_errno(error, problem, WEFT_PHASE_START,
                                  "cannot follow the netdevs of %s", host->self->name);
 }

@@ -310,7 +310,7 @@ weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_ud
     if (udp->error == EADDRINUSE || (udp->n_sockets == 0 && udp->error != 0)) {
         int why = udp->error;
         soft_udp_destroy(udp);
-        weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
+        weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START,
                   "%s:%s: no address of it can be bound to UDP port %u",
                   sim_port_host(config->port), sim_port_name(config->port),
                   SOFT_UDP_PORT + config->process);

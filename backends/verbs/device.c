@@ -221,12 +221,12 @@ weft_status verbs_device_open(const struct verbs_library *library,
     if (device->context == NULL) {
         int result = errno != 0 ? errno : EIO;
         free(device);
-        return weft_fail_errno(error, result, "start", "cannot open the device");
+        return weft_fail_errno(error, result, WEFT_PHASE_START, "cannot open the device");
     }
     int result = start(device, config);
     if (result != 0) {
         release(device);
-        return weft_fail_errno(error, result, "start", "cannot use the device");
+        return weft_fail_errno(error, result, WEFT_PHASE_START, "cannot use the device");
     }
     *out = device;
     return WEFT_OK;

@@ -48,7 +48,7 @@ static weft_status parse_wish(const char *text, struct wish *out,
         struct wanted *entry = &out->entries[out->n];
         if (out->n == DEVICES_MAX || n_name == 0 || n_name >= sizeof entry->name ||
             n_device == 0 || n_device >= sizeof entry->device) {
-            weft_fail(error, WEFT_ERR_INPUT, "start",
+            weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_START,
                       "WEFT_DEVICES: expected NAME=DEVICE,..., got %.60s", text);
             return WEFT_ERR_INPUT;
         }
@@ -158,7 +158,7 @@ static weft_status open_wanted(struct verbs_host *host, struct ibv_device **list
         }
         if (status != WEFT_OK) { /* an error filled by open_one() is kept */
             weft_error_object(error, "%s", wanted->device);
-            return weft_fail(error, status, "start",
+            return weft_fail(error, status, WEFT_PHASE_START,
                              "no RDMA device %s in this network namespace",
                              wanted->device);
         }
@@ -185,9 +185,10 @@ static weft_status open_devices(struct verbs_host *host,
         int why = errno != 0 ? errno : ENOSYS;
         linux_env_leave(host->linux_env);
         if (why == EMFILE || why == ENFILE) {
-            return weft_fail_errno(error, why, "start", "cannot list RDMA devices");
+            return weft_fail_errno(error, why, WEFT_PHASE_START,
+                                   "cannot list RDMA devices");
         }
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START,
                          "this kernel has no RDMA devices: %s", strerrordesc_np(why));
     }
     weft_status status = WEFT_OK;
@@ -200,7 +201,7 @@ static weft_status open_devices(struct verbs_host *host,
     host->library->free_device_list(list);
     if (status == WEFT_OK && host->n_devices == 0) {
         status =
-            weft_fail(error, WEFT_ERR_ENVIRONMENT, "start",
+            weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START,
                       "no RDMA device has a port in this network namespace (%d seen)", n);
     }
     return status;

@@ -60,9 +60,10 @@ weft_status verbs_library_open(const char *name, struct verbs_library *out,
         int shortage = linux_descriptor_shortage();
         weft_error_text(error, "library", name);
         if (shortage != 0) {
-            return weft_fail_errno(error, shortage, "start", "cannot open %s", name);
+            return weft_fail_errno(error, shortage, WEFT_PHASE_START, "cannot open %s",
+                                   name);
         }
-        return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start", "%s",
+        return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START, "%s",
                          why == NULL ? name : why);
     }
     for (size_t i = 0; i < WEFT_LENGTH(symbols); i++) {
@@ -71,8 +72,8 @@ weft_status verbs_library_open(const char *name, struct verbs_library *out,
             weft_error_text(error, "library", name);
             weft_error_text(error, "symbol", symbols[i].name);
             verbs_library_close(out);
-            return weft_fail(error, WEFT_ERR_ENVIRONMENT, "start", "%s has no %s", name,
-                             symbols[i].name);
+            return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START,
+                             "%s has no %s", name, symbols[i].name);
         }
         memcpy((char *)out + symbols[i].offset, &address, sizeof address);
     }

@@ -25,18 +25,18 @@ void weft_error_clear(struct weft_error *error)
 }
 
 /* Starts filling `error`. Returns false if it is NULL or already holds a failure. */
-static bool begin(struct weft_error *error, weft_status status, const char *phase)
+static bool begin(struct weft_error *error, weft_status status, enum weft_phase phase)
 {
     weft_check(status < 0);
     if (error == NULL || error->status != WEFT_OK) {
         return false;
     }
     error->status = status;
-    weft_format(error->phase, sizeof(error->phase), "%s", phase);
+    error->phase = phase;
     return true;
 }
 
-weft_status weft_fail(struct weft_error *error, weft_status status, const char *phase,
+weft_status weft_fail(struct weft_error *error, weft_status status, enum weft_phase phase,
                       const char *format, ...)
 {
     va_list args;
@@ -49,8 +49,8 @@ weft_status weft_fail(struct weft_error *error, weft_status status, const char *
     return status;
 }
 
-weft_status weft_fail_errno(struct weft_error *error, int sys_errno, const char *phase,
-                            const char *format, ...)
+weft_status weft_fail_errno(struct weft_error *error, int sys_errno,
+                            enum weft_phase phase, const char *format, ...)
 {
     va_list args;
 
@@ -65,7 +65,7 @@ weft_status weft_fail_errno(struct weft_error *error, int sys_errno, const char 
 }
 
 weft_status weft_fail_completion(struct weft_error *error, int wc_status,
-                                 const char *phase, const char *format, ...)
+                                 enum weft_phase phase, const char *format, ...)
 {
     va_list args;
 
@@ -77,6 +77,40 @@ weft_status weft_fail_completion(struct weft_error *error, int wc_status,
         va_end(args);
     }
     return WEFT_ERR_COMPLETION;
+}
+
+const char *weft_error_phase_text(const struct weft_error *error,
+                                  char out[WEFT_PHASE_TEXT_BYTES])
+{
+    if (error->phase_detail[0] == '\0') {
+        return weft_phase_name(error->phase);
+    }
+    weft_format(out, WEFT_PHASE_TEXT_BYTES, "%s.%s", weft_phase_name(error->phase),
+                error->phase_detail);
+    return out;
+}
+
+void weft_error_set_phase(struct weft_error *error, const char *text)
+{
+    const char *stop = strchr(text, '.');
+
+    error->phase = weft_phase_find(text);
+    weft_format(error->phase_detail, sizeof(error->phase_detail), "%s",
+                stop != NULL ? stop + 1 : "");
+}
+
+enum weft_phase weft_error_peer_phase(const struct weft_error *error)
+{
+    const struct weft_value *phase = weft_error_value(error, "peer_phase");
+
+    return phase != NULL ? weft_phase_find(phase->text) : WEFT_PHASE_NONE;
+}
+
+enum weft_phase weft_error_first_phase(const struct weft_error *error)
+{
+    enum weft_phase peer = weft_error_peer_phase(error);
+
+    return peer != WEFT_PHASE_NONE ? peer : error->phase;
 }
 
 void weft_error_object(struct weft_error *error, const char *format, ...)
@@ -143,6 +177,7 @@ const struct weft_value *weft_error_value(const struct weft_error *error,
 void weft_error_format(const struct weft_error *error, char *out, size_t out_bytes)
 {
     char number[96] = "";
+    char phase[WEFT_PHASE_TEXT_BYTES];
 
     if (error == NULL || error->status == WEFT_OK) {
         weft_format(out, out_bytes, "ok");
@@ -162,5 +197,6 @@ void weft_error_format(const struct weft_error *error, char *out, size_t out_byt
 
         weft_format(number, sizeof(number), " (wc_status %d %s)", error->wc_status, name);
     }
-    weft_format(out, out_bytes, "%s: %s%s", error->phase, error->message, number);
+    weft_format(out, out_bytes, "%s: %s%s", weft_error_phase_text(error, phase),
+                error->message, number);
 }

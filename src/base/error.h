@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/phase.h"
 #include "base/status.h"
 
 enum weft_value_kind { WEFT_VALUE_INT, WEFT_VALUE_TEXT };
@@ -22,9 +23,10 @@ struct weft_value {
 #define WEFT_ERROR_VALUES_MAX 24
 
 struct weft_error {
-    weft_status status; /* WEFT_OK while nothing has failed */
-    char phase[24];  /* operation that failed: "discover", "tcp", "auth", "rtr", "data" */
-    char object[48]; /* object of the operation: "titanic:p0 qp 17" */
+    weft_status status;    /* WEFT_OK while nothing has failed */
+    enum weft_phase phase; /* operation that failed */
+    char phase_detail[20]; /* of a relay: its reason and a member, "memory.3"; else "" */
+    char object[48];       /* object of the operation: "titanic:p0 qp 17" */
     char message[160]; /* lower case; actual and expected value; never an assumed cause */
     int sys_errno;     /* positive errno of the I/O interface (src/io), or 0 */
     int wc_status;     /* enum ibv_wc_status of a failed completion, or 0 */
@@ -36,24 +38,41 @@ struct weft_error {
 void weft_error_clear(struct weft_error *error);
 
 /* Fills `error`, unless it already holds an earlier failure, which is kept. Returns `status`, so
- * that callers can write `return weft_fail(...)`. Truncates `phase` and the text to their
- * fields. */
-weft_status weft_fail(struct weft_error *error, weft_status status, const char *phase,
+ * that callers can write `return weft_fail(...)`. Truncates the text to its field. */
+weft_status weft_fail(struct weft_error *error, weft_status status, enum weft_phase phase,
                       const char *format, ...) WEFT_PRINTF(4, 5);
 
 /* Like weft_fail, with WEFT_ERR_SYSTEM and a positive errno that the I/O interface returned. */
-weft_status weft_fail_errno(struct weft_error *error, int sys_errno, const char *phase,
-                            const char *format, ...) WEFT_PRINTF(4, 5);
+weft_status weft_fail_errno(struct weft_error *error, int sys_errno,
+                            enum weft_phase phase, const char *format, ...)
+    WEFT_PRINTF(4, 5);
 
 /* Like weft_fail, with WEFT_ERR_COMPLETION and the status of a failed completion (enum
  * ibv_wc_status). */
 weft_status weft_fail_completion(struct weft_error *error, int wc_status,
-                                 const char *phase, const char *format, ...)
+                                 enum weft_phase phase, const char *format, ...)
     WEFT_PRINTF(4, 5);
 
 /* Sets the object of the operation that failed. Only the first call has an effect. */
 void weft_error_object(struct weft_error *error, const char *format, ...)
     WEFT_PRINTF(2, 3);
+
+#define WEFT_PHASE_TEXT_BYTES 24
+
+/* Returns the phase with its detail, as in an ABORT or in JSON: "rtr" or "relay.memory.3". Writes
+ * to `out` only if there is a detail. */
+const char *weft_error_phase_text(const struct weft_error *error,
+                                  char out[WEFT_PHASE_TEXT_BYTES]);
+
+/* Sets the phase and its detail from a text as weft_error_phase_text returns it. */
+void weft_error_set_phase(struct weft_error *error, const char *text);
+
+/* Returns the phase in which the peer failed (value "peer_phase"), or WEFT_PHASE_NONE if the peer
+ * reported no failure. */
+enum weft_phase weft_error_peer_phase(const struct weft_error *error);
+
+/* Returns the phase of the end that failed first: the peer's, otherwise that of `error`. */
+enum weft_phase weft_error_first_phase(const struct weft_error *error);
 
 /* Adds a named value. Ignored if WEFT_ERROR_VALUES_MAX values are stored, or one with this name. */
 void weft_error_int(struct weft_error *error, const char *name, int64_t number);

@@ -16,7 +16,7 @@ weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
     if (boot->config.mode == BOOT_RENDEZVOUS) {
         io_ip_format(&boot->config.rendezvous.ip, ip, sizeof(ip));
     }
-    weft_fail(&boot->error, status, "boot", "rank %u %s", rank, message);
+    weft_fail(&boot->error, status, WEFT_PHASE_BOOT, "rank %u %s", rank, message);
     weft_error_object(&boot->error, "rank %u of %u", boot->config.rank,
                       boot->config.n_ranks);
     weft_error_int(&boot->error, "rank", rank);
@@ -36,14 +36,14 @@ static weft_status check_config(const struct boot_config *config, uint32_t n_mem
 {
     if (config->n_ranks == 0 || config->n_ranks > n_members ||
         config->rank >= n_members) {
-        return weft_fail(error, WEFT_ERR_INPUT, "boot", "rank %u of %u", config->rank,
-                         config->n_ranks);
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_BOOT, "rank %u of %u",
+                         config->rank, config->n_ranks);
     }
     for (uint32_t i = 0; config->mode == BOOT_STATIC && i < config->n_neighbours; i++) {
         uint32_t member = config->neighbours[i].member;
 
         if (member >= n_members || member == config->rank) {
-            return weft_fail(error, WEFT_ERR_INPUT, "boot",
+            return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_BOOT,
                              "rank %u is no neighbour of rank %u of %u", member,
                              config->rank, config->n_ranks);
         }
@@ -324,7 +324,7 @@ void boot_abort(struct boot *boot, const char *reason)
             boot_client_give_up(boot, reason);
         }
     }
-    weft_fail(&boot->error, WEFT_ERR_CLOSED, "boot", "gave up here: %s", reason);
+    weft_fail(&boot->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "gave up here: %s", reason);
     weft_error_int(&boot->error, "rank", boot->config.rank);
     weft_error_text(&boot->error, "reason", reason);
 }

@@ -182,7 +182,7 @@ static weft_status join(struct boot *boot)
         return io_now(boot->env) < client->step_ns ? WEFT_AGAIN : retry(boot, ETIMEDOUT);
     }
     if (status != WEFT_OK &&
-        (strcmp(why.phase, "stream") == 0 || prove_may_ask_after(&why))) {
+        (why.phase == WEFT_PHASE_STREAM || prove_may_ask_after(&why))) {
         return retry(boot, why.sys_errno);
     }
     if (status != WEFT_OK) {
@@ -232,7 +232,7 @@ static weft_status take_result(struct boot *boot, const struct frame *frame)
     if (status == WEFT_OK &&
         (!boot->is_active || !client->blob_sent || blob.round != boot->round ||
          blob.each != boot_told_each(boot) || blob.offset != client->received)) {
-        status = codec_bad_field(&boot->error, "blob", "round", blob.round,
+        status = codec_bad_field(&boot->error, WEFT_PHASE_BLOB, "round", blob.round,
                                  "not the piece that was due");
     }
     if (status != WEFT_OK) {
@@ -255,8 +255,8 @@ static weft_status told_to_give_up(struct boot *boot, const struct frame *frame)
         weft_error_int(&boot->error, "rank", 0);
         return status;
     }
-    status = weft_fail(&boot->error, WEFT_ERR_CLOSED, "boot", "rank %u: %s", give_up.rank,
-                       give_up.reason);
+    status = weft_fail(&boot->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "rank %u: %s",
+                       give_up.rank, give_up.reason);
     weft_error_int(&boot->error, "rank", give_up.rank);
     weft_error_text(&boot->error, "reason", give_up.reason);
     return status;
@@ -275,8 +275,8 @@ static weft_status take(struct boot *boot, const struct frame *frame)
         boot->client->server_left = true;
         return WEFT_AGAIN;
     }
-    weft_fail(&boot->error, WEFT_ERR_PROTOCOL, "boot", "a %s message from rank 0",
-              codec_type_name(frame->type));
+    weft_fail(&boot->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_BOOT,
+              "a %s message from rank 0", codec_type_name(frame->type));
     weft_error_int(&boot->error, "rank", 0);
     return WEFT_ERR_PROTOCOL;
 }

@@ -27,7 +27,7 @@ weft_status boot_door_open(struct boot *boot, struct boot_door *door,
     if (result != 0) {
         char ip[IO_IP_TEXT_BYTES];
 
-        return weft_fail_errno(error, result, "boot", "listen on %s port %u",
+        return weft_fail_errno(error, result, WEFT_PHASE_BOOT, "listen on %s port %u",
                                io_ip_format(&at->ip, ip, sizeof(ip)), at->port);
     }
     return WEFT_OK;
@@ -44,8 +44,9 @@ static void log_refusal(struct boot *boot, struct boot_door *door,
     }
     door->next_log_ns = now + LOG_EVERY_NS;
     weft_log(boot->env->log, WEFT_LOG_WARN,
-             "boot: a client was refused in %s: %s (%llu more)", error->phase,
-             error->message, (unsigned long long)door->n_unlogged);
+             "boot: a client was refused in %s: %s (%llu more)",
+             weft_phase_name(error->phase), error->message,
+             (unsigned long long)door->n_unlogged);
     door->n_unlogged = 0;
 }
 
@@ -124,7 +125,7 @@ static weft_status serve(struct boot *boot, struct boot_door *door, struct clien
         status = frame_receive(&client->link, out, error);
     }
     if (status == WEFT_AGAIN && io_now(boot->env) >= client->deadline_ns) {
-        status = weft_fail(error, WEFT_ERR_TIMEOUT, "authenticate",
+        status = weft_fail(error, WEFT_ERR_TIMEOUT, WEFT_PHASE_AUTHENTICATE,
                            "not authenticated in time");
     }
     return status;

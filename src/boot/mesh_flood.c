@@ -103,8 +103,8 @@ static weft_status take_links(struct boot *boot, struct mesh_peer *peer,
 
     if (status == WEFT_OK && links.member == peer->member &&
         links.identity.nonce != mesh->members[peer->member].identity.nonce) {
-        status =
-            codec_bad_field(error, "links", "nonce", 0, "other than it greeted with");
+        status = codec_bad_field(error, WEFT_PHASE_LINKS, "nonce", 0,
+                                 "other than it greeted with");
     }
     if (status != WEFT_OK) {
         return status;
@@ -160,7 +160,7 @@ static weft_status grow(struct mesh_blob *blob, const struct record_piece *piece
         blob->bytes = weft_realloc(blob->bytes, (size_t)piece->each + 1);
     }
     if (piece->each != blob->each || piece->offset > blob->received) {
-        return codec_bad_field(error, "piece", "offset", piece->offset,
+        return codec_bad_field(error, WEFT_PHASE_PIECE, "offset", piece->offset,
                                "not a piece that was due");
     }
     if (end > blob->received) {
@@ -190,7 +190,8 @@ static weft_status take_piece(struct boot *boot, struct mesh_peer *peer,
     /* No member is two rounds ahead, because it would need this process's blob of the round
      * between. */
     if (piece.round > boot->round + 1) {
-        return codec_bad_field(error, "piece", "round", piece.round, "not open yet");
+        return codec_bad_field(error, WEFT_PHASE_PIECE, "round", piece.round,
+                               "not open yet");
     }
     note_known(peer, &piece);
     if (piece.round < boot->round || piece.member == boot->config.rank) {
@@ -209,7 +210,8 @@ static weft_status take_alive(const struct boot *boot, struct mesh_peer *peer,
     weft_status status = record_decode_alive(frame->body, frame->n_bytes, &alive, error);
 
     if (status == WEFT_OK && alive.round > boot->round && !boot->config.may_miss) {
-        return codec_bad_field(error, "alive", "round", alive.round, "not open yet");
+        return codec_bad_field(error, WEFT_PHASE_ALIVE, "round", alive.round,
+                               "not open yet");
     }
     if (status == WEFT_OK && alive.round > peer->has_round) {
         peer->has_round = alive.round;
@@ -231,7 +233,7 @@ static weft_status take_give_up(struct boot *boot, struct mesh_peer *peer,
         mesh_miss(boot, give_up.rank);
         return WEFT_OK;
     }
-    weft_fail(&boot->error, WEFT_ERR_CLOSED, "boot", "rank %u: %s", give_up.rank,
+    weft_fail(&boot->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "rank %u: %s", give_up.rank,
               give_up.reason);
     weft_error_int(&boot->error, "rank", give_up.rank);
     weft_error_text(&boot->error, "reason", give_up.reason);
@@ -261,8 +263,9 @@ weft_status mesh_take(struct boot *boot, struct mesh_peer *peer,
         boot->mesh->members[peer->member].gone = MESH_LEFT;
         return WEFT_OK;
     }
-    return weft_fail(error, WEFT_ERR_PROTOCOL, "boot", "a %s message from rank %u",
-                     codec_type_name(frame->type), peer->member);
+    return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_BOOT,
+                     "a %s message from rank %u", codec_type_name(frame->type),
+                     peer->member);
 }
 
 /* ---- forwarding ---- */

@@ -283,8 +283,8 @@ static weft_status check_greeting(struct boot *boot,
 
     if (greeting->self.n_members != self->n_members ||
         greeting->self.n_ranks != self->n_ranks) {
-        return codec_bad_field(error, "member", "n_members", greeting->self.n_members,
-                               "another job's");
+        return codec_bad_field(error, WEFT_PHASE_MEMBER, "n_members",
+                               greeting->self.n_members, "another job's");
     }
     return mesh_meet(boot, greeting->self.member, &greeting->self.identity);
 }
@@ -300,14 +300,14 @@ static weft_status hear_greeting(struct boot *boot, struct mesh_peer *peer)
         return status;
     }
     if (status == WEFT_OK && frame.type != CODEC_MEMBER) {
-        status = weft_fail(&why, WEFT_ERR_PROTOCOL, "member", "a %s message instead",
-                           codec_type_name(frame.type));
+        status = weft_fail(&why, WEFT_ERR_PROTOCOL, WEFT_PHASE_MEMBER,
+                           "a %s message instead", codec_type_name(frame.type));
     }
     if (status == WEFT_OK) {
         status = record_decode_greeting(frame.body, frame.n_bytes, &greeting, &why);
     }
     if (status == WEFT_OK && greeting.self.member != peer->member) {
-        status = codec_bad_field(&why, "member", "member", greeting.self.member,
+        status = codec_bad_field(&why, WEFT_PHASE_MEMBER, "member", greeting.self.member,
                                  "not who was dialled");
     }
     if (status == WEFT_OK) {
@@ -335,28 +335,28 @@ weft_status mesh_peer_accept(struct boot *boot, struct client *client,
     weft_status status;
 
     if (frame->type != CODEC_MEMBER) {
-        return weft_fail(error, WEFT_ERR_PROTOCOL, "member", "a %s message instead",
-                         codec_type_name(frame->type));
+        return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_MEMBER,
+                         "a %s message instead", codec_type_name(frame->type));
     }
     status = record_decode_greeting(frame->body, frame->n_bytes, &greeting, error);
     if (status == WEFT_OK && greeting.self.member >= boot->config.rank) {
-        status = codec_bad_field(error, "member", "member", greeting.self.member,
+        status = codec_bad_field(error, WEFT_PHASE_MEMBER, "member", greeting.self.member,
                                  "the lower of two dials");
     }
     if (status == WEFT_OK) {
         status = check_greeting(boot, &greeting, error);
     }
     if (status == WEFT_AGAIN) {
-        status = weft_fail(error, WEFT_ERR_AUTH, "stale", "an earlier process of rank %u",
-                           greeting.self.member);
+        status = weft_fail(error, WEFT_ERR_AUTH, WEFT_PHASE_STALE,
+                           "an earlier process of rank %u", greeting.self.member);
     }
     if (status != WEFT_OK) {
         return status;
     }
     peer = mesh_peer_of(boot, greeting.self.member);
     if (peer == NULL) {
-        return weft_fail(error, WEFT_ERR_LIMIT, "limit", "more than %d neighbours",
-                         MESH_PEERS_MAX);
+        return weft_fail(error, WEFT_ERR_LIMIT, WEFT_PHASE_LIMIT,
+                         "more than %d neighbours", MESH_PEERS_MAX);
     }
     /* The dialler has given up the old stream, and a probe is no longer needed. */
     mesh_peer_drop(boot, peer, NULL);

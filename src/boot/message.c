@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "boot/boot.h"
 
-static weft_status check_length(const struct wire_reader *reader, const char *message,
+static weft_status check_length(const struct wire_reader *reader, enum weft_phase message,
                                 size_t n_bytes, struct weft_error *error)
 {
     if (reader->bad || wire_left(reader) != 0) {
@@ -33,13 +33,14 @@ weft_status message_decode_join(const uint8_t *body, size_t n_bytes, uint32_t n_
 
     out->rank = wire_get_u32(&reader);
     out->n_ranks = wire_get_u32(&reader);
-    status = check_length(&reader, "join", n_bytes, error);
+    status = check_length(&reader, WEFT_PHASE_JOIN, n_bytes, error);
     if (status == WEFT_OK && out->n_ranks != n_ranks) {
-        status = codec_bad_field(error, "join", "n_ranks", out->n_ranks,
+        status = codec_bad_field(error, WEFT_PHASE_JOIN, "n_ranks", out->n_ranks,
                                  "other than the rendezvous expects");
     }
     if (status == WEFT_OK && (out->rank == 0 || out->rank >= n_ranks)) {
-        status = codec_bad_field(error, "join", "rank", out->rank, "1 to n_ranks - 1");
+        status = codec_bad_field(error, WEFT_PHASE_JOIN, "rank", out->rank,
+                                 "1 to n_ranks - 1");
     }
     return status;
 }
@@ -68,17 +69,19 @@ weft_status message_decode_blob(const uint8_t *body, size_t n_bytes, uint32_t wh
     out->n_bytes = wire_get_u32(&reader);
     out->bytes = reader.at;
     if (reader.bad || wire_left(&reader) != out->n_bytes) {
-        return codec_bad_field(error, "blob", "length", (int64_t)n_bytes,
+        return codec_bad_field(error, WEFT_PHASE_BLOB, "length", (int64_t)n_bytes,
                                "other than what it announces");
     }
     if (out->each > BOOT_BLOB_MAX) {
-        return codec_bad_field(error, "blob", "each", out->each, "at most 65536");
+        return codec_bad_field(error, WEFT_PHASE_BLOB, "each", out->each,
+                               "at most 65536");
     }
     if ((uint64_t)out->offset + out->n_bytes > (uint64_t)out->each * whole) {
-        return codec_bad_field(error, "blob", "offset", out->offset, "beyond the blob");
+        return codec_bad_field(error, WEFT_PHASE_BLOB, "offset", out->offset,
+                               "beyond the blob");
     }
     if (out->n_bytes == 0 && out->each != 0) {
-        return codec_bad_field(error, "blob", "n_bytes", 0, "an empty piece");
+        return codec_bad_field(error, WEFT_PHASE_BLOB, "n_bytes", 0, "an empty piece");
     }
     return WEFT_OK;
 }
@@ -109,19 +112,20 @@ weft_status message_decode_give_up(const uint8_t *body, size_t n_bytes, uint32_t
     out->rank = wire_get_u32(&reader);
     reason_bytes = wire_get_u8(&reader);
     if (reason_bytes >= sizeof(out->reason)) {
-        return codec_bad_field(error, "give_up", "reason", (int64_t)reason_bytes,
+        return codec_bad_field(error, WEFT_PHASE_GIVE_UP, "reason", (int64_t)reason_bytes,
                                "at most 95 characters");
     }
     wire_get_bytes(&reader, out->reason, reason_bytes);
-    status = check_length(&reader, "give_up", n_bytes, error);
+    status = check_length(&reader, WEFT_PHASE_GIVE_UP, n_bytes, error);
     for (size_t i = 0; i < reason_bytes && status == WEFT_OK; i++) {
         if (out->reason[i] < ' ' || out->reason[i] > '~') {
-            status = codec_bad_field(error, "give_up", "reason", out->reason[i],
+            status = codec_bad_field(error, WEFT_PHASE_GIVE_UP, "reason", out->reason[i],
                                      "not printable");
         }
     }
     if (status == WEFT_OK && out->rank >= n_ranks) {
-        status = codec_bad_field(error, "give_up", "rank", out->rank, "below n_ranks");
+        status = codec_bad_field(error, WEFT_PHASE_GIVE_UP, "rank", out->rank,
+                                 "below n_ranks");
     }
     return status;
 }

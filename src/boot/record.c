@@ -49,7 +49,7 @@ static void get_self(struct wire_reader *reader, struct record_self *out)
     get_identity(reader, &out->identity);
 }
 
-static weft_status check_whole(const struct wire_reader *reader, const char *message,
+static weft_status check_whole(const struct wire_reader *reader, enum weft_phase message,
                                size_t n_bytes, struct weft_error *error)
 {
     if (reader->bad || wire_left(reader) != 0) {
@@ -60,13 +60,13 @@ static weft_status check_whole(const struct wire_reader *reader, const char *mes
     return WEFT_OK;
 }
 
-static weft_status check_nonce(uint64_t nonce, const char *message,
+static weft_status check_nonce(uint64_t nonce, enum weft_phase message,
                                struct weft_error *error)
 {
     return nonce != 0 ? WEFT_OK : codec_bad_field(error, message, "nonce", 0, "never 0");
 }
 
-static weft_status check_self(const struct record_self *self, const char *message,
+static weft_status check_self(const struct record_self *self, enum weft_phase message,
                               struct weft_error *error)
 {
     if (self->n_ranks == 0 || self->n_ranks > self->n_members) {
@@ -123,14 +123,15 @@ weft_status record_decode_announcement(const uint8_t *bytes, size_t n_bytes,
     uint32_t reserved;
 
     if (n_bytes != RECORD_ANNOUNCEMENT_BYTES) {
-        return codec_bad_field(error, "announcement", "length", (int64_t)n_bytes, "88");
+        return codec_bad_field(error, WEFT_PHASE_ANNOUNCEMENT, "length", (int64_t)n_bytes,
+                               "88");
     }
     if (magic != MAGIC) {
-        return codec_bad_field(error, "announcement", "magic", magic,
+        return codec_bad_field(error, WEFT_PHASE_ANNOUNCEMENT, "magic", magic,
                                "not an announcement");
     }
     if (version != VERSION) {
-        return codec_other_version(error, "announcement", version, VERSION);
+        return codec_other_version(error, WEFT_PHASE_ANNOUNCEMENT, version, VERSION);
     }
     out->port = wire_get_u8(&reader);
     reserved = wire_get_u8(&reader);
@@ -138,10 +139,10 @@ weft_status record_decode_announcement(const uint8_t *bytes, size_t n_bytes,
     out->control = wire_get_u16(&reader);
     reserved |= wire_get_u16(&reader);
     if (reserved != 0 || out->control == 0) {
-        return codec_bad_field(error, "announcement", "control", out->control,
+        return codec_bad_field(error, WEFT_PHASE_ANNOUNCEMENT, "control", out->control,
                                "a port, and zeros where nothing is");
     }
-    return check_self(&out->self, "announcement", error);
+    return check_self(&out->self, WEFT_PHASE_ANNOUNCEMENT, error);
 }
 
 /* ---- greetings ---- */
@@ -165,8 +166,8 @@ weft_status record_decode_greeting(const uint8_t *body, size_t n_bytes,
     get_self(&reader, &out->self);
     out->port = wire_get_u8(&reader);
     out->peer_port = wire_get_u8(&reader);
-    status = check_whole(&reader, "member", n_bytes, error);
-    return status == WEFT_OK ? check_self(&out->self, "member", error) : status;
+    status = check_whole(&reader, WEFT_PHASE_MEMBER, n_bytes, error);
+    return status == WEFT_OK ? check_self(&out->self, WEFT_PHASE_MEMBER, error) : status;
 }
 
 /* ---- link state ---- */
@@ -202,11 +203,12 @@ static weft_status get_entries(struct wire_reader *reader, uint32_t n_members,
         entry->flags = wire_get_u8(reader);
         if (!reader->bad &&
             (entry->member >= n_members || entry->member == out->member)) {
-            return codec_bad_field(error, "links", "neighbour", entry->member,
+            return codec_bad_field(error, WEFT_PHASE_LINKS, "neighbour", entry->member,
                                    "another member");
         }
         if (entry->flags > RECORD_CARRIES) {
-            return codec_bad_field(error, "links", "flags", entry->flags, "0 or 1");
+            return codec_bad_field(error, WEFT_PHASE_LINKS, "flags", entry->flags,
+                                   "0 or 1");
         }
     }
     return WEFT_OK;
@@ -223,21 +225,22 @@ weft_status record_decode_links(const uint8_t *body, size_t n_bytes, uint32_t n_
     out->sequence = wire_get_u64(&reader);
     out->n_entries = wire_get_u16(&reader);
     if (out->n_entries > RECORD_ENTRIES_MAX) {
-        return codec_bad_field(error, "links", "n_entries", out->n_entries,
+        return codec_bad_field(error, WEFT_PHASE_LINKS, "n_entries", out->n_entries,
                                "at most 256");
     }
     status = get_entries(&reader, n_members, out, error);
     if (status == WEFT_OK) {
-        status = check_whole(&reader, "links", n_bytes, error);
+        status = check_whole(&reader, WEFT_PHASE_LINKS, n_bytes, error);
     }
     if (status == WEFT_OK && out->member >= n_members) {
-        status = codec_bad_field(error, "links", "member", out->member,
+        status = codec_bad_field(error, WEFT_PHASE_LINKS, "member", out->member,
                                  "below the number of members");
     }
     if (status == WEFT_OK && out->sequence == 0) {
-        status = codec_bad_field(error, "links", "sequence", 0, "counts from 1");
+        status = codec_bad_field(error, WEFT_PHASE_LINKS, "sequence", 0, "counts from 1");
     }
-    return status == WEFT_OK ? check_nonce(out->identity.nonce, "links", error) : status;
+    return status == WEFT_OK ? check_nonce(out->identity.nonce, WEFT_PHASE_LINKS, error)
+                             : status;
 }
 
 /* ---- pieces ---- */
@@ -270,24 +273,25 @@ weft_status record_decode_piece(const uint8_t *body, size_t n_bytes, uint32_t n_
     out->n_bytes = wire_get_u32(&reader);
     out->bytes = reader.at;
     if (reader.bad || wire_left(&reader) != out->n_bytes) {
-        return codec_bad_field(error, "piece", "length", (int64_t)n_bytes,
+        return codec_bad_field(error, WEFT_PHASE_PIECE, "length", (int64_t)n_bytes,
                                "other than what it announces");
     }
     if (out->member >= n_members) {
-        return codec_bad_field(error, "piece", "member", out->member,
+        return codec_bad_field(error, WEFT_PHASE_PIECE, "member", out->member,
                                "below the number of members");
     }
     if (out->round == 0 || out->each > BOOT_BLOB_MAX) {
-        return codec_bad_field(error, "piece", "each", out->each,
+        return codec_bad_field(error, WEFT_PHASE_PIECE, "each", out->each,
                                "at most 65536, in a round from 1");
     }
     if ((uint64_t)out->offset + out->n_bytes > out->each) {
-        return codec_bad_field(error, "piece", "offset", out->offset, "beyond the blob");
+        return codec_bad_field(error, WEFT_PHASE_PIECE, "offset", out->offset,
+                               "beyond the blob");
     }
     if (out->n_bytes == 0 && out->each != 0) {
-        return codec_bad_field(error, "piece", "n_bytes", 0, "an empty piece");
+        return codec_bad_field(error, WEFT_PHASE_PIECE, "n_bytes", 0, "an empty piece");
     }
-    return check_nonce(out->nonce, "piece", error);
+    return check_nonce(out->nonce, WEFT_PHASE_PIECE, error);
 }
 
 /* ---- alive ---- */
@@ -306,5 +310,5 @@ weft_status record_decode_alive(const uint8_t *body, size_t n_bytes,
     struct wire_reader reader = wire_reader_init(body, n_bytes);
 
     out->round = wire_get_u32(&reader);
-    return check_whole(&reader, "alive", n_bytes, error);
+    return check_whole(&reader, WEFT_PHASE_ALIVE, n_bytes, error);
 }

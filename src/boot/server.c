@@ -30,13 +30,14 @@ static weft_status take_join(struct boot *boot, struct client *client,
     weft_status status;
 
     if (frame->type != CODEC_JOIN) {
-        return weft_fail(error, WEFT_ERR_PROTOCOL, "join", "a %s message instead of join",
-                         codec_type_name(frame->type));
+        return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_JOIN,
+                         "a %s message instead of join", codec_type_name(frame->type));
     }
     status =
         message_decode_join(frame->body, frame->n_bytes, boot->n_members, &join, error);
     if (status == WEFT_OK && server->ranks[join.rank].joined) {
-        status = codec_bad_field(error, "join", "rank", join.rank, "is here already");
+        status =
+            codec_bad_field(error, WEFT_PHASE_JOIN, "rank", join.rank, "is here already");
     }
     if (status != WEFT_OK) {
         return status;
@@ -208,7 +209,7 @@ static weft_status take_blob(struct boot *boot, uint32_t r, const struct frame *
 
     if (status == WEFT_OK && (blob.round != open_round(boot) || rank->contributed ||
                               blob.offset != rank->received)) {
-        status = codec_bad_field(&boot->error, "blob", "round", blob.round,
+        status = codec_bad_field(&boot->error, WEFT_PHASE_BLOB, "round", blob.round,
                                  "not the piece that was due");
     }
     if (status != WEFT_OK) {
@@ -216,7 +217,7 @@ static weft_status take_blob(struct boot *boot, uint32_t r, const struct frame *
     }
     know_round(boot, blob.each);
     if (blob.each != boot->server->each) {
-        return codec_bad_field(&boot->error, "blob", "each", blob.each,
+        return codec_bad_field(&boot->error, WEFT_PHASE_BLOB, "each", blob.each,
                                "other than the other ranks'");
     }
     memcpy(boot->server->blobs + (size_t)r * blob.each + blob.offset, blob.bytes,
@@ -239,7 +240,7 @@ static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame
         return WEFT_OK;
     }
     if (frame->type != CODEC_GIVE_UP) {
-        return weft_fail(&boot->error, WEFT_ERR_PROTOCOL, "boot",
+        return weft_fail(&boot->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_BOOT,
                          "a %s message from rank %u", codec_type_name(frame->type), r);
     }
     status = message_decode_give_up(frame->body, frame->n_bytes, boot->n_members,
@@ -249,7 +250,7 @@ static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame
     }
     if (status == WEFT_OK) {
         weft_error_text(&boot->error, "reason", give_up.reason);
-        weft_fail(&boot->error, WEFT_ERR_CLOSED, "boot", "rank %u: %s", r,
+        weft_fail(&boot->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "rank %u: %s", r,
                   give_up.reason);
         weft_error_int(&boot->error, "rank", r);
         boot_server_tell_all(boot, r, give_up.reason);

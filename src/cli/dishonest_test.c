@@ -828,7 +828,8 @@ static void judge_error(const struct host *host, uint32_t dishonest)
         }
     }
     tell(">");
-    if (error->status >= 0 || error->phase[0] == '\0' || error->message[0] == '\0') {
+    if (error->status >= 0 || error->phase == WEFT_PHASE_NONE ||
+        error->message[0] == '\0') {
         worse(OUTCOME_UNTYPED);
     }
     if (strstr(text, FORGED) != NULL) {

@@ -583,7 +583,8 @@ static weft_status run(struct keeper *keeper, uint64_t seed, struct weft_error *
 
     if (problem != 0 || self == NULL) {
         free(self);
-        return weft_fail_errno(error, problem, "lab", "cannot read /proc/self/cmdline");
+        return weft_fail_errno(error, problem, WEFT_PHASE_LAB,
+                               "cannot read /proc/self/cmdline");
     }
     words = (struct words){line.bytes, line.bytes + line.n};
     argv = next_list(&words, ULONG_MAX);

@@ -128,7 +128,7 @@ static enum run_result run_captured(struct session *session,
         return run_scenario(scenario, run, out_document, out_observations, error);
     }
     if (scenario_to_world(scenario, &world) != WEFT_OK) {
-        weft_fail(error, WEFT_ERR_INPUT, "capture", "the scenario has no world");
+        weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_CAPTURE, "the scenario has no world");
         return RUN_ERROR;
     }
     pcapng_open(&pcapng, session->pcap, &world->spec);

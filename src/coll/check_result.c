@@ -4,8 +4,8 @@
 weft_status proof_wrong(struct proof *proof, uint32_t rank, uint32_t index,
                         const char *what)
 {
-    return weft_fail(proof->error, WEFT_ERR_PROTOCOL, "plan", "rank %u, step %u: %s",
-                     rank, index, what);
+    return weft_fail(proof->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_PLAN,
+                     "rank %u, step %u: %s", rank, index, what);
 }
 
 struct check_strip *proof_strip(const struct proof *proof, struct rank_proof *rank,
@@ -38,7 +38,7 @@ static weft_status check_stretch(struct proof *proof, struct rank_proof *rank,
 
         if (!check_set_equal(&proof->sets, piece->set, wanted.set) ||
             piece->source != source || piece->is_divided != is_avg) {
-            return weft_fail(proof->error, WEFT_ERR_PROTOCOL, "plan",
+            return weft_fail(proof->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_PLAN,
                              "rank %u: the output from element %llu on is not the result",
                              rank->plan->rank,
                              (unsigned long long)(piece->begin - at + wanted.begin));
@@ -73,7 +73,7 @@ static weft_status check_barrier(struct proof *proof, struct rank_proof *rank)
     }
     return check_set_equal(&proof->sets, known, proof->all)
                ? WEFT_OK
-               : weft_fail(proof->error, WEFT_ERR_PROTOCOL, "plan",
+               : weft_fail(proof->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_PLAN,
                            "rank %u does not wait for all others", rank->plan->rank);
 }
 

@@ -55,7 +55,8 @@ weft_status coll_exec_open(struct io_env *env, const struct coll_links *links,
 
     *out = NULL;
     if (exec == NULL) {
-        return weft_fail(error, WEFT_ERR_NOMEM, "execute", "no memory for an executor");
+        return weft_fail(error, WEFT_ERR_NOMEM, WEFT_PHASE_EXECUTE,
+                         "no memory for an executor");
     }
     exec->env = env;
     exec->task = task;
@@ -261,7 +262,7 @@ static weft_status prepare(struct coll_exec *exec, struct weft_error *error)
 {
     if (exec->unreachable != COLL_NO_STEP) {
         return weft_fail(
-            error, WEFT_ERR_ROUTE, "execute",
+            error, WEFT_ERR_ROUTE, WEFT_PHASE_EXECUTE,
             "the plan of rank %u needs rank %u, to which there is no connection",
             exec->rank, exec->unreachable);
     }

@@ -83,8 +83,8 @@ static weft_status allocate(struct coll_exec *exec, enum io_memory where, size_t
 
     if (sys_errno != 0) {
         exec->lacks_memory = true;
-        return weft_fail_errno(error, sys_errno, "execute", "%s of %zu bytes", what,
-                               n_bytes);
+        return weft_fail_errno(error, sys_errno, WEFT_PHASE_EXECUTE, "%s of %zu bytes",
+                               what, n_bytes);
     }
     *out = memory;
     return WEFT_OK;

@@ -90,7 +90,7 @@ static weft_status fail_as(const struct exec_queue *queue, weft_status status,
     if (status < 0 && why->status != WEFT_OK) {
         *error = *why;
     } else if (status < 0) {
-        weft_fail(error, status, "data", "the connection refused a message");
+        weft_fail(error, status, WEFT_PHASE_DATA, "the connection refused a message");
     }
     return status;
 }
@@ -144,7 +144,7 @@ static weft_status start_gpu(struct coll_exec *exec, struct exec_queue *queue,
     sys_errno = gpu->ops->start(gpu, &slot->op);
     if (sys_errno != 0) {
         slot->state = EXEC_SLOT_FREE;
-        return weft_fail_errno(error, sys_errno, "reduce",
+        return weft_fail_errno(error, sys_errno, WEFT_PHASE_REDUCE,
                                "the GPU refused %llu elements",
                                (unsigned long long)step_of(exec, slot)->count);
     }
@@ -239,7 +239,7 @@ static weft_status take_arrival(struct coll_exec *exec, struct exec_queue *queue
     }
     slot->request = (union transport_request){0};
     if (n_bytes != n_expected) {
-        return weft_fail(error, WEFT_ERR_PROTOCOL, "data",
+        return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_DATA,
                          "rank %u sent %zu bytes instead of %zu: its plan differs",
                          step_of(exec, slot)->peer, n_bytes, n_expected);
     }
@@ -298,7 +298,7 @@ static weft_status await_gpu(struct coll_exec *exec, struct exec_queue *queue,
         return WEFT_AGAIN;
     }
     if (sys_errno != 0) {
-        return weft_fail_errno(error, sys_errno, "reduce", "the GPU failed");
+        return weft_fail_errno(error, sys_errno, WEFT_PHASE_REDUCE, "the GPU failed");
     }
     queue->n_on_gpu--;
     return WEFT_OK;

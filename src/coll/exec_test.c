@@ -15,8 +15,8 @@ static void do_job(const struct coll_job *job, uint32_t iterations)
     status = ranks_run(10 * FABRIC_S, &error);
     ck_assert_msg(status == WEFT_OK, "%s %s count %llu in_place %d: %s: %s",
                   weft_status_name(status), coll_algorithm_name(job->algorithm),
-                  (unsigned long long)job->count, job->in_place, error.phase,
-                  error.message);
+                  (unsigned long long)job->count, job->in_place,
+                  weft_phase_name(error.phase), error.message);
     if (!job->in_place || iterations == 1) {
         ranks_verify(job, job->count + 3);
     }

@@ -167,13 +167,13 @@ static weft_status refuse(const struct coll_job *job, struct weft_error *error)
     bool moves_both_ways = job->kind == COLL_ALL_TO_ALL || job->kind == COLL_SEND_RECV;
 
     if (job->in_place && moves_both_ways) {
-        return weft_fail(error, WEFT_ERR_INPUT, "plan",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PLAN,
                          "%s cannot be in place: what arrives would overwrite what is "
                          "being sent",
                          coll_kind_name(job->kind));
     }
     if (!coll_has_algorithm(job->kind, job->algorithm)) {
-        return weft_fail(error, WEFT_ERR_INPUT, "plan", "%s has no algorithm %s",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PLAN, "%s has no algorithm %s",
                          coll_kind_name(job->kind), coll_algorithm_name(job->algorithm));
     }
     return WEFT_OK;
@@ -198,7 +198,7 @@ weft_status coll_plan_make(const struct coll_job *job, uint32_t rank,
     } else {
         coll_choose(job, mesh, &choice);
         if (choice.time_ps == INT64_MAX && choice.algorithm != COLL_DIRECT) {
-            return weft_fail(error, WEFT_ERR_ROUTE, "plan",
+            return weft_fail(error, WEFT_ERR_ROUTE, WEFT_PHASE_PLAN,
                              "%s by %s: the mesh does not join all ranks",
                              coll_kind_name(job->kind),
                              coll_algorithm_name(choice.algorithm));

@@ -51,7 +51,7 @@ static void do_job(const struct coll_job *job, uint32_t iterations)
     ck_assert_msg(status == WEFT_OK, "%s %s %s count %llu in_place %d: %s: %s",
                   weft_status_name(status), coll_kind_name(job->kind),
                   coll_algorithm_name(job->algorithm), (unsigned long long)job->count,
-                  job->in_place, error.phase, error.message);
+                  job->in_place, weft_phase_name(error.phase), error.message);
     if (!job->in_place || iterations == 1) {
         ranks_verify(job, job->count + 3);
     }

@@ -33,8 +33,8 @@ struct conn *conn_from_client(struct rdma *rdma, const struct conn_config *confi
     rdma->env->oob->set_task(private->link.stream, &conn->task);
     conn_enter(conn, CONN_AUTH);
     if (memcmp(facts->peer.host_id, hello->host_id, sizeof(hello->host_id)) != 0) {
-        status =
-            codec_bad_field(&conn->error, "facts", "host_id", 0, "other than in HELLO");
+        status = codec_bad_field(&conn->error, WEFT_PHASE_FACTS, "host_id", 0,
+                                 "other than in HELLO");
     }
     if (status == WEFT_OK) {
         status = conn_take_facts(conn, facts);
@@ -209,7 +209,8 @@ void client_refuse(struct client *client, const struct weft_error *error)
     uint8_t body[CODEC_BODY_MAX];
 
     if (!stranger && client->link.stream != NULL && error->status != WEFT_ERR_CLOSED) {
-        weft_format(abort.phase, sizeof(abort.phase), "%s", error->phase);
+        weft_format(abort.phase, sizeof(abort.phase), "%s",
+                    weft_phase_name(error->phase));
         if (frame_send(&client->link, CODEC_ABORT, body,
                        codec_encode_abort(&abort, body)) &&
             frame_flush(&client->link, NULL) < 0) {
@@ -219,12 +220,12 @@ void client_refuse(struct client *client, const struct weft_error *error)
     client_fini(client, stranger);
 }
 
-static weft_status unexpected(const struct frame *frame, const char *wanted,
+static weft_status unexpected(const struct frame *frame, enum weft_phase wanted,
                               struct weft_error *error)
 {
     weft_status status =
         weft_fail(error, WEFT_ERR_PROTOCOL, wanted, "a %s message instead of %s",
-                  codec_type_name(frame->type), wanted);
+                  codec_type_name(frame->type), weft_phase_name(wanted));
 
     weft_error_text(error, "field", "type");
     return status;
@@ -237,10 +238,10 @@ static weft_status gave_up(const struct frame *frame, struct weft_error *error)
     struct codec_abort abort;
     weft_status status = codec_decode_abort(frame->body, frame->n_bytes, &abort, error);
 
-    return status != WEFT_OK
-               ? status
-               : weft_fail(error, abort.status, "auth", "the client refused: %s in %s",
-                           weft_status_name(abort.status), abort.phase);
+    return status != WEFT_OK ? status
+                             : weft_fail(error, abort.status, WEFT_PHASE_AUTH,
+                                         "the client refused: %s in %s",
+                                         weft_status_name(abort.status), abort.phase);
 }
 
 /* Handles HELLO: sends CHALLENGE, with a nonce and the proof that this listener knows the key. */
@@ -261,7 +262,8 @@ static weft_status challenge(struct client *client,
         return status;
     }
     if (client->hello.epoch != identity->epoch) {
-        return weft_fail(error, WEFT_ERR_AUTH, "stale", "a handle of another listener");
+        return weft_fail(error, WEFT_ERR_AUTH, WEFT_PHASE_STALE,
+                         "a handle of another listener");
     }
     env->ops->random(env, challenge.nonce, sizeof(challenge.nonce));
     auth_prove(identity->key, AUTH_LISTENER, frame->bytes, frame->whole_bytes,
@@ -290,7 +292,7 @@ static weft_status authenticate(struct client *client, const struct frame *frame
         return status;
     }
     if (!auth_equal(client->proof, auth.proof)) {
-        return weft_fail(error, WEFT_ERR_AUTH, "auth",
+        return weft_fail(error, WEFT_ERR_AUTH, WEFT_PHASE_AUTH,
                          "the client does not know this listener's key");
     }
     client->member = weft_calloc(1, sizeof(*client->member));
@@ -320,13 +322,13 @@ weft_status client_step(struct client *client, const struct client_identity *ide
     switch (client->state) {
     case CLIENT_HELLO:
         return frame.type == CODEC_HELLO ? challenge(client, identity, &frame, error)
-                                         : unexpected(&frame, "hello", error);
+                                         : unexpected(&frame, WEFT_PHASE_HELLO, error);
     case CLIENT_AUTH:
         return frame.type == CODEC_AUTH ? authenticate(client, &frame, error)
-                                        : unexpected(&frame, "auth", error);
+                                        : unexpected(&frame, WEFT_PHASE_AUTH, error);
     case CLIENT_FACTS:
         if (frame.type != CODEC_FACTS) {
-            return unexpected(&frame, "facts", error);
+            return unexpected(&frame, WEFT_PHASE_FACTS, error);
         }
         status =
             codec_decode_facts(frame.body, frame.n_bytes, &client->member->facts, error);

@@ -5,57 +5,64 @@
 #include "base/check.h"
 #include "base/text.h"
 
-const char *codec_type_name(uint32_t type)
+enum weft_phase codec_type_phase(uint32_t type)
 {
     switch (type) {
     case CODEC_HELLO:
-        return "hello";
+        return WEFT_PHASE_HELLO;
     case CODEC_CHALLENGE:
-        return "challenge";
+        return WEFT_PHASE_CHALLENGE;
     case CODEC_AUTH:
-        return "auth";
+        return WEFT_PHASE_AUTH;
     case CODEC_FACTS:
-        return "facts";
+        return WEFT_PHASE_FACTS;
     case CODEC_META:
-        return "meta";
+        return WEFT_PHASE_META;
     case CODEC_READY:
-        return "ready";
+        return WEFT_PHASE_READY;
     case CODEC_PROBED:
-        return "probed";
+        return WEFT_PHASE_PROBED;
     case CODEC_CLOSE:
-        return "close";
+        return WEFT_PHASE_CLOSE;
     case CODEC_ABORT:
-        return "abort";
+        return WEFT_PHASE_ABORT;
     case CODEC_BUSY:
-        return "busy";
+        return WEFT_PHASE_BUSY;
     case CODEC_JOIN:
-        return "join";
+        return WEFT_PHASE_JOIN;
     case CODEC_BLOB:
-        return "blob";
+        return WEFT_PHASE_BLOB;
     case CODEC_BYE:
-        return "bye";
+        return WEFT_PHASE_BYE;
     case CODEC_GIVE_UP:
-        return "give_up";
+        return WEFT_PHASE_GIVE_UP;
     case CODEC_MEMBER:
-        return "member";
+        return WEFT_PHASE_MEMBER;
     case CODEC_LINKS:
-        return "links";
+        return WEFT_PHASE_LINKS;
     case CODEC_PIECE:
-        return "piece";
+        return WEFT_PHASE_PIECE;
     case CODEC_ALIVE:
-        return "alive";
+        return WEFT_PHASE_ALIVE;
     case CODEC_CALL:
-        return "call";
+        return WEFT_PHASE_CALL;
     case CODEC_ANSWER:
-        return "answer";
+        return WEFT_PHASE_ANSWER;
     case CODEC_IPC:
-        return "ipc";
+        return WEFT_PHASE_IPC;
     default:
-        return NULL;
+        return WEFT_PHASE_NONE;
     }
 }
 
-weft_status codec_bad_field(struct weft_error *error, const char *message,
+const char *codec_type_name(uint32_t type)
+{
+    enum weft_phase phase = codec_type_phase(type);
+
+    return phase != WEFT_PHASE_NONE ? weft_phase_name(phase) : NULL;
+}
+
+weft_status codec_bad_field(struct weft_error *error, enum weft_phase message,
                             const char *field, int64_t value, const char *rule)
 {
     weft_status status = weft_fail(error, WEFT_ERR_PROTOCOL, message, "%s is %lld: %s",
@@ -66,7 +73,7 @@ weft_status codec_bad_field(struct weft_error *error, const char *message,
     return status;
 }
 
-weft_status codec_other_version(struct weft_error *error, const char *message,
+weft_status codec_other_version(struct weft_error *error, enum weft_phase message,
                                 uint32_t version, uint32_t ours)
 {
     weft_status status =
@@ -81,7 +88,7 @@ weft_status codec_other_version(struct weft_error *error, const char *message,
 }
 
 /* Fails if the body was shorter or longer than its fields. */
-static weft_status finish(const struct wire_reader *reader, const char *message,
+static weft_status finish(const struct wire_reader *reader, enum weft_phase message,
                           size_t n_bytes, struct weft_error *error)
 {
     if (reader->bad) {
@@ -145,7 +152,8 @@ weft_status codec_decode_header(const uint8_t *bytes, size_t n_bytes, uint32_t b
     /* The first byte suffices to reject a client that speaks another protocol, such as HTTP. */
     for (size_t i = 0; i < n_bytes && i < sizeof(magic); i++) {
         if (bytes[i] != magic[i]) {
-            return codec_bad_field(error, "header", "magic", bytes[i], "not a weft peer");
+            return codec_bad_field(error, WEFT_PHASE_HEADER, "magic", bytes[i],
+                                   "not a weft peer");
         }
     }
     if (n_bytes < CODEC_HEADER_BYTES) {
@@ -154,16 +162,16 @@ weft_status codec_decode_header(const uint8_t *bytes, size_t n_bytes, uint32_t b
     wire_get_u32(&reader);
     version = wire_get_u16(&reader);
     if (version != CODEC_VERSION) {
-        return codec_other_version(error, "header", version, CODEC_VERSION);
+        return codec_other_version(error, WEFT_PHASE_HEADER, version, CODEC_VERSION);
     }
     type = wire_get_u16(&reader);
     if (codec_type_name(type) == NULL) {
-        return codec_bad_field(error, "header", "type", type, "no such message");
+        return codec_bad_field(error, WEFT_PHASE_HEADER, "type", type, "no such message");
     }
     out->type = (enum codec_type)type;
     out->n_bytes = wire_get_u32(&reader);
     if (out->n_bytes > body_max) {
-        return codec_bad_field(error, "header", "length", out->n_bytes,
+        return codec_bad_field(error, WEFT_PHASE_HEADER, "length", out->n_bytes,
                                "more than is accepted now");
     }
     return WEFT_OK;
@@ -195,9 +203,9 @@ weft_status codec_decode_hello(const uint8_t *body, size_t n_bytes,
     out->attempt = wire_get_u32(&reader);
     out->epoch = wire_get_u32(&reader);
     wire_get_bytes(&reader, out->host_id, sizeof(out->host_id));
-    status = finish(&reader, "hello", n_bytes, error);
+    status = finish(&reader, WEFT_PHASE_HELLO, n_bytes, error);
     if (status == WEFT_OK && out->attempt == 0) {
-        status = codec_bad_field(error, "hello", "attempt", 0, "counts from 1");
+        status = codec_bad_field(error, WEFT_PHASE_HELLO, "attempt", 0, "counts from 1");
     }
     return status;
 }
@@ -219,7 +227,7 @@ weft_status codec_decode_challenge(const uint8_t *body, size_t n_bytes,
 
     wire_get_bytes(&reader, out->nonce, sizeof(out->nonce));
     wire_get_bytes(&reader, out->proof, sizeof(out->proof));
-    return finish(&reader, "challenge", n_bytes, error);
+    return finish(&reader, WEFT_PHASE_CHALLENGE, n_bytes, error);
 }
 
 size_t codec_encode_auth(const struct codec_auth *auth, uint8_t *out)
@@ -234,7 +242,7 @@ weft_status codec_decode_auth(const uint8_t *body, size_t n_bytes, struct codec_
     struct wire_reader reader = wire_reader_init(body, n_bytes);
 
     wire_get_bytes(&reader, out->proof, sizeof(out->proof));
-    return finish(&reader, "auth", n_bytes, error);
+    return finish(&reader, WEFT_PHASE_AUTH, n_bytes, error);
 }
 
 /* ---- ABORT, and messages without a body ---- */
@@ -262,15 +270,17 @@ weft_status codec_decode_abort(const uint8_t *body, size_t n_bytes,
     out->sys_errno = wire_get_u32(&reader);
     out->wc_status = wire_get_u32(&reader);
     if (!named) {
-        return codec_bad_field(error, "abort", "phase", n_bytes == 0 ? 0 : body[0],
+        return codec_bad_field(error, WEFT_PHASE_ABORT, "phase",
+                               n_bytes == 0 ? 0 : body[0],
                                "1 to 23 printable characters");
     }
-    finished = finish(&reader, "abort", n_bytes, error);
+    finished = finish(&reader, WEFT_PHASE_ABORT, n_bytes, error);
     if (finished != WEFT_OK) {
         return finished;
     }
     if (status == 0 || status > (uint8_t)-WEFT_ERR_ENVIRONMENT) {
-        return codec_bad_field(error, "abort", "status", status, "no such status");
+        return codec_bad_field(error, WEFT_PHASE_ABORT, "status", status,
+                               "no such status");
     }
     out->status = (weft_status) - (int)status;
     return WEFT_OK;
@@ -280,7 +290,7 @@ weft_status codec_decode_empty(enum codec_type type, size_t n_bytes,
                                struct weft_error *error)
 {
     if (n_bytes != 0) {
-        return codec_bad_field(error, codec_type_name(type), "length", (int64_t)n_bytes,
+        return codec_bad_field(error, codec_type_phase(type), "length", (int64_t)n_bytes,
                                "it has no body");
     }
     return WEFT_OK;

@@ -52,6 +52,10 @@ enum codec_type {
     CODEC_IPC = 34
 };
 
+/* Returns the phase in which an error of a message is reported, or WEFT_PHASE_NONE if the protocol
+ * has no such type. */
+enum weft_phase codec_type_phase(uint32_t type);
+
 /* Returns the name of a message ("hello"), or NULL if the protocol has no such type. */
 const char *codec_type_name(uint32_t type);
 
@@ -189,11 +193,11 @@ weft_status codec_decode_empty(enum codec_type type, size_t n_bytes,
 /* ---- shared with the codecs of boot/ ---- */
 
 /* Fails with WEFT_ERR_PROTOCOL and the values "field" and "value". `message` becomes the phase. */
-weft_status codec_bad_field(struct weft_error *error, const char *message,
+weft_status codec_bad_field(struct weft_error *error, enum weft_phase message,
                             const char *field, int64_t value, const char *rule);
 /* Fails with WEFT_ERR_UNSUPPORTED because the peer uses another version of a format. The message
  * contains both versions; the values are "field" and "value". `message` becomes the phase. */
-weft_status codec_other_version(struct weft_error *error, const char *message,
+weft_status codec_other_version(struct weft_error *error, enum weft_phase message,
                                 uint32_t version, uint32_t ours);
 /* Writes a name: a length byte, followed by that number of printable, non-blank ASCII
  * characters. */

@@ -93,7 +93,8 @@ static weft_status get_endpoint(struct wire_reader *reader, uint32_t i, uint32_t
     uint8_t v4[4];
 
     if ((flags & ~(ENDPOINT_V6 | ENDPOINT_MANAGEMENT)) != 0) {
-        return codec_bad_field(error, "handle", "endpoint_flags", flags, "unknown flags");
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "endpoint_flags", flags,
+                               "unknown flags");
     }
     out->is_management = (flags & ENDPOINT_MANAGEMENT) != 0;
     out->prefix.prefix_len = wire_get_u8(reader);
@@ -101,7 +102,7 @@ static weft_status get_endpoint(struct wire_reader *reader, uint32_t i, uint32_t
     if ((flags & ENDPOINT_V6) != 0) {
         wire_get_bytes(reader, out->prefix.ip.bytes, 16);
         if (!reader->bad && io_ip_is_v4(&out->prefix.ip)) {
-            return codec_bad_field(error, "handle", "address", i,
+            return codec_bad_field(error, WEFT_PHASE_HANDLE, "address", i,
                                    "an IPv4 address in the long form");
         }
     } else {
@@ -109,19 +110,19 @@ static weft_status get_endpoint(struct wire_reader *reader, uint32_t i, uint32_t
         out->prefix.ip = io_ip_v4(v4[0], v4[1], v4[2], v4[3]);
     }
     if (reader->bad) {
-        return codec_bad_field(error, "handle", "n_endpoints", n,
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "n_endpoints", n,
                                "more endpoints than fit");
     }
     if (!is_unicast(out->prefix.ip.bytes)) {
-        return codec_bad_field(error, "handle", "address", i,
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "address", i,
                                "zero, loopback or multicast");
     }
     if (!prefix_fits(out->prefix.ip.bytes, out->prefix.prefix_len)) {
-        return codec_bad_field(error, "handle", "prefix_len", out->prefix.prefix_len,
-                               "longer than the address");
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "prefix_len",
+                               out->prefix.prefix_len, "longer than the address");
     }
     if (out->port == 0) {
-        return codec_bad_field(error, "handle", "port", 0, "1 to 65535");
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "port", 0, "1 to 65535");
     }
     return WEFT_OK;
 }
@@ -137,16 +138,18 @@ weft_status codec_decode_handle(const uint8_t bytes[CONN_HANDLE_BYTES],
     memset(out, 0, sizeof(*out));
     out->n_endpoints = wire_get_u8(&reader);
     if (magic != HANDLE_MAGIC) {
-        return codec_bad_field(error, "handle", "magic", magic, "not a weft handle");
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "magic", magic,
+                               "not a weft handle");
     }
     if (version != CODEC_VERSION) {
-        return codec_other_version(error, "handle", version, CODEC_VERSION);
+        return codec_other_version(error, WEFT_PHASE_HANDLE, version, CODEC_VERSION);
     }
     if (reserved != 0) {
-        return codec_bad_field(error, "handle", "reserved", reserved, "must be 0");
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "reserved", reserved,
+                               "must be 0");
     }
     if (out->n_endpoints == 0 || out->n_endpoints > CODEC_ENDPOINTS_MAX) {
-        return codec_bad_field(error, "handle", "n_endpoints", out->n_endpoints,
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "n_endpoints", out->n_endpoints,
                                "1 to 10");
     }
     wire_get_bytes(&reader, out->host_id, sizeof(out->host_id));
@@ -164,7 +167,8 @@ weft_status codec_decode_handle(const uint8_t bytes[CONN_HANDLE_BYTES],
         uint8_t padding = wire_get_u8(&reader);
 
         if (padding != 0) {
-            return codec_bad_field(error, "handle", "padding", padding, "must be 0");
+            return codec_bad_field(error, WEFT_PHASE_HANDLE, "padding", padding,
+                                   "must be 0");
         }
     }
     return WEFT_OK;
@@ -219,16 +223,16 @@ static weft_status get_port_gids(struct wire_reader *reader, struct rdma_port_fa
             return WEFT_OK; /* codec_decode_facts reports the length */
         }
         if (!is_unicast(out->gids[g].gid.raw)) {
-            return codec_bad_field(error, "facts", "gid", g,
+            return codec_bad_field(error, WEFT_PHASE_FACTS, "gid", g,
                                    "zero, loopback or multicast");
         }
         if (!is_gid_type(out->gids[g].type)) {
-            return codec_bad_field(error, "facts", "gid_type", out->gids[g].type,
+            return codec_bad_field(error, WEFT_PHASE_FACTS, "gid_type", out->gids[g].type,
                                    "neither RoCE v1 nor v2");
         }
         if (!prefix_fits(out->gids[g].gid.raw, out->gids[g].prefix_len)) {
-            return codec_bad_field(error, "facts", "prefix_len", out->gids[g].prefix_len,
-                                   "longer than the address");
+            return codec_bad_field(error, WEFT_PHASE_FACTS, "prefix_len",
+                                   out->gids[g].prefix_len, "longer than the address");
         }
     }
     return WEFT_OK;
@@ -240,7 +244,7 @@ static weft_status get_port(struct wire_reader *reader, struct rdma_port_facts *
     uint8_t state, active;
 
     if (!codec_get_name(reader, out->name, sizeof(out->name)) && !reader->bad) {
-        return codec_bad_field(error, "facts", "port_name", out->name[0],
+        return codec_bad_field(error, WEFT_PHASE_FACTS, "port_name", out->name[0],
                                "1 to 39 printable characters");
     }
     out->device = wire_get_u8(reader);
@@ -254,17 +258,18 @@ static weft_status get_port(struct wire_reader *reader, struct rdma_port_facts *
         return WEFT_OK;
     }
     if (active > PORT_CHOSEN) {
-        return codec_bad_field(error, "facts", "is_active", active, "0 to 2");
+        return codec_bad_field(error, WEFT_PHASE_FACTS, "is_active", active, "0 to 2");
     }
     out->is_active = active >= PORT_ACTIVE;
     out->is_chosen = active == PORT_CHOSEN;
     out->may_stall = state != active;
     if (!is_mtu(out->active_mtu)) {
-        return codec_bad_field(error, "facts", "active_mtu", out->active_mtu,
+        return codec_bad_field(error, WEFT_PHASE_FACTS, "active_mtu", out->active_mtu,
                                "not 256, 512, 1024, 2048 or 4096");
     }
     if (out->n_gids > RDMA_FACTS_GIDS_MAX) {
-        return codec_bad_field(error, "facts", "n_gids", out->n_gids, "at most 8");
+        return codec_bad_field(error, WEFT_PHASE_FACTS, "n_gids", out->n_gids,
+                               "at most 8");
     }
     return get_port_gids(reader, out, error);
 }
@@ -280,23 +285,26 @@ weft_status codec_decode_facts(const uint8_t *body, size_t n_bytes,
 
     memset(out, 0, sizeof(*out));
     if (policy >= RDMA_N_POLICIES) {
-        return codec_bad_field(error, "facts", "policy", policy, "no such policy");
+        return codec_bad_field(error, WEFT_PHASE_FACTS, "policy", policy,
+                               "no such policy");
     }
     out->policy = (enum rdma_policy)policy;
     if (!codec_get_name(&reader, peer->host, sizeof(peer->host)) && !reader.bad) {
-        return codec_bad_field(error, "facts", "host", peer->host[0],
+        return codec_bad_field(error, WEFT_PHASE_FACTS, "host", peer->host[0],
                                "1 to 63 printable characters");
     }
     wire_get_bytes(&reader, peer->host_id, sizeof(peer->host_id));
     wants_answer = wire_get_u8(&reader);
     if (wants_answer > 1) {
-        return codec_bad_field(error, "facts", "wants_answer", wants_answer, "0 or 1");
+        return codec_bad_field(error, WEFT_PHASE_FACTS, "wants_answer", wants_answer,
+                               "0 or 1");
     }
     peer->wants_answer = wants_answer == 1;
     wire_get_bytes(&reader, peer->purpose, sizeof(peer->purpose));
     peer->n_ports = wire_get_u8(&reader);
     if (peer->n_ports > CODEC_PORTS_MAX) {
-        return codec_bad_field(error, "facts", "n_ports", peer->n_ports, "at most 16");
+        return codec_bad_field(error, WEFT_PHASE_FACTS, "n_ports", peer->n_ports,
+                               "at most 16");
     }
     for (uint32_t i = 0; i < peer->n_ports && status == WEFT_OK && !reader.bad; i++) {
         status = get_port(&reader, &peer->ports[i], error);
@@ -305,7 +313,7 @@ weft_status codec_decode_facts(const uint8_t *body, size_t n_bytes,
         return status;
     }
     if (reader.bad || wire_left(&reader) != 0) {
-        return codec_bad_field(error, "facts", "length", (int64_t)n_bytes,
+        return codec_bad_field(error, WEFT_PHASE_FACTS, "length", (int64_t)n_bytes,
                                reader.bad ? "too short for what it announces"
                                           : "longer than what it announces");
     }
@@ -367,29 +375,31 @@ static weft_status get_rail(struct wire_reader *reader, uint32_t i,
         return WEFT_OK;
     }
     if (out->local_port >= CODEC_PORTS_MAX) {
-        return codec_bad_field(error, "meta", "local_port", out->local_port, "0 to 15");
+        return codec_bad_field(error, WEFT_PHASE_META, "local_port", out->local_port,
+                               "0 to 15");
     }
     if (out->remote_port >= CODEC_PORTS_MAX) {
-        return codec_bad_field(error, "meta", "remote_port", out->remote_port, "0 to 15");
+        return codec_bad_field(error, WEFT_PHASE_META, "remote_port", out->remote_port,
+                               "0 to 15");
     }
     if (!is_unicast(out->local_gid.raw)) {
-        return codec_bad_field(error, "meta", "local_gid", i,
+        return codec_bad_field(error, WEFT_PHASE_META, "local_gid", i,
                                "zero, loopback or multicast");
     }
     if (!is_unicast(out->remote_gid.raw)) {
-        return codec_bad_field(error, "meta", "remote_gid", i,
+        return codec_bad_field(error, WEFT_PHASE_META, "remote_gid", i,
                                "zero, loopback or multicast");
     }
     if (!is_gid_type(out->local_type)) {
-        return codec_bad_field(error, "meta", "local_type", out->local_type,
+        return codec_bad_field(error, WEFT_PHASE_META, "local_type", out->local_type,
                                "neither RoCE v1 nor v2");
     }
     if (!is_gid_type(out->remote_type)) {
-        return codec_bad_field(error, "meta", "remote_type", out->remote_type,
+        return codec_bad_field(error, WEFT_PHASE_META, "remote_type", out->remote_type,
                                "neither RoCE v1 nor v2");
     }
     if (!is_mtu(out->path_mtu)) {
-        return codec_bad_field(error, "meta", "path_mtu", out->path_mtu,
+        return codec_bad_field(error, WEFT_PHASE_META, "path_mtu", out->path_mtu,
                                "not 256, 512, 1024, 2048 or 4096");
     }
     return WEFT_OK;
@@ -398,22 +408,23 @@ static weft_status get_rail(struct wire_reader *reader, uint32_t i,
 static weft_status check_meta(const struct codec_meta *meta, struct weft_error *error)
 {
     if (meta->n_rails == 0 || meta->n_rails > CONN_RAILS_MAX) {
-        return codec_bad_field(error, "meta", "n_rails", meta->n_rails, "1 to 4");
+        return codec_bad_field(error, WEFT_PHASE_META, "n_rails", meta->n_rails,
+                               "1 to 4");
     }
     if (meta->n_qps == 0 || meta->n_qps > CONN_QPS_MAX ||
         meta->n_qps % meta->n_rails != 0) {
-        return codec_bad_field(error, "meta", "n_qps", meta->n_qps,
+        return codec_bad_field(error, WEFT_PHASE_META, "n_qps", meta->n_qps,
                                "1 to 16, and a multiple of n_rails");
     }
     if (meta->max_rd_atomic == 0) {
-        return codec_bad_field(error, "meta", "max_rd_atomic", 0, "at least 1");
+        return codec_bad_field(error, WEFT_PHASE_META, "max_rd_atomic", 0, "at least 1");
     }
     if (meta->max_msg_bytes < 4096) {
-        return codec_bad_field(error, "meta", "max_msg_bytes", meta->max_msg_bytes,
-                               "at least 4096");
+        return codec_bad_field(error, WEFT_PHASE_META, "max_msg_bytes",
+                               meta->max_msg_bytes, "at least 4096");
     }
     if (meta->recv_posted == 0) {
-        return codec_bad_field(error, "meta", "recv_posted", 0, "at least 1");
+        return codec_bad_field(error, WEFT_PHASE_META, "recv_posted", 0, "at least 1");
     }
     return WEFT_OK;
 }
@@ -441,14 +452,15 @@ weft_status codec_decode_meta(const uint8_t *body, size_t n_bytes, struct codec_
         out->qps[i].psn = wire_get_u24(&reader);
         /* 0 and 1 are the management QPs of every port, so no peer uses them. */
         if (!reader.bad && out->qps[i].qpn < 2) {
-            status = codec_bad_field(error, "meta", "qpn", out->qps[i].qpn, "at least 2");
+            status = codec_bad_field(error, WEFT_PHASE_META, "qpn", out->qps[i].qpn,
+                                     "at least 2");
         }
     }
     if (status != WEFT_OK) {
         return status;
     }
     if (reader.bad || wire_left(&reader) != 0) {
-        return codec_bad_field(error, "meta", "length", (int64_t)n_bytes,
+        return codec_bad_field(error, WEFT_PHASE_META, "length", (int64_t)n_bytes,
                                reader.bad ? "too short for what it announces"
                                           : "longer than what it announces");
     }

@@ -27,6 +27,25 @@ const char *conn_state_name(enum conn_state state)
     return (size_t)state < WEFT_LENGTH(state_names) ? state_names[state] : "?";
 }
 
+enum weft_phase conn_state_phase(enum conn_state state)
+{
+    static const enum weft_phase phases[] = {
+        [CONN_TCP] = WEFT_PHASE_TCP,
+        [CONN_HELLO] = WEFT_PHASE_HELLO,
+        [CONN_CHALLENGE] = WEFT_PHASE_CHALLENGE,
+        [CONN_AUTH] = WEFT_PHASE_AUTH,
+        [CONN_QPS] = WEFT_PHASE_QPS,
+        [CONN_META] = WEFT_PHASE_META,
+        [CONN_CONNECT_QPS] = WEFT_PHASE_CONNECT_QPS,
+        [CONN_READY] = WEFT_PHASE_READY,
+        [CONN_PROBE] = WEFT_PHASE_PROBE,
+        [CONN_UP] = WEFT_PHASE_UP,
+        [CONN_CLOSING] = WEFT_PHASE_CLOSING,
+    };
+
+    return (size_t)state < WEFT_LENGTH(phases) ? phases[state] : WEFT_PHASE_NONE;
+}
+
 void conn_config_default(struct conn_config *config)
 {
     *config = (struct conn_config){
@@ -92,7 +111,7 @@ void conn_enter(struct conn *conn, enum conn_state next)
     weft_check((predecessors(next) & FROM(before)) != 0);
     conn->state = next;
     if (weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
-        char object[40];
+        char object[40], phase[WEFT_PHASE_TEXT_BYTES];
 
         weft_format(object, sizeof(object), "conn:%016llx:%s",
                     (unsigned long long)conn->id,
@@ -102,7 +121,8 @@ void conn_enter(struct conn *conn, enum conn_state next)
         weft_trace_text(env->trace, "from", conn_state_name(before));
         if (next == CONN_FAILED) {
             weft_trace_text(env->trace, "status", weft_status_name(conn->error.status));
-            weft_trace_text(env->trace, "phase", conn->error.phase);
+            weft_trace_text(env->trace, "phase",
+                            weft_error_phase_text(&conn->error, phase));
         }
         weft_trace_end(env->trace);
     }
@@ -274,12 +294,14 @@ static void tell_abort(struct conn *conn)
         .wc_status = (uint32_t)conn->error.wc_status,
     };
     uint8_t body[CODEC_BODY_MAX];
+    char phase[WEFT_PHASE_TEXT_BYTES];
 
     if (link->stream == NULL || conn->private->peer_gave_up) {
         return;
     }
-    weft_format(abort.phase, sizeof(abort.phase), "%s", conn->error.phase);
-    if (strcmp(conn->error.phase, "rtr") == 0 && conn->n_rails > 1 &&
+    weft_format(abort.phase, sizeof(abort.phase), "%s",
+                weft_error_phase_text(&conn->error, phase));
+    if (conn->error.phase == WEFT_PHASE_RTR && conn->n_rails > 1 &&
         conn->stuck_rail < conn->n_rails) {
         /* The peer cannot know the rail if its own end of that rail is connected. */
         weft_format(abort.phase, sizeof(abort.phase), "rtr.%u", conn->stuck_rail);
@@ -325,7 +347,7 @@ weft_status conn_fail(struct conn *conn)
     if (conn->n_rails > 0) {
         conn_add_values(conn, conn->stuck_rail < conn->n_rails ? conn->stuck_rail : 0);
     }
-    if (strcmp(conn->error.phase, "stream") != 0) {
+    if (conn->error.phase != WEFT_PHASE_STREAM) {
         conn_note_still(conn);
     } else if (!private->was_up && private->heard_ns != 0 && silent_ns >= REPEAT_NS) {
         weft_error_int(&conn->error, "silent_ns", silent_ns);
@@ -426,7 +448,7 @@ weft_status conn_progress(struct conn *conn)
             bool is_whole = limit_ms % 1000 == 0;
 
             status =
-                weft_fail(&conn->error, WEFT_ERR_TIMEOUT, conn_state_name(conn->state),
+                weft_fail(&conn->error, WEFT_ERR_TIMEOUT, conn_state_phase(conn->state),
                           "set-up not finished %lld %s after HELLO was sent",
                           (long long)(is_whole ? limit_ms / 1000 : limit_ms),
                           is_whole ? "s" : "ms");

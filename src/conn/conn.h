@@ -127,6 +127,9 @@ enum conn_state {
 /* Returns the name of a state ("connect_qps"): static text, "?" if it is invalid. */
 const char *conn_state_name(enum conn_state state);
 
+/* Returns the phase of a failure in `state`, WEFT_PHASE_NONE where a connection cannot fail. */
+enum weft_phase conn_state_phase(enum conn_state state);
+
 /* One rail of a connection, from the moment at which it is chosen. */
 struct conn_rail {
     const struct rdma_port *port; /* local port; Not owned */

@@ -265,9 +265,9 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
     frame_close(&private->link, true);
     private->heard_ns = 0; /* the watch of the peer begins again with the next HELLO */
     weft_error_clear(&dial->why);
-    weft_fail(&dial->why, error_number != 0 ? WEFT_ERR_SYSTEM : WEFT_ERR_CLOSED, "tcp",
-              "%s port %u: %s", io_ip_format(&way->to.ip, ip, sizeof(ip)), way->to.port,
-              what);
+    weft_fail(&dial->why, error_number != 0 ? WEFT_ERR_SYSTEM : WEFT_ERR_CLOSED,
+              WEFT_PHASE_TCP, "%s port %u: %s", io_ip_format(&way->to.ip, ip, sizeof(ip)),
+              way->to.port, what);
     dial->why.sys_errno = error_number;
     dial->retry_round = dial->retry_round || may_pass(error_number);
     dial->way++;
@@ -304,7 +304,7 @@ static weft_status start_dialling(struct conn *conn)
         find_ways(conn);
     }
     if (dial->n_ways == 0) {
-        weft_fail(&conn->error, WEFT_ERR_ROUTE, "route",
+        weft_fail(&conn->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
                   "no address of the handle shares a subnet with this host");
         add_address_values(conn);
         return WEFT_ERR_ROUTE;
@@ -435,7 +435,7 @@ weft_status conn_step_challenge(struct conn *conn)
     if (status == WEFT_AGAIN && io_now(conn_env(conn)) < dial->way_ns) {
         return WEFT_AGAIN;
     }
-    if (status == WEFT_AGAIN || strcmp(why.phase, "stream") == 0) {
+    if (status == WEFT_AGAIN || why.phase == WEFT_PHASE_STREAM) {
         return next_way(conn, status == WEFT_AGAIN ? ETIMEDOUT : why.sys_errno,
                         "lost before authentication");
     }

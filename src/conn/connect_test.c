@@ -592,7 +592,7 @@ START_TEST(a_peer_that_goes_is_noticed_by_its_stream)
     conn = bed_conn(&bed, 0);
     ck_assert_int_eq(conn->state, CONN_FAILED);
     ck_assert_int_eq(conn->error.status, WEFT_ERR_CLOSED);
-    ck_assert_str_eq(conn->error.phase, "stream");
+    ck_assert_str_eq(weft_phase_name(conn->error.phase), "stream");
     ck_assert_str_eq(weft_error_value(&conn->error, "peer")->text, "iceberg");
     ck_assert_int_eq(bed_objects(&bed, 1), 0);
     conn_destroy(conn);
@@ -634,7 +634,7 @@ START_TEST(last_words_wait_for_room)
     bed.hosts[0].env->oob = &oob;
     n_full = 2;
     if (_i == 0) {
-        weft_fail(&why, WEFT_ERR_CLOSED, "return", "a better way is back");
+        weft_fail(&why, WEFT_ERR_CLOSED, WEFT_PHASE_RETURN, "a better way is back");
         conn_refuse(conn, &why);
         ck_assert_int_lt(conn_progress(conn), 0); /* no room yet */
         ck_assert_uint_eq(n_full, 0);
@@ -645,7 +645,7 @@ START_TEST(last_words_wait_for_room)
     bed_run(&bed, 10 * BED_MS, NULL);
     ck_assert_uint_eq(n_full, 0);
     ck_assert_int_eq(peer->state, CONN_FAILED);
-    ck_assert_str_eq(peer->error.phase, "peer");
+    ck_assert_str_eq(weft_phase_name(peer->error.phase), "peer");
     ck_assert_int_eq(peer->peer_closed, _i == 1);
     bed.hosts[0].env->oob = real_oob;
     for (uint32_t h = 0; h < 2; h++) {

@@ -49,9 +49,11 @@ static weft_status broken(int error_number, struct weft_error *error)
     weft_status status;
 
     if (error_number == 0) {
-        return weft_fail(error, WEFT_ERR_CLOSED, "stream", "the peer closed the stream");
+        return weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_STREAM,
+                         "the peer closed the stream");
     }
-    status = weft_fail(error, WEFT_ERR_CLOSED, "stream", "the stream to the peer broke");
+    status = weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_STREAM,
+                       "the stream to the peer broke");
     if (error != NULL && error->status == WEFT_ERR_CLOSED && error->sys_errno == 0) {
         error->sys_errno = error_number;
     }
@@ -105,14 +107,14 @@ static weft_status unseal(struct frame_link *link, struct frame *frame,
     uint8_t seal[AUTH_MAC_BYTES];
 
     if (frame->n_bytes < AUTH_MAC_BYTES) {
-        return codec_bad_field(error, codec_type_name(frame->type), "length",
+        return codec_bad_field(error, codec_type_phase(frame->type), "length",
                                (int64_t)frame->n_bytes, "no room for its seal");
     }
     frame->n_bytes -= AUTH_MAC_BYTES;
     auth_seal(link->session, peer, link->rx_sequence, frame->bytes,
               CODEC_HEADER_BYTES + frame->n_bytes, seal);
     if (!auth_equal(seal, frame->body + frame->n_bytes)) {
-        return weft_fail(error, WEFT_ERR_AUTH, codec_type_name(frame->type),
+        return weft_fail(error, WEFT_ERR_AUTH, codec_type_phase(frame->type),
                          "message %u of the session has a wrong seal", link->rx_sequence);
     }
     link->rx_sequence++;

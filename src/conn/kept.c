@@ -80,7 +80,7 @@ weft_status conn_choose_kept(struct conn *conn, uint32_t *out_n)
     }
     *out_n = n;
     return n > 0 ? WEFT_OK
-                 : weft_fail(&conn->error, WEFT_ERR_ROUTE, "route",
+                 : weft_fail(&conn->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
                              "no rail of before has active ports at both ends");
 }
 

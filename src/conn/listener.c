@@ -128,7 +128,8 @@ static weft_status open_sockets(struct conn_listener *listener,
         listen_on(listener, false, false, handle, &failure);
     }
     if (listener->private->n_sockets == 0) {
-        return weft_fail_errno(error, failure, "listen", "no address to listen on");
+        return weft_fail_errno(error, failure, WEFT_PHASE_LISTEN,
+                               "no address to listen on");
     }
     return WEFT_OK;
 }
@@ -210,7 +211,8 @@ static void refuse(struct conn_listener *listener, struct client *client,
 
     log_refusal(listener, client, error);
     weft_trace_event(env->trace, io_now(env), env->name, "listener", "refuse",
-                     "phase=%s status=%s", error->phase, weft_status_name(error->status));
+                     "phase=%s status=%s", weft_phase_name(error->phase),
+                     weft_status_name(error->status));
     client_refuse(client, error);
     listener->counters.pending--;
     listener->counters.rejected++;
@@ -263,7 +265,7 @@ static void promote(struct conn_listener *listener, struct client *client)
     uint32_t at;
 
     if (!is_first(private, &client->hello)) {
-        weft_fail(&error, WEFT_ERR_PROTOCOL, "duplicate",
+        weft_fail(&error, WEFT_ERR_PROTOCOL, WEFT_PHASE_DUPLICATE,
                   "this connection was here before");
     } else if (private->n_accepted == private->config.pending_max) {
         weft_fail(&error, WEFT_ERR_LIMIT, PROVE_NO_PLACE,
@@ -300,7 +302,8 @@ static void serve(struct conn_listener *listener, struct client *client)
         return;
     }
     if (status == WEFT_AGAIN && io_now(env_of(listener)) >= client->deadline_ns) {
-        weft_fail(&error, WEFT_ERR_TIMEOUT, "authenticate", "not authenticated in time");
+        weft_fail(&error, WEFT_ERR_TIMEOUT, WEFT_PHASE_AUTHENTICATE,
+                  "not authenticated in time");
         status = WEFT_ERR_TIMEOUT;
     }
     if (status < 0) {
@@ -351,7 +354,7 @@ static void hold_off(struct conn_listener *listener, int sys_errno)
         return;
     }
     private->is_short = true;
-    weft_fail_errno(&why, sys_errno, "accept", "who comes has to wait");
+    weft_fail_errno(&why, sys_errno, WEFT_PHASE_ACCEPT, "who comes has to wait");
     word(listener, &why, text, sizeof(text));
     weft_log(env_of(listener)->log, WEFT_LOG_WARN, "listener: %s", text);
 }

@@ -65,7 +65,7 @@ START_TEST(a_proposal_that_names_nothing_of_ours_is_refused_by_field)
     conn = bed_conn(&bed, 1);
     ck_assert_int_eq(conn->state, CONN_FAILED);
     ck_assert_int_eq(conn->error.status, WEFT_ERR_PROTOCOL);
-    ck_assert_str_eq(conn->error.phase, "meta");
+    ck_assert_str_eq(weft_phase_name(conn->error.phase), "meta");
     ck_assert_str_eq(weft_error_value(&conn->error, "field")->text, fields[_i]);
     ck_assert_int_eq(bed_objects(&bed, 1), 0);
     hand_is_refused(&hand, "meta", WEFT_ERR_PROTOCOL);
@@ -154,7 +154,7 @@ START_TEST(messages_before_ready_end_the_connection)
     }
     ck_assert_int_eq(conn->state, CONN_FAILED);
     ck_assert_int_eq(conn->error.status, WEFT_ERR_PROTOCOL);
-    ck_assert_str_eq(conn->error.phase, codec_type_name(types[_i]));
+    ck_assert_str_eq(weft_phase_name(conn->error.phase), codec_type_name(types[_i]));
     hand_close(&hand);
     hand_check_service(&bed);
     bed_close(&bed);
@@ -228,7 +228,7 @@ START_TEST(a_member_that_falls_silent_meets_the_total_deadline)
     ck_assert_int_eq(conn->state, CONN_META);
     ck_assert(bed_run(&bed, 2 * BED_S, bed_all_settled));
     ck_assert_int_eq(conn->error.status, WEFT_ERR_TIMEOUT);
-    ck_assert_str_eq(conn->error.phase, "meta");
+    ck_assert_str_eq(weft_phase_name(conn->error.phase), "meta");
     ck_assert_int_le(bed_now(&bed) - since, 30 * BED_S);
     hand_close(&hand);
     bed_close(&bed);
@@ -257,7 +257,7 @@ START_TEST(a_member_that_is_busy_is_no_silent_one)
     since = bed_now(&bed);
     ck_assert(bed_run(&bed, 5 * BED_S, bed_all_settled));
     ck_assert_int_eq(conn->error.status, WEFT_ERR_TIMEOUT);
-    ck_assert_str_eq(conn->error.phase, "meta");
+    ck_assert_str_eq(weft_phase_name(conn->error.phase), "meta");
     ck_assert_ptr_nonnull(weft_error_value(&conn->error, "silent_ns"));
     ck_assert_int_le(bed_now(&bed) - since, 4 * BED_S);
     hand_close(&hand);

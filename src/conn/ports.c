@@ -204,17 +204,18 @@ static bool has_peer_lost_gid(const struct conn *conn)
  * errors. A GID that is missing at the step to RTR existed when its end reported it. */
 static bool waits_for_gid(const struct conn *conn, const struct weft_error *why)
 {
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    enum weft_phase there = weft_error_peer_phase(why);
     const struct weft_value *peer_errno = weft_error_value(why, "peer_errno");
 
     if (conn->config.policy != RDMA_POLICY_WEFT) {
         return false;
     }
-    if (strcmp(phase != NULL ? phase->text : why->phase, "rtr") == 0) {
-        return phase != NULL ? peer_errno != NULL && peer_errno->number == ENODATA
-                             : why->sys_errno == ENODATA;
+    if (weft_error_first_phase(why) == WEFT_PHASE_RTR) {
+        return there != WEFT_PHASE_NONE
+                   ? peer_errno != NULL && peer_errno->number == ENODATA
+                   : why->sys_errno == ENODATA;
     }
-    return phase == NULL && strcmp(why->phase, "route") == 0 &&
+    return there == WEFT_PHASE_NONE && why->phase == WEFT_PHASE_ROUTE &&
            (has_lost_gid(conn) || (conn->is_connector && has_peer_lost_gid(conn)));
 }
 
@@ -232,31 +233,31 @@ static bool was_not_resolved(const struct conn *conn, int64_t sys_errno)
  * segments then reach a stream that no longer exists. */
 static bool was_silent_here(const struct conn *conn, const struct weft_error *why)
 {
-    if (strcmp(why->phase, "rtr") == 0) {
+    if (why->phase == WEFT_PHASE_RTR) {
         return was_not_resolved(conn, why->sys_errno);
     }
     return why->status == WEFT_ERR_TIMEOUT ||
-           (strcmp(why->phase, "stream") == 0 &&
+           (why->phase == WEFT_PHASE_STREAM &&
             (why->sys_errno == ETIMEDOUT ||
              (why->sys_errno == ECONNRESET &&
               weft_error_value(why, "silent_ns") != NULL))) ||
-           (strcmp(why->phase, "probe") == 0 && why->wc_status == IBV_WC_RETRY_EXC_ERR);
+           (why->phase == WEFT_PHASE_PROBE && why->wc_status == IBV_WC_RETRY_EXC_ERR);
 }
 
 /* Returns true if the peer gave up in `phase` because nothing reached it. */
-static bool was_silent_there(const struct conn *conn, const char *phase,
+static bool was_silent_there(const struct conn *conn, enum weft_phase phase,
                              const struct weft_error *why)
 {
     const struct weft_value *status = weft_error_value(why, "peer_status");
     const struct weft_value *sys_errno = weft_error_value(why, "peer_errno");
     const struct weft_value *wc_status = weft_error_value(why, "peer_wc_status");
 
-    if (strcmp(phase, "rtr") == 0) {
+    if (phase == WEFT_PHASE_RTR) {
         return sys_errno != NULL && was_not_resolved(conn, sys_errno->number);
     }
     return (status != NULL &&
             strcmp(status->text, weft_status_name(WEFT_ERR_TIMEOUT)) == 0) ||
-           (strcmp(phase, "probe") == 0 && wc_status != NULL &&
+           (phase == WEFT_PHASE_PROBE && wc_status != NULL &&
             wc_status->number == IBV_WC_RETRY_EXC_ERR);
 }
 
@@ -264,19 +265,19 @@ static bool was_silent_there(const struct conn *conn, const char *phase,
  * affect only one of several cables. */
 static bool heard_nothing(const struct conn *conn, const struct weft_error *why)
 {
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    enum weft_phase there = weft_error_peer_phase(why);
 
     return conn->config.policy == RDMA_POLICY_WEFT &&
-           (phase == NULL ? was_silent_here(conn, why)
-                          : was_silent_there(conn, phase->text, why));
+           (there == WEFT_PHASE_NONE ? was_silent_here(conn, why)
+                                     : was_silent_there(conn, there, why));
 }
 
 bool conn_lacks_address(const struct weft_error *why)
 {
     const struct weft_value *prefix_len = weft_error_value(why, "local_prefix_len");
 
-    return strcmp(why->phase, "route") == 0 ||
-           (strcmp(why->phase, "rtr") == 0 && why->sys_errno == ENETUNREACH &&
+    return why->phase == WEFT_PHASE_ROUTE ||
+           (why->phase == WEFT_PHASE_RTR && why->sys_errno == ENETUNREACH &&
             prefix_len != NULL && prefix_len->number == 0);
 }
 
@@ -284,7 +285,7 @@ bool conn_has_stale_mtu(const struct conn *conn, const struct weft_error *why)
 {
     struct weft_error ignored = {0};
 
-    if (conn->config.policy != RDMA_POLICY_WEFT || strcmp(why->phase, "rtr") != 0 ||
+    if (conn->config.policy != RDMA_POLICY_WEFT || why->phase != WEFT_PHASE_RTR ||
         why->sys_errno != EINVAL || rdma_refresh(conn->rdma, &ignored) != WEFT_OK) {
         return false;
     }
@@ -298,12 +299,12 @@ bool conn_has_stale_mtu(const struct conn *conn, const struct weft_error *why)
 
 bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why)
 {
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    enum weft_phase there = weft_error_peer_phase(why);
 
     if (conn_has_stale_mtu(conn, why)) {
         return true; /* the next attempt agrees on a lower path MTU */
     }
-    if (strcmp(phase != NULL ? phase->text : why->phase, "port") == 0 ||
+    if (weft_error_first_phase(why) == WEFT_PHASE_PORT ||
         weft_error_value(why, "local_inactive") != NULL ||
         weft_error_value(why, "remote_inactive") != NULL) {
         return true;
@@ -317,8 +318,8 @@ bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why)
         }
     }
     return waits_for_gid(conn, why) || heard_nothing(conn, why) ||
-           (conn->n_rails == 0 && phase == NULL && any_away(conn) &&
-            (strcmp(why->phase, "tcp") == 0 || strcmp(why->phase, "route") == 0));
+           (conn->n_rails == 0 && there == WEFT_PHASE_NONE && any_away(conn) &&
+            (why->phase == WEFT_PHASE_TCP || why->phase == WEFT_PHASE_ROUTE));
 }
 
 static bool has_rail_by(const struct conn *conn, const struct rdma_port *port)

@@ -177,7 +177,7 @@ static weft_status post(struct conn *conn, uint32_t qp)
     private->probes[qp].tries = 0;
     result = device->ops->post_send(conn->qps[qp].qp, wr, &bad);
     if (result != 0) {
-        weft_fail_errno(&conn->error, result, "probe", "post_send");
+        weft_fail_errno(&conn->error, result, WEFT_PHASE_PROBE, "post_send");
         add_probe_values(conn, qp);
         return WEFT_ERR_SYSTEM;
     }
@@ -198,7 +198,7 @@ static weft_status passed(struct conn *conn, uint32_t qp)
     uint32_t n_bytes = stage_bytes(conn, qp);
 
     if (memcmp(slot(conn, SLOT_SOURCE, qp), slot(conn, SLOT_LANDING, qp), n_bytes) != 0) {
-        weft_fail(&conn->error, WEFT_ERR_DATA, "probe",
+        weft_fail(&conn->error, WEFT_ERR_DATA, WEFT_PHASE_PROBE,
                   "%u bytes came back other than they were written", n_bytes);
         add_probe_values(conn, qp);
         return WEFT_ERR_DATA;
@@ -224,14 +224,14 @@ static weft_status take(struct conn *conn, const struct ibv_wc *wc)
         while (failed + 1 < conn->n_qps && conn->qps[failed].qp->qp_num != wc->qp_num) {
             failed++;
         }
-        weft_fail_completion(&conn->error, (int)wc->status, "probe", "%s",
+        weft_fail_completion(&conn->error, (int)wc->status, WEFT_PHASE_PROBE, "%s",
                              verdict(conn, failed));
         add_probe_values(conn, failed);
         judge_paths(conn);
         return WEFT_ERR_COMPLETION;
     }
     if ((kind != WR_WRITE && kind != WR_READ) || qp >= conn->n_qps) {
-        return weft_fail(&conn->error, WEFT_ERR_PROTOCOL, "probe",
+        return weft_fail(&conn->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_PROBE,
                          "the peer sends data before its probe is over");
     }
     return kind == WR_READ ? passed(conn, qp) : WEFT_OK;
@@ -249,7 +249,7 @@ static weft_status poll(struct conn *conn)
                                    conn->rails[i].cq, 16, wc, &n);
 
             if (result != 0) {
-                return weft_fail_errno(&conn->error, result, "probe", "poll_cq");
+                return weft_fail_errno(&conn->error, result, WEFT_PHASE_PROBE, "poll_cq");
             }
             for (int k = 0; k < n; k++) {
                 weft_status status;
@@ -272,7 +272,8 @@ static weft_status arm(struct conn *conn)
         int result = device->ops->req_notify(conn->rails[i].cq, 0);
 
         if (result != 0) {
-            return weft_fail_errno(&conn->error, result, "probe", "req_notify_cq");
+            return weft_fail_errno(&conn->error, result, WEFT_PHASE_PROBE,
+                                   "req_notify_cq");
         }
     }
     return WEFT_OK;
@@ -323,7 +324,7 @@ static weft_status check_tries(struct conn *conn)
             probe->try_ns = now;
             trace_try(conn, i);
             if (probe->tries >= conn->config.probe_tries) {
-                weft_fail(&conn->error, WEFT_ERR_TIMEOUT, "probe",
+                weft_fail(&conn->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE,
                           "%s: no answer to %u bytes in %u x %lld ms", verdict(conn, i),
                           stage_bytes(conn, i), probe->tries,
                           (long long)(conn_probe_ns(conn, i % conn->n_rails) / 1000000));

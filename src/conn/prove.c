@@ -59,9 +59,9 @@ void prove_hello(struct frame_link *link, const uint8_t key[AUTH_KEY_BYTES],
     memcpy(out_frame, frame_last_sent(link, PROVE_HELLO_BYTES), PROVE_HELLO_BYTES);
 }
 
-static bool may_ask_after(const char *phase)
+static bool may_ask_after(enum weft_phase phase)
 {
-    return strcmp(phase, PROVE_NO_PLACE) == 0 || strcmp(phase, PROVE_TOO_LATE) == 0;
+    return phase == PROVE_NO_PLACE || phase == PROVE_TOO_LATE;
 }
 
 bool prove_may_ask_again(const struct frame *frame)
@@ -71,14 +71,12 @@ bool prove_may_ask_again(const struct frame *frame)
 
     return frame->type == CODEC_ABORT &&
            codec_decode_abort(frame->body, frame->n_bytes, &abort, &ignored) == WEFT_OK &&
-           may_ask_after(abort.phase);
+           may_ask_after(weft_phase_find(abort.phase));
 }
 
 bool prove_may_ask_after(const struct weft_error *error)
 {
-    const struct weft_value *phase = weft_error_value(error, "peer_phase");
-
-    return phase != NULL && may_ask_after(phase->text);
+    return may_ask_after(weft_error_peer_phase(error));
 }
 
 /* Fails with the contents of the listener's unsealed ABORT. */
@@ -88,7 +86,8 @@ static weft_status refused(const struct frame *frame, struct weft_error *error)
     weft_status status = codec_decode_abort(frame->body, frame->n_bytes, &abort, error);
 
     if (status == WEFT_OK) {
-        status = weft_fail(error, abort.status, "auth", "the listener refused: %s in %s",
+        status = weft_fail(error, abort.status, WEFT_PHASE_AUTH,
+                           "the listener refused: %s in %s",
                            weft_status_name(abort.status), abort.phase);
         weft_error_text(error, "peer_phase", abort.phase);
         weft_error_text(error, "peer_status", weft_status_name(abort.status));
@@ -114,7 +113,7 @@ static weft_status answer(struct frame_link *link, const uint8_t key[AUTH_KEY_BY
                sizeof(challenge.nonce), proof);
     if (!auth_equal(proof, challenge.proof)) {
         return weft_fail(
-            error, WEFT_ERR_AUTH, "auth",
+            error, WEFT_ERR_AUTH, WEFT_PHASE_AUTH,
             "the listener does not know the key: another job, another secret "
             "or a stale handle");
     }
@@ -145,8 +144,8 @@ weft_status prove_answer(struct frame_link *link, const uint8_t key[AUTH_KEY_BYT
         return refused(&frame, error);
     }
     status =
-        weft_fail(error, WEFT_ERR_PROTOCOL, "auth", "a %s message instead of a challenge",
-                  codec_type_name(frame.type));
+        weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_AUTH,
+                  "a %s message instead of a challenge", codec_type_name(frame.type));
     weft_error_text(error, "field", "type");
     return status;
 }

@@ -8,8 +8,8 @@
 #define PROVE_HELLO_BYTES (CODEC_HEADER_BYTES + CODEC_HELLO_BYTES)
 
 /* Phases of an ABORT after which the client may retry. */
-#define PROVE_NO_PLACE "limit"
-#define PROVE_TOO_LATE "authenticate" /* the deadline to authenticate passed */
+#define PROVE_NO_PLACE WEFT_PHASE_LIMIT
+#define PROVE_TOO_LATE WEFT_PHASE_AUTHENTICATE /* the deadline to authenticate passed */
 
 /* Queues HELLO with a fresh nonce on a new link and copies the frame for the proofs. The second
  * half of the nonce is a voucher, which shows at once that the connector knows `key`. */

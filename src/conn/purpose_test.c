@@ -91,7 +91,8 @@ START_TEST(either_end_refuses)
     bed.conn.wants_answer = !when_up;
     bed_connect(&bed, 0, 1);
     ck_assert_int_eq(bed_run(&bed, BED_S, bed_all_up), when_up);
-    weft_fail(&why, WEFT_ERR_LIMIT, "relay.memory.1", "no more");
+    weft_fail(&why, WEFT_ERR_LIMIT, WEFT_PHASE_RELAY, "no more");
+    weft_error_set_phase(&why, "relay.memory.1");
     conn_refuse(bed_conn(&bed, end), &why);
     conn_refuse(bed_conn(&bed, end), &why); /* has no effect in FAILED */
     ck_assert_int_eq(bed_conn(&bed, end)->state, CONN_FAILED);

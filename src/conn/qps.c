@@ -28,8 +28,8 @@ static weft_status alloc_memory(struct conn *conn, size_t n_bytes, uint8_t **out
     int result = gpu->ops->alloc(gpu, IO_MEMORY_HOST, n_bytes, &memory);
 
     if (result != 0) {
-        return weft_fail_errno(&conn->error, result, "memory", "%zu bytes of host memory",
-                               n_bytes);
+        return weft_fail_errno(&conn->error, result, WEFT_PHASE_MEMORY,
+                               "%zu bytes of host memory", n_bytes);
     }
     *out = memory;
     return WEFT_OK;
@@ -75,7 +75,7 @@ static weft_status start_rail(struct conn *conn, uint32_t i)
     own->cq_op.arg.create_cq.task = &conn->task;
     result = device_of(rail)->ops->submit(device_of(rail), &own->cq_op);
     if (result != 0) {
-        return weft_fail_errno(&conn->error, result, "create",
+        return weft_fail_errno(&conn->error, result, WEFT_PHASE_CREATE,
                                "create_cq of %llu entries", (unsigned long long)cqe);
     }
     return WEFT_OK;
@@ -116,7 +116,7 @@ static weft_status finish_rail(struct conn *conn, uint32_t i)
             return WEFT_AGAIN;
         }
         if (result != 0) {
-            return weft_fail_errno(&conn->error, result, "create",
+            return weft_fail_errno(&conn->error, result, WEFT_PHASE_CREATE,
                                    "create_cq of %d entries",
                                    own->cq_op.arg.create_cq.cqe);
         }
@@ -273,7 +273,7 @@ static weft_status fill_queues(struct conn *conn, bool again)
             int result = device->ops->post_recv(qp->qp, &wr, &bad);
 
             if (result != 0) {
-                return weft_fail_errno(&conn->error, result, "init",
+                return weft_fail_errno(&conn->error, result, WEFT_PHASE_INIT,
                                        "post_recv %u of %u on qp %u", k,
                                        conn->recv_posted, i);
             }

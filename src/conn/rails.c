@@ -178,14 +178,14 @@ weft_status conn_take_facts(struct conn *conn, const struct codec_facts *facts)
     const struct codec_handle *handle = &conn->private->dial.handle;
 
     if (facts->policy != conn->config.policy) {
-        weft_fail(&conn->error, WEFT_ERR_PROTOCOL, "facts",
+        weft_fail(&conn->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_FACTS,
                   "the peer's policy is %s, ours %s", rdma_policy_name(facts->policy),
                   rdma_policy_name(conn->config.policy));
         weft_error_text(&conn->error, "field", "policy");
         return WEFT_ERR_PROTOCOL;
     }
     if (conn->is_connector && memcmp(facts->peer.host_id, handle->host_id, 16) != 0) {
-        weft_fail(&conn->error, WEFT_ERR_PROTOCOL, "facts",
+        weft_fail(&conn->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_FACTS,
                   "the peer is not the host of the handle");
         weft_error_text(&conn->error, "field", "host_id");
         return WEFT_ERR_PROTOCOL;
@@ -305,13 +305,14 @@ static weft_status choose(struct conn *conn, uint32_t *out_n)
         const struct rdma_port_facts *remote = &conn->peer.ports[rail->remote_port];
 
         if (rail->local_gid >= local->n_gids || rail->remote_gid >= remote->n_gids) {
-            status = weft_fail(&conn->error, WEFT_ERR_ROUTE, "route",
+            status = weft_fail(&conn->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
                                "port %s or the peer's %s has no such GID", local->name,
                                remote->name);
         }
     }
     if (status == WEFT_OK && *out_n == 0) {
-        status = weft_fail(&conn->error, WEFT_ERR_ROUTE, "route", "no rail to the peer");
+        status = weft_fail(&conn->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
+                           "no rail to the peer");
     }
     return status;
 }
@@ -355,7 +356,7 @@ uint32_t conn_find_gid(const struct rdma_port_facts *port, const union ibv_gid *
 static weft_status refuse(struct conn *conn, uint32_t rail, const char *field,
                           const char *why)
 {
-    weft_status status = weft_fail(&conn->error, WEFT_ERR_PROTOCOL, "meta",
+    weft_status status = weft_fail(&conn->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_META,
                                    "rail %u: %s %s", rail, field, why);
 
     weft_error_text(&conn->error, "field", field);

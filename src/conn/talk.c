@@ -14,15 +14,15 @@ weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *bo
     if (link->stream == NULL || frame_send(link, type, body, n_bytes)) {
         return WEFT_OK;
     }
-    return weft_fail(&conn->error, WEFT_ERR_LIMIT, codec_type_name(type),
+    return weft_fail(&conn->error, WEFT_ERR_LIMIT, codec_type_phase(type),
                      "the peer reads nothing: %zu bytes wait", frame_queued(link));
 }
 
 static weft_status out_of_order(struct conn *conn, enum codec_type type)
 {
-    weft_status status = weft_fail(&conn->error, WEFT_ERR_PROTOCOL, codec_type_name(type),
-                                   "a %s message in state %s", codec_type_name(type),
-                                   conn_state_name(conn->state));
+    weft_status status = weft_fail(&conn->error, WEFT_ERR_PROTOCOL,
+                                   codec_type_phase(type), "a %s message in state %s",
+                                   codec_type_name(type), conn_state_name(conn->state));
 
     weft_error_text(&conn->error, "field", "type");
     return status;
@@ -60,7 +60,7 @@ static weft_status peer_failed(struct conn *conn, const struct frame *frame)
     } else {
         weft_format(reason, sizeof(reason), "%s", weft_status_name(abort.status));
     }
-    status = weft_fail(error, WEFT_ERR_CLOSED, "peer", "peer failed in %s: %s",
+    status = weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "peer failed in %s: %s",
                        abort.phase, reason);
     weft_error_text(error, "peer_phase", abort.phase);
     weft_error_text(error, "peer_status", weft_status_name(abort.status));
@@ -70,10 +70,11 @@ static weft_status peer_failed(struct conn *conn, const struct frame *frame)
     if (abort.wc_status != 0) {
         weft_error_int(error, "peer_wc_status", abort.wc_status);
     }
-    if (conn->state == CONN_PROBE && strcmp(abort.phase, "probe") == 0) {
+    if (conn->state == CONN_PROBE && weft_phase_find(abort.phase) == WEFT_PHASE_PROBE) {
         conn_probe_heard(conn, abort.status == WEFT_ERR_TIMEOUT ||
                                    abort.wc_status == IBV_WC_RETRY_EXC_ERR);
-    } else if (conn->state == CONN_CONNECT_QPS && strcmp(abort.phase, "rtr") == 0) {
+    } else if (conn->state == CONN_CONNECT_QPS &&
+               weft_phase_find(abort.phase) == WEFT_PHASE_RTR) {
         conn_qps_heard(conn);
     }
     return status;
@@ -144,7 +145,7 @@ static weft_status end_by_peer(struct conn *conn)
     if (is_set_up && !conn->private->was_shown_up) {
         return WEFT_OK;
     }
-    return weft_fail(&conn->error, WEFT_ERR_CLOSED, "peer",
+    return weft_fail(&conn->error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER,
                      "the peer closed the connection");
 }
 
@@ -153,7 +154,7 @@ static weft_status take_close(struct conn *conn, const struct frame *frame)
     if (frame->n_bytes == CONN_PURPOSE_BYTES) {
         memcpy(conn->peer_final, frame->body, CONN_PURPOSE_BYTES);
     } else if (frame->n_bytes != 0) {
-        return codec_bad_field(&conn->error, codec_type_name(CODEC_CLOSE), "length",
+        return codec_bad_field(&conn->error, WEFT_PHASE_CLOSE, "length",
                                (int64_t)frame->n_bytes, "0 or 64");
     }
     conn->private->peer_gave_up = true;
@@ -336,7 +337,7 @@ weft_status conn_watch(struct conn *conn)
     weft_status status;
 
     if (is_watched(conn) && now >= private->heard_ns + conn->config.silence_ns) {
-        status = weft_fail(&conn->error, WEFT_ERR_TIMEOUT, conn_state_name(conn->state),
+        status = weft_fail(&conn->error, WEFT_ERR_TIMEOUT, conn_state_phase(conn->state),
                            "nothing came from the peer for %lld ms",
                            (long long)(conn->config.silence_ns / TIMER_MS));
         weft_error_int(&conn->error, "silent_ns", conn->config.silence_ns);

@@ -234,8 +234,8 @@ END_TEST
 
 START_TEST(a_failure_is_reported_alone)
 {
-    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "verify",
-              "wrong");
+    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA,
+              WEFT_PHASE_VERIFY, "wrong");
     ck_assert_uint_eq(count(), 1);
     ck_assert_str_eq(findings.items[0].entry->code, "data.wrong");
 }
@@ -247,7 +247,8 @@ START_TEST(hosts_without_facing_ports_are_named_with_the_ends_of_their_cable)
     scene.a->n_uses = 0;
     scene_set_address(&scene.a->ports[0], "10.1.1.1/24");
     scene.a->n_ports = scene.input.n_cables = 1;
-    weft_fail(&scene.a->errors[0].error, WEFT_ERR_ROUTE, "route", "no local port");
+    weft_fail(&scene.a->errors[0].error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
+              "no local port");
     weft_format(scene.a->errors[0].peer, DIAG_NAME_BYTES, "iceberg");
     scene.a->n_errors = 1;
     ck_assert_uint_eq(count(), 1);

@@ -143,7 +143,7 @@ static bool came_too_late(const struct diag_case *c)
 {
     const struct weft_error *error = &c->failure->error;
 
-    return error->status == WEFT_ERR_TIMEOUT && strcmp(error->phase, "boot") == 0 &&
+    return error->status == WEFT_ERR_TIMEOUT && error->phase == WEFT_PHASE_BOOT &&
            has_failed_before(c->peer, c->failure) &&
            c->peer->errors[0].error.sys_errno == ECONNREFUSED;
 }
@@ -156,8 +156,7 @@ static bool had_left(const struct diag_case *c)
     const struct weft_error *error = &c->failure->error;
     bool only_waited = error->status == WEFT_ERR_TIMEOUT && error->sys_errno == 0 &&
                        weft_error_value(error, "waits_for") != NULL;
-    bool was_closed =
-        error->status == WEFT_ERR_CLOSED && strcmp(error->phase, "port") != 0;
+    bool was_closed = error->status == WEFT_ERR_CLOSED && error->phase != WEFT_PHASE_PORT;
     bool is_about_presence = error->wc_status == 0 && (error->sys_errno == ECONNREFUSED ||
                                                        was_closed || only_waited);
 
@@ -195,7 +194,7 @@ static bool judge_rails(const struct diag_input *input, const struct diag_error 
 static enum diag_source source_of(const struct diag_error *failure)
 {
     if (failure->error.status == WEFT_ERR_ROUTE &&
-        strcmp(failure->error.phase, "relay") == 0) {
+        failure->error.phase == WEFT_PHASE_RELAY) {
         return DIAG_HEARSAY;
     }
     return failure->source;
@@ -207,7 +206,7 @@ static bool waited_both(const struct diag_case *c)
 {
     bool any = false;
 
-    if (strcmp(c->phase, "boot") != 0 || c->sys_errno != 0 ||
+    if (c->phase != WEFT_PHASE_BOOT || c->sys_errno != 0 ||
         (c->status != WEFT_ERR_TIMEOUT && diag_text(c, "reason") == NULL) ||
         c->peer == NULL || !c->peer->was_observed) {
         return false;
@@ -215,7 +214,7 @@ static bool waited_both(const struct diag_case *c)
     for (uint32_t i = 0; i < c->peer->n_errors; i++) {
         const struct weft_error *error = &c->peer->errors[i].error;
 
-        any = any || (strcmp(error->phase, "boot") == 0 && error->sys_errno == 0 &&
+        any = any || (error->phase == WEFT_PHASE_BOOT && error->sys_errno == 0 &&
                       !diag_is_of_an_end(error));
     }
     return any;

@@ -490,7 +490,8 @@ START_TEST(who_finds_a_failed_host_gone_met_a_consequence)
         refusal = &s.b->errors[s.b->n_errors++];
         *refusal = (struct diag_error){.at_ns = is_earlier ? 999 : 1001};
         weft_format(refusal->peer, sizeof(refusal->peer), "titanic");
-        weft_fail_errno(&refusal->error, ECONNREFUSED, "boot", "cannot be reached");
+        weft_fail_errno(&refusal->error, ECONNREFUSED, WEFT_PHASE_BOOT,
+                        "cannot be reached");
         weft_error_text(&refusal->error, "rendezvous", "10.0.0.1");
         diag(&s.input, &findings);
         ck_assert_uint_eq(findings.n, is_earlier ? 2 : 1);
@@ -520,10 +521,11 @@ START_TEST(who_hears_from_a_relay_that_the_end_left_met_a_consequence)
     end->errors = weft_calloc(1, sizeof(*end->errors));
     end->n_errors = 1;
     end->errors[0].at_ns = _i == 0 ? 999 : 1001;
-    weft_fail_errno(&end->errors[0].error, EINVAL, "stream", "the stream broke");
+    weft_fail_errno(&end->errors[0].error, EINVAL, WEFT_PHASE_STREAM, "the stream broke");
     s.failure->at_ns = 1000;
     s.failure->error = (struct weft_error){0};
-    weft_fail(&s.failure->error, WEFT_ERR_CLOSED, "stream", "the peer closed the stream");
+    weft_fail(&s.failure->error, WEFT_ERR_CLOSED, WEFT_PHASE_STREAM,
+              "the peer closed the stream");
     weft_error_text(&s.failure->error, "peer", "iceberg");
     weft_format(s.failure->peer, sizeof(s.failure->peer), "carpathia");
     diag(&s.input, &findings);
@@ -542,10 +544,10 @@ START_TEST(who_only_waited_for_a_failed_host_met_a_consequence)
 
     scene_set(&s);
     s.b->errors[s.b->n_errors++] = (struct diag_error){.at_ns = _i == 0 ? 999 : 1001};
-    weft_fail_errno(&s.b->errors[0].error, EINVAL, "stream", "the stream broke");
+    weft_fail_errno(&s.b->errors[0].error, EINVAL, WEFT_PHASE_STREAM, "the stream broke");
     s.failure->at_ns = 1000;
     s.failure->error = (struct weft_error){0};
-    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, "connect", "not done");
+    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_CONNECT, "not done");
     weft_error_text(&s.failure->error, "waits_for", "1");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
@@ -713,7 +715,7 @@ START_TEST(an_unreachable_host_is_not_silence)
 
     scene_set(&s);
     scene_hears_of_it(&s);
-    weft_fail_errno(&s.failure->error, _i == 0 ? EHOSTUNREACH : ETIMEDOUT, "tcp",
+    weft_fail_errno(&s.failure->error, _i == 0 ? EHOSTUNREACH : ETIMEDOUT, WEFT_PHASE_TCP,
                     "connect");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
@@ -739,10 +741,11 @@ END_TEST
  * polls work requests is no limit of pinned memory. */
 START_TEST(every_operation_of_a_device_can_find_it_failed)
 {
-    static const char *const phases[] = {"create", "register", "create_cq",
-                                         "qp",     "memory",   "data",
-                                         "probe",  "flush",    "poll_cq"};
-    const char *phase = phases[_i / 2];
+    static const enum weft_phase phases[] = {
+        WEFT_PHASE_CREATE, WEFT_PHASE_REGISTER, WEFT_PHASE_CREATE_CQ,
+        WEFT_PHASE_QP,     WEFT_PHASE_MEMORY,   WEFT_PHASE_DATA,
+        WEFT_PHASE_PROBE,  WEFT_PHASE_FLUSH,    WEFT_PHASE_POLL_CQ};
+    enum weft_phase phase = phases[_i / 2];
     bool is_memory = _i % 2 == 1;
     struct scene s;
     struct diag_findings findings;
@@ -764,12 +767,12 @@ END_TEST
 START_TEST(what_is_closed_is_not_always_a_stream)
 {
     static const struct {
-        const char *phase;
+        enum weft_phase phase;
         bool has_ended, is_dead;
-    } rows[] = {{"stream", false, true},
-                {"boot", true, true},
-                {"boot", false, false}, /* the member left */
-                {"port", false, false}};
+    } rows[] = {{WEFT_PHASE_STREAM, false, true},
+                {WEFT_PHASE_BOOT, true, true},
+                {WEFT_PHASE_BOOT, false, false}, /* the member left */
+                {WEFT_PHASE_PORT, false, false}};
     struct scene s;
     struct diag_findings findings;
     struct diag_error *closed;
@@ -818,7 +821,7 @@ START_TEST(an_rtr_without_an_errno_is_judged_by_both_gids)
 
         scene_set(&s);
         error = &s.failure->error;
-        weft_fail(error, WEFT_ERR_SYSTEM, "rtr", "the program says so");
+        weft_fail(error, WEFT_ERR_SYSTEM, WEFT_PHASE_RTR, "the program says so");
         weft_error_text(error, "local_port", "p0");
         weft_error_text(error, "remote_port", cases[i].remote == NULL ? "p1" : "p0");
         if (cases[i].was_read) {
@@ -875,8 +878,7 @@ START_TEST(a_device_gives_up_what_its_own_netdev_does_not_take)
             s.failure->error.wc_status = is_port ? 0 : 5;
             if (is_port) { /* the device reported that its port went down */
                 s.failure->error.status = WEFT_ERR_CLOSED;
-                weft_format(s.failure->error.phase, sizeof(s.failure->error.phase),
-                            "port");
+                s.failure->error.phase = WEFT_PHASE_PORT;
             }
             for (uint32_t k = 0; k < s.failure->error.n_values; k++) {
                 struct weft_value *value = &s.failure->error.values[k];
@@ -906,7 +908,7 @@ START_TEST(hearsay_counts_only_when_nobody_knows_better)
     scene_set(&s);
     scene_down_here(&s);
     heard = &s.b->errors[s.b->n_errors++];
-    weft_fail(&heard->error, WEFT_ERR_CLOSED, "peer", "peer failed in data");
+    weft_fail(&heard->error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "peer failed in data");
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
     heard->source = DIAG_HEARSAY;
     diag(&s.input, &findings);
@@ -936,9 +938,11 @@ START_TEST(two_that_waited_were_kept_apart_by_a_third)
     third->was_observed = _i == 0;
     third->memlock_bytes = third->gid_index = IO_UNKNOWN;
     weft_format(third->name, sizeof(third->name), "carpathia");
-    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, "boot", "rank 1 was never heard of");
+    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT,
+              "rank 1 was never heard of");
     waited = &s.b->errors[s.b->n_errors++];
-    weft_fail(&waited->error, WEFT_ERR_TIMEOUT, "boot", "rank 0 was never heard of");
+    weft_fail(&waited->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT,
+              "rank 0 was never heard of");
     weft_format(waited->peer, sizeof(waited->peer), "titanic");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, _i == 0 ? 1 : 2);
@@ -963,7 +967,7 @@ START_TEST(who_may_have_met_it_is_asked_before_who_heard_of_it)
     s.failure->source = DIAG_MAYBE_OWN;
     s.failure->at_ns = 5000;
     waited = &s.b->errors[s.b->n_errors++];
-    weft_fail(&waited->error, WEFT_ERR_TIMEOUT, "boot", "rank 0 did not come");
+    weft_fail(&waited->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "rank 0 did not come");
     weft_error_text(&waited->error, "rendezvous", "10.0.0.1");
     weft_format(waited->peer, sizeof(waited->peer), "titanic");
     waited->at_ns = 900000005000;
@@ -991,10 +995,12 @@ START_TEST(what_a_relay_gave_up_for_decides)
     struct diag_error *heard;
 
     scene_set(&s);
-    weft_fail(&s.failure->error, WEFT_ERR_ROUTE, "relay", "a relay gives up: lost");
+    weft_fail(&s.failure->error, WEFT_ERR_ROUTE, WEFT_PHASE_RELAY,
+              "a relay gives up: lost");
     weft_format(s.failure->peer, sizeof(s.failure->peer), "carpathia");
     heard = &s.b->errors[s.b->n_errors++];
-    weft_fail(&heard->error, WEFT_ERR_CLOSED, "peer", "peer failed in create: errno 5");
+    weft_fail(&heard->error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER,
+              "peer failed in create: errno 5");
     weft_error_text(&heard->error, "peer_phase", "create");
     weft_error_text(&heard->error, "peer_status", "system");
     weft_error_int(&heard->error, "peer_errno", EIO);

@@ -97,15 +97,16 @@ void scene_aim(struct scene *s, const char *local_port, const char *local_gid,
 
 static void fails_to_resolve(struct scene *s, int sys_errno)
 {
-    weft_fail_errno(&s->failure->error, sys_errno, "rtr", "modify_qp");
+    weft_fail_errno(&s->failure->error, sys_errno, WEFT_PHASE_RTR, "modify_qp");
 }
 
 void scene_loses_packets(struct scene *s)
 {
-    weft_fail_completion(&s->failure->error, 12, "data", "a data work request failed");
+    weft_fail_completion(&s->failure->error, 12, WEFT_PHASE_DATA,
+                         "a data work request failed");
 }
 
-static void fails(struct scene *s, weft_status status, const char *phase)
+static void fails(struct scene *s, weft_status status, enum weft_phase phase)
 {
     weft_fail(&s->failure->error, status, phase, "it failed");
 }
@@ -175,7 +176,7 @@ static void no_facing_rtr(struct scene *s)
 static void no_facing_route(struct scene *s)
 {
     renumber_apart(s);
-    fails(s, WEFT_ERR_ROUTE, "route");
+    fails(s, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE);
 }
 
 static void collision(struct scene *s)
@@ -212,7 +213,7 @@ static void was_down(struct scene *s)
 static void down_route(struct scene *s)
 {
     s->a->ports[0].is_up = DIAG_NO;
-    fails(s, WEFT_ERR_ROUTE, "route");
+    fails(s, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE);
 }
 
 static void mtu_too_large(struct scene *s)
@@ -238,7 +239,7 @@ static void count_frames(struct scene *s, int64_t n_lost, int64_t n_after)
 
 static void hole(struct scene *s)
 {
-    fails(s, WEFT_ERR_TIMEOUT, "probe");
+    fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE);
     weft_error_int(&s->failure->error, "small_passed", 1);
     count_frames(s, 24, 24);
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
@@ -260,7 +261,7 @@ static void slot_empty(struct scene *s)
 static void only_v1(struct scene *s)
 {
     s->b->ports[1].gids[0].type = 1;
-    fails(s, WEFT_ERR_ROUTE, "route");
+    fails(s, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE);
 }
 
 static void silent_neighbour(struct scene *s)
@@ -375,7 +376,7 @@ static void peer_gone(struct scene *s)
 {
     s->b->was_observed = false;
     s->b->n_ports = 0;
-    fails(s, WEFT_ERR_CLOSED, "stream");
+    fails(s, WEFT_ERR_CLOSED, WEFT_PHASE_STREAM);
 }
 
 /* The watchdog of the job names no peer, but the launcher killed iceberg's process. */
@@ -384,7 +385,7 @@ static void peer_hangs(struct scene *s)
     s->b->was_observed = false;
     s->b->has_hung = true;
     s->b->n_ports = 0;
-    fails(s, WEFT_ERR_TIMEOUT, "jobs");
+    fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_JOBS);
     s->failure->peer[0] = '\0';
 }
 
@@ -396,27 +397,28 @@ static void peer_gone_wc(struct scene *s)
     s->b->n_ports = 0;
     scene_loses_packets(s);
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
-    weft_fail(&closed->error, WEFT_ERR_CLOSED, "boot", "the stream ended");
+    weft_fail(&closed->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "the stream ended");
     weft_error_int(&closed->error, "stream_ended", 1);
     weft_format(closed->peer, sizeof(closed->peer), "iceberg");
 }
 
 static void no_proof(struct scene *s)
 {
-    fails(s, WEFT_ERR_AUTH, "auth");
+    fails(s, WEFT_ERR_AUTH, WEFT_PHASE_AUTH);
 }
 
 static void refusal(struct scene *s)
 {
     scene_hears_of_it(s);
-    weft_fail_errno(&s->failure->error, ECONNREFUSED, "tcp", "connect");
+    weft_fail_errno(&s->failure->error, ECONNREFUSED, WEFT_PHASE_TCP, "connect");
 }
 
 void scene_hears_of_it(struct scene *s)
 {
     struct diag_error *heard = &s->b->errors[s->b->n_errors++];
 
-    weft_fail(&heard->error, WEFT_ERR_CLOSED, "peer", "the peer closed the connection");
+    weft_fail(&heard->error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER,
+              "the peer closed the connection");
     heard->source = DIAG_HEARSAY;
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
 }
@@ -429,7 +431,8 @@ static void hears_of_end(struct scene *s, weft_ns at_ns, weft_ns waited_ns)
 
     *heard = (struct diag_error){.at_ns = at_ns, .source = DIAG_HEARSAY};
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
-    weft_fail(&heard->error, WEFT_ERR_CLOSED, "boot", "rank 0 ended before it came");
+    weft_fail(&heard->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT,
+              "rank 0 ended before it came");
     weft_error_int(&heard->error, "ended", 1);
     weft_error_int(&heard->error, "waited_ns", waited_ns);
     weft_error_text(&heard->error, "rendezvous", "10.0.0.1");
@@ -438,7 +441,8 @@ static void hears_of_end(struct scene *s, weft_ns at_ns, weft_ns waited_ns)
 /* Iceberg began to wait only after titanic had timed out. */
 static void late_for_the_ended(struct scene *s)
 {
-    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "boot", "was never heard of");
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT,
+              "was never heard of");
     weft_error_text(&s->failure->error, "rendezvous", "none");
     s->failure->at_ns = 1000;
     hears_of_end(s, 5000, 1000);
@@ -447,7 +451,7 @@ static void late_for_the_ended(struct scene *s)
 /* Iceberg waited all the time while titanic tried to reach it. */
 static void filtered_and_ended(struct scene *s)
 {
-    weft_fail_errno(&s->failure->error, ETIMEDOUT, "boot", "cannot be reached");
+    weft_fail_errno(&s->failure->error, ETIMEDOUT, WEFT_PHASE_BOOT, "cannot be reached");
     weft_error_text(&s->failure->error, "rendezvous", "10.0.0.1");
     s->failure->at_ns = 1000;
     hears_of_end(s, 2000, 2000);
@@ -458,7 +462,8 @@ static void ended_before_it_came(struct scene *s)
     s->b->was_observed = false;
     s->b->has_vanished = true;
     s->b->n_ports = 0;
-    weft_fail(&s->failure->error, WEFT_ERR_CLOSED, "boot", "rank 1 ended before it came");
+    weft_fail(&s->failure->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT,
+              "rank 1 ended before it came");
     weft_error_int(&s->failure->error, "ended", 1);
 }
 
@@ -474,7 +479,7 @@ static void dead_after_small(struct scene *s)
  * of sequence. */
 static void silent_set_up(struct scene *s)
 {
-    fails(s, WEFT_ERR_TIMEOUT, "auth");
+    fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_AUTH);
     scene_hears_of_it(s);
     count_frames(s, 70, 0);
 }
@@ -491,7 +496,7 @@ static void no_answer(struct scene *s)
 {
     count_frames(s, 0, 0);
     scene_hears_of_it(s);
-    fails(s, WEFT_ERR_TIMEOUT, "meta");
+    fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_META);
 }
 
 /* Set-up reached its limit of 30 s, and no evidence shows which of its steps took that time. */
@@ -499,7 +504,7 @@ static void set_up_hangs(struct scene *s)
 {
     count_frames(s, 0, 0);
     scene_hears_of_it(s);
-    fails(s, WEFT_ERR_TIMEOUT, "connect_qps");
+    fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_CONNECT_QPS);
     weft_error_int(&s->failure->error, "limit_ns", 30000000000);
 }
 
@@ -507,25 +512,25 @@ static void limit_reached(struct scene *s)
 {
     s->a->memlock_bytes = 65536;
     s->failure->peer[0] = '\0';
-    weft_fail_errno(&s->failure->error, ENOMEM, "register", "reg_mr");
+    weft_fail_errno(&s->failure->error, ENOMEM, WEFT_PHASE_REGISTER, "reg_mr");
 }
 
 static void no_device(struct scene *s)
 {
     s->failure->peer[0] = '\0';
-    fails(s, WEFT_ERR_ENVIRONMENT, "discover");
+    fails(s, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_DISCOVER);
 }
 
 static void no_gpu(struct scene *s)
 {
     s->failure->peer[0] = '\0';
-    fails(s, WEFT_ERR_ENVIRONMENT, "cuda");
+    fails(s, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA);
 }
 
 static void wrong_data(struct scene *s)
 {
     s->failure->peer[0] = '\0';
-    fails(s, WEFT_ERR_DATA, "verify");
+    fails(s, WEFT_ERR_DATA, WEFT_PHASE_VERIFY);
 }
 
 static void bad_order(struct scene *s)

@@ -51,6 +51,11 @@ const char *diag_text(const struct diag_case *c, const char *name)
     return value != NULL && value->kind == WEFT_VALUE_TEXT ? value->text : NULL;
 }
 
+const char *diag_phase_name(const struct diag_case *c)
+{
+    return c->phase != WEFT_PHASE_NONE ? weft_phase_name(c->phase) : "unknown";
+}
+
 int64_t diag_number(const struct diag_case *c, const char *name)
 {
     const struct weft_value *value = value_of(c, name);
@@ -182,10 +187,10 @@ static void turn_round(struct diag_case *c)
 
     if (c->failure->source == DIAG_OWN || phase == NULL ||
         phase->kind != WEFT_VALUE_TEXT || c->peer == NULL ||
-        strcmp(phase->text, "peer") == 0) {
+        weft_phase_find(phase->text) == WEFT_PHASE_PEER) {
         return;
     }
-    c->phase = phase->text;
+    c->phase = weft_phase_find(phase->text);
     c->status = status_by_name(diag_text(c, "peer_status"));
     number = diag_number(c, "peer_errno");
     c->sys_errno = number == IO_UNKNOWN ? 0 : (int)number;
@@ -351,8 +356,8 @@ static bool is_cut_off(const struct diag_error *error)
         return true;
     }
     bool was_closed = error->error.status == WEFT_ERR_CLOSED &&
-                      strcmp(error->error.phase, "port") != 0 &&
-                      strcmp(error->error.phase, "boot") != 0;
+                      error->error.phase != WEFT_PHASE_PORT &&
+                      error->error.phase != WEFT_PHASE_BOOT;
 
     return error->source == DIAG_OWN &&
            (was_closed || error->error.sys_errno == ECONNRESET ||
@@ -581,7 +586,7 @@ void diag_describe(const struct diag_case *c, struct diag_finding *out)
 {
     diag_name_place(out, c->host->name, c->local_port != NULL ? c->local_port->name : "",
                     c->peer_name);
-    diag_evidence_text(out, "phase", c->phase[0] != '\0' ? c->phase : "unknown");
+    diag_evidence_text(out, "phase", diag_phase_name(c));
     if (c->sys_errno != 0) {
         diag_evidence_int(out, "errno", c->sys_errno);
     }

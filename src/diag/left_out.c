@@ -9,14 +9,14 @@
  * cause. */
 static bool is_about_recovery(const struct diag_case *c)
 {
-    return strcmp(c->phase, "recovery") == 0 || diag_number(c, "attempts") != IO_UNKNOWN;
+    return c->phase == WEFT_PHASE_RECOVERY || diag_number(c, "attempts") != IO_UNKNOWN;
 }
 
 /* Returns true if the two hosts have no rail at all, so that none was left out. The finding then
  * keeps the code of the cause, as for a cable that relays replaced because of a known cause. */
 static bool is_about_route(const struct diag_case *c)
 {
-    return c->status == WEFT_ERR_ROUTE && strcmp(c->phase, "route") == 0;
+    return c->status == WEFT_ERR_ROUTE && c->phase == WEFT_PHASE_ROUTE;
 }
 
 /* Returns true if the cause is a cable, a port or an address, which relays can replace. A host that
@@ -52,7 +52,7 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     const struct diag_entry *because;
     int64_t n_relays;
 
-    if (strcmp(why->error.phase, "ipc") == 0) {
+    if (why->error.phase == WEFT_PHASE_IPC) {
         inspect_ipc(host, why, out);
         return;
     }

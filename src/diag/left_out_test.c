@@ -22,7 +22,7 @@ static void teardown(void)
     diag_input_fini(&scene.input);
 }
 
-static void refuse(struct diag_host *host, const char *phase, int why)
+static void refuse(struct diag_host *host, enum weft_phase phase, int why)
 {
     struct diag_error *error = &host->left_out[host->n_left_out++];
 
@@ -32,8 +32,8 @@ static void refuse(struct diag_host *host, const char *phase, int why)
 
 START_TEST(a_machine_that_shares_no_gpu_memory_is_named_once)
 {
-    refuse(scene.a, "ipc", EPERM);
-    refuse(scene.b, "ipc", EPERM);
+    refuse(scene.a, WEFT_PHASE_IPC, EPERM);
+    refuse(scene.b, WEFT_PHASE_IPC, EPERM);
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "host.ipc_refused");
@@ -46,7 +46,7 @@ END_TEST
 
 START_TEST(what_else_was_left_out_is_not_ipc)
 {
-    refuse(scene.a, "rtr", EPERM);
+    refuse(scene.a, WEFT_PHASE_RTR, EPERM);
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "link.left_out");
@@ -55,7 +55,7 @@ END_TEST
 
 START_TEST(a_driver_without_memory_refuses_nothing)
 {
-    refuse(scene.a, "ipc", ENOMEM);
+    refuse(scene.a, WEFT_PHASE_IPC, ENOMEM);
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 0);
 }
@@ -63,8 +63,8 @@ END_TEST
 
 START_TEST(a_failure_matters_more)
 {
-    refuse(scene.a, "ipc", EPERM);
-    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "jobs",
+    refuse(scene.a, WEFT_PHASE_IPC, EPERM);
+    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, WEFT_PHASE_JOBS,
               "wrong");
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 1);

@@ -122,9 +122,10 @@ static json_t *encode_error(const struct diag_error *failure)
 {
     const struct weft_error *error = &failure->error;
     json_t *object = json_object();
+    char phase[WEFT_PHASE_TEXT_BYTES];
 
     put_text(object, "status", weft_status_name(error->status));
-    put_text(object, "phase", error->phase);
+    put_text(object, "phase", weft_error_phase_text(error, phase));
     put_text(object, "object", error->object);
     put_text(object, "message", error->message);
     if (error->sys_errno != 0) {

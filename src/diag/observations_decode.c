@@ -20,8 +20,8 @@ struct cursor {
 static void bad(struct cursor *at, const char *key, const char *what)
 {
     if (at->status == WEFT_OK) {
-        at->status = weft_fail(at->error, WEFT_ERR_INPUT, "observations", "%s%s: %s",
-                               at->path, key, what);
+        at->status = weft_fail(at->error, WEFT_ERR_INPUT, WEFT_PHASE_OBSERVATIONS,
+                               "%s%s: %s", at->path, key, what);
     }
 }
 
@@ -227,6 +227,7 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
 {
     struct weft_error *error = &out->error;
     char status[32];
+    char phase[WEFT_PHASE_TEXT_BYTES];
     enum diag_known hearsay;
     json_t *values = json_object_get(object, "values");
     const char *name;
@@ -234,7 +235,8 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
 
     get_text(at, object, "status", status, sizeof(status));
     error->status = status_by_name(status);
-    get_text(at, object, "phase", error->phase, sizeof(error->phase));
+    get_text(at, object, "phase", phase, sizeof(phase));
+    weft_error_set_phase(error, phase);
     get_text(at, object, "object", error->object, sizeof(error->object));
     get_text(at, object, "message", error->message, sizeof(error->message));
     error->sys_errno = get_small(at, object, "errno", INT_MAX, 0);

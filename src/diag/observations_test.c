@@ -89,7 +89,7 @@ START_TEST(what_is_undetermined_says_which_question_decides)
         }
     }
     scene_set(&s);
-    weft_fail(&s.failure->error, WEFT_ERR_SYSTEM, "some_step", "it failed");
+    weft_fail(&s.failure->error, WEFT_ERR_SYSTEM, WEFT_PHASE_UNKNOWN, "it failed");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.items[0].n_candidates, 0);
     check_questions(&findings);

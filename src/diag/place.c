@@ -316,7 +316,7 @@ static void name_owners(const struct diag_case *c, struct diag_finding *out)
     }
     *out = (struct diag_finding){.entry = entry};
     diag_name_place(out, owners.host, owners.port->name, owners.peer);
-    diag_evidence_text(out, "phase", c->phase[0] != '\0' ? c->phase : "unknown");
+    diag_evidence_text(out, "phase", diag_phase_name(c));
     if (c->sys_errno != 0) {
         diag_evidence_int(out, "errno", c->sys_errno);
     }

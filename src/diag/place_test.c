@@ -67,13 +67,13 @@ START_TEST(a_filter_is_at_the_host_that_was_called)
     char where[64];
 
     scene_set(&s);
-    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, "boot", "it did not come");
+    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "it did not come");
     weft_error_text(&s.failure->error, "rendezvous", "10.0.0.1");
     s.failure->source = DIAG_HEARSAY;
     call = &s.b->errors[s.b->n_errors++];
     *call = (struct diag_error){.source = DIAG_HEARSAY};
     weft_format(call->peer, sizeof(call->peer), "titanic");
-    weft_fail_errno(&call->error, ETIMEDOUT, "boot", "cannot be reached");
+    weft_fail_errno(&call->error, ETIMEDOUT, WEFT_PHASE_BOOT, "cannot be reached");
     weft_error_text(&call->error, "rendezvous", "10.0.0.1");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);

@@ -28,7 +28,7 @@ struct diag_case {
     const char *peer_name;        /* "" if the failure concerns no peer */
     /* How `host` failed, even if its peer reported it. */
     weft_status status;
-    const char *phase; /* "" if unknown */
+    enum weft_phase phase; /* WEFT_PHASE_NONE if unknown */
     int sys_errno, wc_status;
     struct diag_ports local, remote;
     const struct diag_port *local_port;  /* the port used; NULL if unknown */
@@ -87,6 +87,9 @@ struct diag_ports diag_ports_of(const struct diag_input *input, const char *name
 /* Return a value of the failure, or NULL or IO_UNKNOWN. In a turned case "local_" and "remote_" in
  * `name` are swapped. */
 const char *diag_text(const struct diag_case *c, const char *name);
+/* Returns the name of the phase, "unknown" if there is none. */
+const char *diag_phase_name(const struct diag_case *c);
+
 int64_t diag_number(const struct diag_case *c, const char *name);
 /* Returns true if the error is the launcher's report that a process exited before it joined. */
 bool diag_is_of_an_end(const struct weft_error *error);

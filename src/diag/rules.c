@@ -196,42 +196,40 @@ struct symptom {
 #define SYMPTOM(list) ((struct symptom){list, WEFT_LENGTH(list)})
 #define UNHEARD_OF ((struct symptom){NULL, 0})
 
-static bool phase_is(const struct diag_case *c, const char *phase)
-{
-    return strcmp(c->phase, phase) == 0;
-}
-
 static bool is_about_queues(const struct diag_case *c)
 {
-    return phase_is(c, "create") || phase_is(c, "init") || phase_is(c, "rts");
+    return c->phase == WEFT_PHASE_CREATE || c->phase == WEFT_PHASE_INIT ||
+           c->phase == WEFT_PHASE_RTS;
 }
 
 static bool is_control_verb(const struct diag_case *c)
 {
-    return is_about_queues(c) || phase_is(c, "rtr") || phase_is(c, "register") ||
-           phase_is(c, "discover") || phase_is(c, "start") || phase_is(c, "device") ||
-           phase_is(c, "create_cq");
+    return is_about_queues(c) || c->phase == WEFT_PHASE_RTR ||
+           c->phase == WEFT_PHASE_REGISTER || c->phase == WEFT_PHASE_DISCOVER ||
+           c->phase == WEFT_PHASE_START || c->phase == WEFT_PHASE_DEVICE ||
+           c->phase == WEFT_PHASE_CREATE_CQ;
 }
 
 /* Returns true if the operation posts or polls work requests, or allocates the memory for their
  * data. */
 static bool is_about_data(const struct diag_case *c)
 {
-    return phase_is(c, "data") || phase_is(c, "probe") || phase_is(c, "flush") ||
-           phase_is(c, "poll_cq") || phase_is(c, "memory");
+    return c->phase == WEFT_PHASE_DATA || c->phase == WEFT_PHASE_PROBE ||
+           c->phase == WEFT_PHASE_FLUSH || c->phase == WEFT_PHASE_POLL_CQ ||
+           c->phase == WEFT_PHASE_MEMORY;
 }
 
 /* Returns true if the operation that failed is one of a device. Any other failure with an errno is
  * one of a stream. */
 static bool is_verb(const struct diag_case *c)
 {
-    return is_control_verb(c) || is_about_data(c) || phase_is(c, "qp");
+    return is_control_verb(c) || is_about_data(c) || c->phase == WEFT_PHASE_QP;
 }
 
 /* Returns the symptom of an operation of a device that failed with an errno. */
 static struct symptom of_verb_errno(const struct diag_case *c)
 {
-    bool is_rtr = phase_is(c, "rtr");
+    bool is_rtr = c->phase == WEFT_PHASE_RTR;
 
     switch (c->sys_errno) {
     case ETIMEDOUT:
@@ -246,10 +244,10 @@ static struct symptom of_verb_errno(const struct diag_case *c)
         if (is_about_data(c)) {
             return UNHEARD_OF; /* a full queue, or the memory of a GPU */
         }
-        return phase_is(c, "create") ? SYMPTOM(no_room) : SYMPTOM(no_memory);
+        return c->phase == WEFT_PHASE_CREATE ? SYMPTOM(no_room) : SYMPTOM(no_memory);
     case EBUSY:
     case ENOSPC:
-        return phase_is(c, "create") ? SYMPTOM(full) : SYMPTOM(failed);
+        return c->phase == WEFT_PHASE_CREATE ? SYMPTOM(full) : SYMPTOM(failed);
     case EINVAL:
         return is_rtr ? SYMPTOM(mixed) : SYMPTOM(rejected);
     case EOPNOTSUPP:
@@ -318,24 +316,27 @@ static struct symptom of_status(const struct diag_case *c)
     case WEFT_ERR_TIMEOUT:
         /* The kernel's neighbour resolution has its own limit. If the whole set-up time was used
          * up, a verb might hang instead. */
-        if (phase_is(c, "connect_qps") && diag_number(c, "limit_ns") == IO_UNKNOWN) {
+        if (c->phase == WEFT_PHASE_CONNECT_QPS &&
+            diag_number(c, "limit_ns") == IO_UNKNOWN) {
             return SYMPTOM(unresolved);
         }
-        return phase_is(c, "probe") || phase_is(c, "data") ? SYMPTOM(lost)
-                                                           : SYMPTOM(unanswered);
+        return c->phase == WEFT_PHASE_PROBE || c->phase == WEFT_PHASE_DATA
+                   ? SYMPTOM(lost)
+                   : SYMPTOM(unanswered);
     case WEFT_ERR_CLOSED:
-        return phase_is(c, "port") ? SYMPTOM(flushed) : SYMPTOM(closed);
+        return c->phase == WEFT_PHASE_PORT ? SYMPTOM(flushed) : SYMPTOM(closed);
     case WEFT_ERR_ROUTE:
         /* A relay that lost its next hop does not report the cause. */
-        return phase_is(c, "route") ? SYMPTOM(no_route) : UNHEARD_OF;
+        return c->phase == WEFT_PHASE_ROUTE ? SYMPTOM(no_route) : UNHEARD_OF;
     case WEFT_ERR_DATA:
         return SYMPTOM(wrong_data);
     case WEFT_ERR_ENVIRONMENT:
-        if (phase_is(c, "cuda")) {
+        if (c->phase == WEFT_PHASE_CUDA) {
             return SYMPTOM(no_gpu);
         }
-        return phase_is(c, "discover") || phase_is(c, "start") ? SYMPTOM(no_device)
-                                                               : UNHEARD_OF;
+        return c->phase == WEFT_PHASE_DISCOVER || c->phase == WEFT_PHASE_START
+                   ? SYMPTOM(no_device)
+                   : UNHEARD_OF;
     case WEFT_OK:
     case WEFT_AGAIN:
     case WEFT_ERR_INPUT:
@@ -353,7 +354,7 @@ static struct symptom of_status(const struct diag_case *c)
 bool diag_is_stall(const struct diag_case *c)
 {
     return c->status == WEFT_ERR_TIMEOUT && c->peer_name[0] == '\0' &&
-           c->sys_errno == 0 && c->wc_status == 0 && phase_is(c, "jobs");
+           c->sys_errno == 0 && c->wc_status == 0 && c->phase == WEFT_PHASE_JOBS;
 }
 
 static struct symptom symptom_of(const struct diag_case *c)
@@ -361,7 +362,7 @@ static struct symptom symptom_of(const struct diag_case *c)
     if (c->use != NULL || diag_is_stall(c)) {
         return SYMPTOM(stalled);
     }
-    if (phase_is(c, "recovery")) {
+    if (c->phase == WEFT_PHASE_RECOVERY) {
         return SYMPTOM(unrecovered);
     }
     if (c->wc_status != 0) {
@@ -370,10 +371,10 @@ static struct symptom symptom_of(const struct diag_case *c)
     if (c->sys_errno == EMFILE || c->sys_errno == ENFILE) {
         return SYMPTOM(no_descriptor); /* independent of what was opened */
     }
-    if (c->phase[0] == '\0') {
+    if (c->phase == WEFT_PHASE_NONE) {
         return UNHEARD_OF; /* an errno has different meanings for a verb and a stream */
     }
-    if (c->sys_errno == ENETUNREACH && phase_is(c, "route")) {
+    if (c->sys_errno == ENETUNREACH && c->phase == WEFT_PHASE_ROUTE) {
         /* An unreachable network in phase route means that RTR failed at the peer, because its
          * address has no route. */
         return SYMPTOM(unresolved);
@@ -381,7 +382,8 @@ static struct symptom symptom_of(const struct diag_case *c)
     if (c->sys_errno != 0) {
         return is_verb(c) ? of_verb_errno(c) : of_stream_errno(c);
     }
-    return c->status == WEFT_ERR_SYSTEM && phase_is(c, "rtr") ? of_rtr(c) : of_status(c);
+    return c->status == WEFT_ERR_SYSTEM && c->phase == WEFT_PHASE_RTR ? of_rtr(c)
+                                                                      : of_status(c);
 }
 
 void diag_judge(const struct diag_case *c, struct diag_finding *out)

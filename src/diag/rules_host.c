@@ -190,11 +190,11 @@ enum diag_known diag_failed_to_reach(const struct diag_host *host, const char *n
 
     for (uint32_t i = 0; host != NULL && i < host->n_errors; i++) {
         const struct diag_error *error = &host->errors[i];
-        const char *phase = error->error.phase;
+        enum weft_phase phase = error->error.phase;
         enum diag_known is_early =
-            phase[0] == '\0'
+            phase == WEFT_PHASE_NONE
                 ? DIAG_UNKNOWN
-                : diag_known_of(strcmp(phase, "boot") == 0 || strcmp(phase, "tcp") == 0);
+                : diag_known_of(phase == WEFT_PHASE_BOOT || phase == WEFT_PHASE_TCP);
         enum diag_known is_to = error->peer[0] == '\0'
                                     ? DIAG_UNKNOWN
                                     : diag_known_of(strcmp(error->peer, name) == 0);
@@ -263,12 +263,12 @@ enum diag_known diag_is_peer_late(const struct diag_case *c)
  * could answer the rendezvous. Otherwise YES. */
 enum diag_known diag_is_unanswered(const struct diag_case *c)
 {
-    bool is_boot = strcmp(c->phase, "boot") == 0 && c->sys_errno == 0;
+    bool is_boot = c->phase == WEFT_PHASE_BOOT && c->sys_errno == 0;
     const struct diag_error *first =
         c->peer != NULL && c->peer->n_errors > 0 ? &c->peer->errors[0] : NULL;
     bool may_have_left =
         is_boot && first != NULL && first->at_ns < c->failure->at_ns &&
-        (first->error.phase[0] == '\0' || strcmp(first->error.phase, "boot") == 0);
+        (first->error.phase == WEFT_PHASE_NONE || first->error.phase == WEFT_PHASE_BOOT);
 
     return may_have_left ? DIAG_UNKNOWN : DIAG_YES;
 }
@@ -279,13 +279,13 @@ enum diag_known diag_is_late_there(const struct diag_case *c)
 {
     enum diag_known answer = DIAG_NO;
 
-    if (strcmp(c->phase, "boot") != 0) {
-        return c->phase[0] == '\0' ? DIAG_UNKNOWN : DIAG_NO;
+    if (c->phase != WEFT_PHASE_BOOT) {
+        return c->phase == WEFT_PHASE_NONE ? DIAG_UNKNOWN : DIAG_NO;
     }
     for (uint32_t i = 0; c->peer != NULL && i < c->peer->n_errors; i++) {
         const struct weft_error *error = &c->peer->errors[i].error;
 
-        answer = diag_or(answer, diag_known_of(strcmp(error->phase, "boot") == 0 &&
+        answer = diag_or(answer, diag_known_of(error->phase == WEFT_PHASE_BOOT &&
                                                error->status == WEFT_ERR_TIMEOUT));
     }
     answer = diag_or(answer, came_after(c));
@@ -316,9 +316,10 @@ enum diag_known diag_is_own_lateness(const struct diag_case *c)
 
     for (uint32_t i = 0; peer != NULL && i < peer->n_errors; i++) {
         const struct diag_error *error = &peer->errors[i];
-        const char *phase = error->error.phase;
-        enum diag_known is_boot =
-            phase[0] == '\0' ? DIAG_UNKNOWN : diag_known_of(strcmp(phase, "boot") == 0);
+        enum weft_phase phase = error->error.phase;
+        enum diag_known is_boot = phase == WEFT_PHASE_NONE
+                                      ? DIAG_UNKNOWN
+                                      : diag_known_of(phase == WEFT_PHASE_BOOT);
         enum diag_known is_us =
             error->peer[0] == '\0'
                 ? DIAG_UNKNOWN

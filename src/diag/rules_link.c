@@ -300,7 +300,7 @@ enum diag_known diag_is_black_hole(const struct diag_case *c)
     int64_t small_passed = diag_number(c, "small_passed");
 
     if (small_passed == IO_UNKNOWN) {
-        return strcmp(c->phase, "data") == 0 || c->use != NULL ? DIAG_NO : DIAG_UNKNOWN;
+        return c->phase == WEFT_PHASE_DATA || c->use != NULL ? DIAG_NO : DIAG_UNKNOWN;
     }
     return small_passed == 1 ? only_full_ones_vanish(c) : DIAG_NO;
 }
@@ -375,7 +375,7 @@ static enum diag_known refuses(const struct diag_port *port, enum diag_counter c
 /* Returns true if the connection was established. Packets that are always dropped prevent that. */
 static bool was_up(const struct diag_case *c)
 {
-    return diag_way_works(c) || strcmp(c->phase, "data") == 0 || c->use != NULL;
+    return diag_way_works(c) || c->phase == WEFT_PHASE_DATA || c->use != NULL;
 }
 
 /* Returns YES if the firewall dropped RoCE packets on the port. If that is not counted, NO if any
@@ -531,14 +531,16 @@ static enum diag_known on_any_rail(const struct diag_case *c, diag_test *is_so)
  * network of the rendezvous. */
 static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *is_so)
 {
-    static const char *const steps[] = {"hello", "challenge", "auth", "meta", "ready"};
+    static const enum weft_phase steps[] = {WEFT_PHASE_HELLO, WEFT_PHASE_CHALLENGE,
+                                            WEFT_PHASE_AUTH, WEFT_PHASE_META,
+                                            WEFT_PHASE_READY};
 
     for (size_t i = 0; i < WEFT_LENGTH(steps); i++) {
-        if (strcmp(c->phase, steps[i]) == 0) {
+        if (c->phase == steps[i]) {
             return on_any_rail(c, is_so);
         }
     }
-    return c->phase[0] == '\0' ? DIAG_UNKNOWN : DIAG_NO;
+    return c->phase == WEFT_PHASE_NONE ? DIAG_UNKNOWN : DIAG_NO;
 }
 
 enum diag_known diag_is_any_corrupting(const struct diag_case *c)

@@ -44,7 +44,7 @@ enum diag_known diag_is_qpn_truncated(const struct diag_case *c)
     /* In a turned case the reporting end knows only the number that it received. */
     int64_t own = c->is_turned ? IO_UNKNOWN : diag_number(c, "local_qpn");
 
-    if (diag_way_works(c) || strcmp(c->phase, "data") == 0) {
+    if (diag_way_works(c) || c->phase == WEFT_PHASE_DATA) {
         return DIAG_NO; /* the exchanged numbers were right */
     }
     return diag_or(diag_and(here, is_long(own)), diag_and(there, peer_is_long(c)));
@@ -55,8 +55,8 @@ static enum diag_known is_at_loopback(const struct weft_error *error)
 {
     const struct weft_value *value = weft_error_value(error, "rendezvous");
 
-    if (error->phase[0] != '\0' &&
-        (strcmp(error->phase, "boot") != 0 || error->status == WEFT_ERR_CLOSED)) {
+    if (error->phase != WEFT_PHASE_NONE &&
+        (error->phase != WEFT_PHASE_BOOT || error->status == WEFT_ERR_CLOSED)) {
         return DIAG_NO;
     }
     if (value == NULL || value->kind != WEFT_VALUE_TEXT) {
@@ -72,7 +72,7 @@ enum diag_known diag_is_loopback(const struct diag_case *c)
 {
     enum diag_known answer = is_at_loopback(&c->failure->error);
 
-    if (strcmp(c->phase, "boot") != 0) {
+    if (c->phase != WEFT_PHASE_BOOT) {
         return DIAG_NO;
     }
     for (uint32_t i = 0; c->peer != NULL && i < c->peer->n_errors; i++) {

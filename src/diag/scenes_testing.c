@@ -10,7 +10,7 @@
 
 static void fails_rtr(struct scene *s, int sys_errno)
 {
-    weft_fail_errno(&s->failure->error, sys_errno, "rtr", "modify_qp");
+    weft_fail_errno(&s->failure->error, sys_errno, WEFT_PHASE_RTR, "modify_qp");
 }
 
 /* Sets the ports and GIDs of the failure to those of the cable that the hosts share. */
@@ -126,7 +126,7 @@ void scene_bare_route(struct scene *s)
 {
     s->b->ports[1].n_gids = 0;
     s->b->ports[1].n_addresses = 0;
-    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
+    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE, "no way");
     weft_error_text(&s->failure->error, "remote_addresses", "none");
 }
 
@@ -141,7 +141,7 @@ void scene_duplicate(struct scene *s)
 void scene_duplicate_route(struct scene *s)
 {
     scene_set_address(&s->b->ports[1], "192.168.101.1/24");
-    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
+    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE, "no way");
 }
 
 /* The remote GID is an address of both iceberg:p0 and titanic:p1. Titanic:p1 is not in use. */
@@ -172,7 +172,7 @@ static void name_other_cage(struct diag_host *host, struct diag_port *named)
 
 static void finds_no_way(struct scene *s)
 {
-    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
+    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE, "no way");
     weft_error_text(&s->failure->error, "local_addresses", "none");
 }
 
@@ -193,7 +193,7 @@ void scene_list_there(struct scene *s)
 /* The only port that titanic may use leads to the peer, but has no carrier. */
 void scene_list_cut(struct scene *s)
 {
-    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, "route", "no way");
+    weft_fail(&s->failure->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE, "no way");
     s->a->ports[0].is_opened = DIAG_YES;
     s->a->ports[0].is_up = DIAG_NO;
     s->a->ports[1].is_opened = DIAG_NO;
@@ -267,7 +267,8 @@ void scene_two_bonds(struct scene *s)
 
 void scene_no_route(struct scene *s)
 {
-    weft_fail_errno(&s->failure->error, ENETUNREACH, "boot", "cannot be reached");
+    weft_fail_errno(&s->failure->error, ENETUNREACH, WEFT_PHASE_BOOT,
+                    "cannot be reached");
     weft_error_text(&s->failure->error, "rendezvous", "192.168.100.1");
 }
 
@@ -276,10 +277,10 @@ void scene_no_route_there(struct scene *s)
 {
     struct diag_error *call = &s->b->errors[s->b->n_errors++];
 
-    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "boot", "rank 1 is late");
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "rank 1 is late");
     weft_error_text(&s->failure->error, "rendezvous", "192.168.102.2");
     *call = (struct diag_error){.source = DIAG_OWN};
-    weft_fail_errno(&call->error, ENETUNREACH, "boot", "cannot be reached");
+    weft_fail_errno(&call->error, ENETUNREACH, WEFT_PHASE_BOOT, "cannot be reached");
     weft_error_text(&call->error, "rendezvous", "192.168.102.2");
     weft_format(call->peer, sizeof(call->peer), "titanic");
 }
@@ -423,12 +424,12 @@ void scene_paused(struct scene *s)
                              .path_mtu = 4096};
     s->a->has_uses = true;
     s->failure->peer[0] = '\0';
-    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "jobs", "not done in time");
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_JOBS, "not done in time");
 }
 
 static void probe_fails(struct scene *s)
 {
-    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "probe", "no answer");
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE, "no answer");
     aim_well(s);
     weft_error_int(&s->failure->error, "small_passed", 0);
     s->a->ports[0].is_software = s->b->ports[1].is_software = DIAG_YES;
@@ -451,13 +452,13 @@ void scene_truncated(struct scene *s)
 
     weft_format(s->a->policy, sizeof(s->a->policy), "mesh-plugin-2026-01");
     weft_format(s->b->policy, sizeof(s->b->policy), "mesh-plugin-2026-01");
-    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "probe", "no answer");
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE, "no answer");
     weft_error_int(&s->failure->error, "small_passed", 0);
     weft_error_int(&s->failure->error, "local_qpn", 0x12347);
     weft_error_int(&s->failure->error, "remote_qpn", 0x2350);
     aim_well(s);
     weft_format(other->peer, sizeof(other->peer), "titanic");
-    weft_fail(&other->error, WEFT_ERR_TIMEOUT, "probe", "no answer");
+    weft_fail(&other->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE, "no answer");
     weft_error_int(&other->error, "small_passed", 0);
     weft_error_int(&other->error, "local_qpn", 0x12350);
     weft_error_int(&other->error, "remote_qpn", 0x2347);
@@ -474,19 +475,19 @@ void scene_rp_filter(struct scene *s)
 void scene_filtered(struct scene *s)
 {
     scene_hears_of_it(s);
-    weft_fail_errno(&s->failure->error, ETIMEDOUT, "tcp", "no answer");
+    weft_fail_errno(&s->failure->error, ETIMEDOUT, WEFT_PHASE_TCP, "no answer");
 }
 
 void scene_late(struct scene *s)
 {
     struct diag_error *refusal = &s->b->errors[s->b->n_errors++];
 
-    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, "boot", "it did not come");
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "it did not come");
     weft_error_text(&s->failure->error, "rendezvous", "10.0.0.1");
     s->failure->at_ns = 1000;
     *refusal = (struct diag_error){.at_ns = 2000};
     weft_format(refusal->peer, sizeof(refusal->peer), "titanic");
-    weft_fail_errno(&refusal->error, ECONNREFUSED, "boot", "cannot be reached");
+    weft_fail_errno(&refusal->error, ECONNREFUSED, WEFT_PHASE_BOOT, "cannot be reached");
     weft_error_text(&refusal->error, "rendezvous", "10.0.0.1");
 }
 
@@ -504,11 +505,12 @@ void scene_loopback(struct scene *s)
 
 void scene_receiver_late(struct scene *s)
 {
-    weft_fail_completion(&s->failure->error, 13, "data", "a work request failed");
+    weft_fail_completion(&s->failure->error, 13, WEFT_PHASE_DATA,
+                         "a work request failed");
     aim_well(s);
 }
 
-static void refuse(struct scene *s, const char *phase, int sys_errno)
+static void refuse(struct scene *s, enum weft_phase phase, int sys_errno)
 {
     weft_fail_errno(&s->failure->error, sys_errno, phase, "a verb");
     s->failure->peer[0] = '\0';
@@ -516,33 +518,33 @@ static void refuse(struct scene *s, const char *phase, int sys_errno)
 
 void scene_kernel_memory(struct scene *s)
 {
-    refuse(s, "register", ENOMEM);
+    refuse(s, WEFT_PHASE_REGISTER, ENOMEM);
 }
 
 void scene_forbidden(struct scene *s)
 {
-    refuse(s, "create", EACCES);
+    refuse(s, WEFT_PHASE_CREATE, EACCES);
 }
 
 void scene_full(struct scene *s)
 {
-    refuse(s, "create", EBUSY);
+    refuse(s, WEFT_PHASE_CREATE, EBUSY);
 }
 
 void scene_rejected(struct scene *s)
 {
-    refuse(s, "create", EINVAL);
+    refuse(s, WEFT_PHASE_CREATE, EINVAL);
 }
 
 void scene_device_failed(struct scene *s)
 {
-    refuse(s, "register", EIO);
+    refuse(s, WEFT_PHASE_REGISTER, EIO);
 }
 
 /* A TCP call failed, not a verb, so no limit of a device is the cause. */
 void scene_no_descriptor(struct scene *s)
 {
-    refuse(s, "tcp", EMFILE);
+    refuse(s, WEFT_PHASE_TCP, EMFILE);
 }
 
 /* Titanic's error is iceberg's failure, as reported by an ABORT. */
@@ -550,7 +552,7 @@ void scene_hearsay(struct scene *s)
 {
     struct weft_error *error = &s->failure->error;
 
-    weft_fail(error, WEFT_ERR_CLOSED, "peer", "peer failed in rtr: errno 110");
+    weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "peer failed in rtr: errno 110");
     s->failure->source = DIAG_HEARSAY;
     weft_error_text(error, "peer_phase", "rtr");
     weft_error_text(error, "peer_status", "system");
@@ -562,7 +564,8 @@ void scene_hearsay(struct scene *s)
 /* The connection failed because of the device's event, before a packet was lost. */
 void scene_port_event(struct scene *s)
 {
-    weft_fail(&s->failure->error, WEFT_ERR_CLOSED, "port", "device 0 port 1 went down");
+    weft_fail(&s->failure->error, WEFT_ERR_CLOSED, WEFT_PHASE_PORT,
+              "device 0 port 1 went down");
     aim_well(s);
     s->a->events[s->a->n_events++] =
         (struct diag_event){.type = "port_error", .port = "p0"};

@@ -164,7 +164,8 @@ static void peer_failed(void)
 {
     input.hosts[1].errors = weft_calloc(1, sizeof(*input.hosts[1].errors));
     input.hosts[1].n_errors = 1;
-    weft_fail(&input.hosts[1].errors[0].error, WEFT_ERR_TIMEOUT, "jobs", "it failed");
+    weft_fail(&input.hosts[1].errors[0].error, WEFT_ERR_TIMEOUT, WEFT_PHASE_JOBS,
+              "it failed");
 }
 
 static void (*const innocent[])(void) = {wide_link,

@@ -248,7 +248,7 @@ static void switched(void)
 
 static void failed(void)
 {
-    weft_fail(&scene.a->errors[0].error, WEFT_ERR_TIMEOUT, "jobs", "it failed");
+    weft_fail(&scene.a->errors[0].error, WEFT_ERR_TIMEOUT, WEFT_PHASE_JOBS, "it failed");
     scene.a->n_errors = 1;
 }
 

@@ -137,7 +137,7 @@ START_TEST(where_something_failed_only_that_is_told)
 {
     struct diag_error *error = &scene.b->errors[scene.b->n_errors++];
 
-    weft_fail(&error->error, WEFT_ERR_DATA, "verify", "wrong");
+    weft_fail(&error->error, WEFT_ERR_DATA, WEFT_PHASE_VERIFY, "wrong");
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "data.wrong");
@@ -301,7 +301,7 @@ START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
 
     scene.a->n_uses = 0;
     p0->counters[DIAG_RETRANSMITS] = 0;
-    weft_fail_errno(&why->error, ENOMEM, "rtr", "no memory");
+    weft_fail_errno(&why->error, ENOMEM, WEFT_PHASE_RTR, "no memory");
     weft_format(why->peer, sizeof(why->peer), "iceberg");
     scene.a->memlock_bytes = INT64_MAX;
     ck_assert_uint_eq(count_findings(), 0);
@@ -318,8 +318,8 @@ START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
     ck_assert_str_eq(because[-1].name, "survived");
     ck_assert_int_eq(because[-1].number, 1);
     /* If a host failed, only the failure is reported. */
-    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "verify",
-              "wrong");
+    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA,
+              WEFT_PHASE_VERIFY, "wrong");
     ck_assert_uint_eq(count_findings(), 1);
     ck_assert_str_eq(findings.items[0].entry->code, "data.wrong");
 }
@@ -336,7 +336,8 @@ START_TEST(a_cable_that_a_relay_stands_in_for_is_told_with_its_cost)
     scene.a->n_uses = 0;
     p0->counters[DIAG_RETRANSMITS] = 0;
     p0->is_up = DIAG_NO;
-    weft_fail(&why->error, WEFT_ERR_TIMEOUT, "connect_qps", "no connection came up");
+    weft_fail(&why->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_CONNECT_QPS,
+              "no connection came up");
     weft_error_text(&why->error, "local_port", "p0");
     weft_error_text(&why->error, "local_gid", "192.168.101.1");
     weft_error_text(&why->error, "local_gid_type", "RoCE v2");
@@ -367,15 +368,15 @@ START_TEST(a_cable_that_a_relay_stands_in_for_blames_no_process)
 {
     static const struct {
         weft_status status;
-        const char *phase;
+        enum weft_phase phase;
         int sys_errno;
         const char *because;
-    } cases[] = {{WEFT_ERR_TIMEOUT, "tcp", 0, "undetermined"},
-                 {WEFT_ERR_TIMEOUT, "ready", 0, "undetermined"},
-                 {WEFT_ERR_SYSTEM, "tcp", ECONNREFUSED, "undetermined"},
-                 {WEFT_ERR_AUTH, "auth", 0, "conn.auth_failed"},
-                 {WEFT_ERR_SYSTEM, "tcp", EMFILE, "host.fd_limit"},
-                 {WEFT_ERR_SYSTEM, "rtr", ENOMEM, "host.kernel_memory"}};
+    } cases[] = {{WEFT_ERR_TIMEOUT, WEFT_PHASE_TCP, 0, "undetermined"},
+                 {WEFT_ERR_TIMEOUT, WEFT_PHASE_READY, 0, "undetermined"},
+                 {WEFT_ERR_SYSTEM, WEFT_PHASE_TCP, ECONNREFUSED, "undetermined"},
+                 {WEFT_ERR_AUTH, WEFT_PHASE_AUTH, 0, "conn.auth_failed"},
+                 {WEFT_ERR_SYSTEM, WEFT_PHASE_TCP, EMFILE, "host.fd_limit"},
+                 {WEFT_ERR_SYSTEM, WEFT_PHASE_RTR, ENOMEM, "host.kernel_memory"}};
     struct diag_error *why = &scene.a->left_out[0];
     const struct weft_value *because;
 
@@ -409,7 +410,8 @@ START_TEST(a_pair_without_a_way_of_its_own_is_told_by_the_cause)
     scene.a->n_uses = 0;
     p0->counters[DIAG_RETRANSMITS] = 0;
     scene_set_address(p0, "192.168.7.1/24");
-    weft_fail(&why->error, WEFT_ERR_ROUTE, "route", "no local port shares a subnet");
+    weft_fail(&why->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
+              "no local port shares a subnet");
     weft_format(why->peer, sizeof(why->peer), "iceberg");
     scene.a->n_left_out = 1;
     ck_assert_uint_eq(count_findings(), 1);
@@ -541,7 +543,8 @@ START_TEST(a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends)
     p0->counters[DIAG_RETRANSMITS] = 0;
     near->index = 3;
     far->index = 3;
-    weft_fail(error, WEFT_ERR_TIMEOUT, "recovery", "p0 is given up after 5 attempts");
+    weft_fail(error, WEFT_ERR_TIMEOUT, WEFT_PHASE_RECOVERY,
+              "p0 is given up after 5 attempts");
     weft_error_text(error, "local_port", "p0");
     weft_error_text(error, "local_gid", "192.168.101.1");
     weft_error_text(error, "local_gid_type", "RoCE v2");
@@ -568,9 +571,9 @@ START_TEST(a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends)
     ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED);
     near->index = 5; /* one end is sufficient */
     ck_assert_int_eq(code_of_recovery(), DIAG_GID_STALE_INDEX);
-    error->phase[0] = '\0';
+    error->phase = WEFT_PHASE_NONE;
     ck_assert_int_eq(code_of_recovery(), DIAG_UNDETERMINED);
-    weft_format(error->phase, sizeof(error->phase), "recovery");
+    error->phase = WEFT_PHASE_RECOVERY;
     scene_set_address(p0, "192.168.7.1/24");
     far->index = 3;
     ck_assert_int_eq(code_of_recovery(), DIAG_GID_MISSING);
@@ -611,8 +614,8 @@ START_TEST(a_slow_cable_beside_a_fast_one_is_told_of)
     ck_assert_uint_eq(count_findings(), 0); /* it carries data */
     scene.a->n_uses--;
     ck_assert_uint_eq(count_findings(), 1);
-    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA, "verify",
-              "wrong");
+    weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA,
+              WEFT_PHASE_VERIFY, "wrong");
     ck_assert_uint_eq(count_findings(), 1); /* only the failure is reported */
     ck_assert_str_eq(findings.items[0].entry->code, "data.wrong");
 }

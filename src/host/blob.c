@@ -99,7 +99,7 @@ weft_status host_blob_decode(const uint8_t *bytes, size_t n_bytes, struct host_p
     uint32_t version = wire_get_u32(&reader);
 
     if (version != HOST_BLOB_VERSION) {
-        return weft_fail(error, WEFT_ERR_PROTOCOL, "boot",
+        return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_BOOT,
                          "a member speaks version %u, this one %d", version,
                          HOST_BLOB_VERSION);
     }
@@ -109,13 +109,13 @@ weft_status host_blob_decode(const uint8_t *bytes, size_t n_bytes, struct host_p
     n_ports = wire_get_u8(&reader);
     if (!is_text(peer->name, sizeof(peer->name)) ||
         n_ports > (n_bytes == HOST_BLOB_BYTES ? HOST_PORTS_MAX : 0)) {
-        return weft_fail(error, WEFT_ERR_PROTOCOL, "boot",
+        return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_BOOT,
                          "a member told no name or %u ports", n_ports);
     }
     peer->ports = weft_calloc((size_t)n_ports + 1, sizeof(*peer->ports));
     for (uint32_t i = 0; i < n_ports; i++) {
         if (!get_port(&reader, &peer->ports[i])) {
-            return weft_fail(error, WEFT_ERR_PROTOCOL, "boot",
+            return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_BOOT,
                              "port %u of %s is malformed", i, peer->name);
         }
         peer->n_ports = i + 1;

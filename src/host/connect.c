@@ -9,7 +9,7 @@
 
 bool host_is_hearsay(const struct weft_error *error)
 {
-    return strcmp(error->phase, "peer") == 0 || strcmp(error->phase, "epoch") == 0;
+    return error->phase == WEFT_PHASE_PEER || error->phase == WEFT_PHASE_EPOCH;
 }
 
 uint32_t host_concerned(const struct host *host, uint32_t member)
@@ -58,7 +58,8 @@ static weft_status open_flow(struct host *host, uint32_t peer, bool is_sender,
 
     /* Without other hosts no device is required, as long as all data stays inside. */
     if (host->env->n_devices == 0) {
-        weft_fail(&host->error, WEFT_ERR_ENVIRONMENT, "discover", "no RDMA device");
+        weft_fail(&host->error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_DISCOVER,
+                  "no RDMA device");
         weft_error_object(&host->error, "%s", host->env->name);
         return WEFT_ERR_ENVIRONMENT;
     }
@@ -182,7 +183,7 @@ weft_status host_accept(struct host *host)
         weft_log(host->env->log, WEFT_LOG_WARN,
                  "%s: a connection from %s belongs to no flow of this rank",
                  host->env->name, conn->peer.host);
-        weft_fail(&why, WEFT_ERR_PROTOCOL, "purpose", "it belongs to no flow");
+        weft_fail(&why, WEFT_ERR_PROTOCOL, WEFT_PHASE_PURPOSE, "it belongs to no flow");
         conn_refuse(conn, &why);
         conn_destroy(conn);
     }
@@ -310,7 +311,7 @@ uint32_t host_trouble(struct host *host, uint32_t first)
 
 void host_relay_trouble(struct host *host)
 {
-    bool is_told = host->error_is_hearsay || strcmp(host->error.phase, "relay") == 0;
+    bool is_told = host->error_is_hearsay || host->error.phase == WEFT_PHASE_RELAY;
     /* A member without a rank is in CLOSE while others still run their jobs. */
     bool is_closing = host->private->is_closing;
     const struct weft_error *why = NULL;

@@ -42,7 +42,7 @@ static weft_status check_devices(struct host *host, uint32_t lost)
     host->error_peer = host_trouble(host, HOST_NOBODY);
     return host->error_peer != HOST_NOBODY
                ? host->error.status
-               : weft_fail_errno(&host->error, EIO, "device", "%s is gone",
+               : weft_fail_errno(&host->error, EIO, WEFT_PHASE_DEVICE, "%s is gone",
                                  host->env->devices[lost]->name);
 }
 

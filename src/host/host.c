@@ -440,7 +440,7 @@ static weft_status watch(struct host *host)
     if (now_of(host) < host->private->watchdog_ns) {
         return WEFT_OK;
     }
-    weft_fail(&host->error, WEFT_ERR_TIMEOUT, host_state_name(host->state),
+    weft_fail(&host->error, WEFT_ERR_TIMEOUT, host_state_phase(host->state),
               "not done within its limit, and no part of it gave up first");
     name_awaited(host);
     return WEFT_ERR_TIMEOUT;

@@ -147,6 +147,9 @@ enum host_state {
 };
 const char *host_state_name(enum host_state state); /* "jobs" */
 
+/* Returns the phase of a failure in `state`, WEFT_PHASE_NONE where a member cannot fail. */
+enum weft_phase host_state_phase(enum host_state state);
+
 struct host_config {
     /* Members n_ranks..n_members-1 have no rank and no rows; they only relay. */
     uint32_t rank, n_ranks, n_members;

@@ -145,7 +145,7 @@ static void note_fallback(struct host *host, uint32_t rank)
                                                       sizeof(*host->left_out));
     out = &host->left_out[host->n_left_out++];
     *out = (struct host_left_out){.peer = rank};
-    weft_fail_errno(&out->why, choice->sys_errno, "ipc",
+    weft_fail_errno(&out->why, choice->sys_errno, WEFT_PHASE_IPC,
                     "memory of the peer's GPU was not opened");
 }
 

@@ -29,8 +29,8 @@ static struct host_jobs *jobs_of(struct host *host)
 static weft_status fail_gpu(struct host *host, int error, const char *what,
                             size_t n_bytes)
 {
-    return weft_fail_errno(&host->error, error, "memory", "%s of %zu bytes on %s", what,
-                           n_bytes, host->env->gpu->name);
+    return weft_fail_errno(&host->error, error, WEFT_PHASE_MEMORY,
+                           "%s of %zu bytes on %s", what, n_bytes, host->env->gpu->name);
 }
 
 static weft_status allocate(struct host *host, size_t n_bytes, void **out)

@@ -270,13 +270,12 @@ static void note_failed_hop(struct host *host, uint32_t a, uint32_t b)
  * the peer's queue pairs or probes got no answer, the first hop may have failed. */
 static bool is_receivers_choice(const struct weft_error *why)
 {
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    enum weft_phase there = weft_error_peer_phase(why);
 
-    if (strcmp(why->phase, "peer") != 0) {
-        return strcmp(why->phase, "epoch") == 0;
+    if (why->phase != WEFT_PHASE_PEER) {
+        return why->phase == WEFT_PHASE_EPOCH;
     }
-    return phase == NULL ||
-           (strcmp(phase->text, "rtr") != 0 && strcmp(phase->text, "probe") != 0);
+    return there != WEFT_PHASE_RTR && there != WEFT_PHASE_PROBE;
 }
 
 void host_lane_failed(void *user, const uint16_t *via, uint32_t n_via,

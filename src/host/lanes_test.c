@@ -86,19 +86,20 @@ static void open_star(struct star *star, uint32_t n_relays)
  * reports that one. */
 static void fail_hop(struct weft_rng *rng, struct weft_error *why)
 {
-    static const char *const phases[] = {"rtr", "probe"};
+    static const enum weft_phase phases[] = {WEFT_PHASE_RTR, WEFT_PHASE_PROBE};
 
     switch (weft_rng_below(rng, 3)) {
     case 0:
-        weft_fail(why, WEFT_ERR_ROUTE, "relay", "a relay gives up");
+        weft_fail(why, WEFT_ERR_ROUTE, WEFT_PHASE_RELAY, "a relay gives up");
         weft_error_int(why, "relay", 1);
         break;
     case 1:
         weft_fail(why, WEFT_ERR_SYSTEM, phases[weft_rng_below(rng, 2)], "no answer");
         break;
     default:
-        weft_fail(why, WEFT_ERR_CLOSED, "peer", "the relay had no answer");
-        weft_error_text(why, "peer_phase", phases[weft_rng_below(rng, 2)]);
+        weft_fail(why, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "the relay had no answer");
+        weft_error_text(why, "peer_phase",
+                        weft_phase_name(phases[weft_rng_below(rng, 2)]));
         break;
     }
 }

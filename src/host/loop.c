@@ -136,7 +136,7 @@ static bool dispatch_ready(const struct host_loop *loop)
 static weft_status stalled(const struct host_loop *loop, struct weft_error *error)
 {
     weft_status status =
-        weft_fail(error, WEFT_ERR_PROTOCOL, "loop",
+        weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_LOOP,
                   "nothing is ready and nothing is due, but not all hosts are over");
 
     for (uint32_t i = 0; i < loop->n_hosts; i++) {
@@ -161,7 +161,7 @@ static weft_status pass_time(const struct host_loop *loop, weft_ns next_start,
     weft_status status = world->ops->step(world, until);
 
     if (status < 0) {
-        return weft_fail(error, status, "loop", "the world cannot go on");
+        return weft_fail(error, status, WEFT_PHASE_LOOP, "the world cannot go on");
     }
     if (status == WEFT_OK || world->ops->now(world) < loop->limit_ns) {
         return WEFT_OK;
@@ -169,7 +169,7 @@ static weft_status pass_time(const struct host_loop *loop, weft_ns next_start,
     if (!is_due) {
         return stalled(loop, error);
     }
-    return weft_fail(error, WEFT_ERR_TIMEOUT, "loop",
+    return weft_fail(error, WEFT_ERR_TIMEOUT, WEFT_PHASE_LOOP,
                      "the run is not over after %lld ns of world time",
                      (long long)loop->limit_ns);
 }

@@ -64,7 +64,7 @@ weft_status meeting_gather(struct meeting *meeting, const void *mine, size_t n_b
         }
         status = ops->step(meeting->world, WEFT_NEVER);
         if (status < 0) {
-            return weft_fail(error, status, "meeting", "the world cannot go on");
+            return weft_fail(error, status, WEFT_PHASE_MEETING, "the world cannot go on");
         }
     }
     if (out_all != NULL) {
@@ -92,7 +92,7 @@ static weft_status gather_numbers(struct meeting *meeting, uint32_t mine, uint32
     for (uint32_t i = 0; i < meeting->n_members; i++) {
         out[i] = wire_get_u32(&reader);
         if (out[i] > TEXT_MAX) {
-            weft_fail(error, WEFT_ERR_PROTOCOL, "meeting",
+            weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_MEETING,
                       "rank %u tells %u bytes, %u are allowed", i, out[i], TEXT_MAX);
             weft_error_int(error, "rank", i);
             return WEFT_ERR_PROTOCOL;

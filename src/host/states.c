@@ -17,6 +17,18 @@ const char *host_state_name(enum host_state state)
     return (size_t)state < WEFT_LENGTH(names) ? names[state] : "?";
 }
 
+enum weft_phase host_state_phase(enum host_state state)
+{
+    static const enum weft_phase phases[] = {
+        [HOST_DISCOVER] = WEFT_PHASE_DISCOVER, [HOST_LISTEN] = WEFT_PHASE_LISTEN,
+        [HOST_BOOT] = WEFT_PHASE_BOOT,         [HOST_SETUP] = WEFT_PHASE_SETUP,
+        [HOST_CONNECT] = WEFT_PHASE_CONNECT,   [HOST_BARRIER] = WEFT_PHASE_BARRIER,
+        [HOST_JOBS] = WEFT_PHASE_JOBS,         [HOST_CLOSE] = WEFT_PHASE_CLOSE,
+    };
+
+    return (size_t)state < WEFT_LENGTH(phases) ? phases[state] : WEFT_PHASE_NONE;
+}
+
 bool host_state_follows(enum host_state from, enum host_state to)
 {
     bool was_over = from == HOST_DONE || from == HOST_FAILED || from == HOST_DEAD;

@@ -29,7 +29,7 @@ weft_status ipc_channel_fail(struct ipc_channel *channel, weft_status status,
     va_start(arguments, format);
     vsnprintf(why, sizeof(why), format, arguments);
     va_end(arguments);
-    weft_fail(&channel->error, status, "ipc", "peer %u: %s",
+    weft_fail(&channel->error, status, WEFT_PHASE_IPC, "peer %u: %s",
               channel->peer.link.config.peer, why);
     ipc_link_gone(&channel->peer.link);
     channel->n_words = 0;

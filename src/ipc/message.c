@@ -311,17 +311,18 @@ weft_status ipc_decode(const uint8_t *bytes, size_t n_bytes, struct ipc_message 
 
     memset(out, 0, sizeof(*out));
     if (reader.bad || ipc_type_name(type) == NULL) {
-        return weft_fail(error, WEFT_ERR_PROTOCOL, "ipc", "no message of type %u", type);
+        return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_IPC,
+                         "no message of type %u", type);
     }
     if (version != IPC_VERSION) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "ipc", "version %u, ours is %u",
-                         version, IPC_VERSION);
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_IPC,
+                         "version %u, ours is %u", version, IPC_VERSION);
     }
     out->type = (enum ipc_type)type;
     get_body(&reader, out);
     if (reader.bad || wire_left(&reader) > 0) {
-        return weft_fail(error, WEFT_ERR_PROTOCOL, "ipc", "a bad %s of %zu bytes",
-                         ipc_type_name(type), n_bytes);
+        return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_IPC,
+                         "a bad %s of %zu bytes", ipc_type_name(type), n_bytes);
     }
     return WEFT_OK;
 }

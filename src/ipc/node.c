@@ -13,7 +13,8 @@
 
 static weft_status wrong(struct weft_error *error, const char *name, const char *value)
 {
-    return weft_fail(error, WEFT_ERR_INPUT, "ipc", "%s=%s is not known", name, value);
+    return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_IPC, "%s=%s is not known", name,
+                     value);
 }
 
 static weft_status read_number(struct io_env *env, const char *name, uint64_t most,

@@ -421,7 +421,7 @@ static void accept_all(struct engine *engine)
         weft_log(engine->env->log, WEFT_LOG_WARN,
                  "a connection from %s is for no listener of this process",
                  conn->peer.host);
-        weft_fail(&why, WEFT_ERR_PROTOCOL, "purpose", "it is for no listener");
+        weft_fail(&why, WEFT_ERR_PROTOCOL, WEFT_PHASE_PURPOSE, "it is for no listener");
         conn_refuse(conn, &why);
         conn_destroy(conn);
     }

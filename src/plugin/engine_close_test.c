@@ -482,7 +482,7 @@ static void ask(struct set_up *set_up, enum end end)
                                             &set_up->comms[end], &error)
                            : engine_accept(set_up->listen, &set_up->comms[end], &error);
     ck_assert_msg(status >= 0, "%s: %s in %s", end == SENDER ? "connect" : "accept",
-                  error.message, error.phase);
+                  error.message, weft_phase_name(error.phase));
 }
 
 /* Checks that neither a send nor a receive of an end without a peer completes or fails. */

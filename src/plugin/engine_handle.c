@@ -37,7 +37,8 @@ weft_status engine_handle_trim(uint8_t handle[CONN_HANDLE_BYTES],
     }
     return codec_encode_handle(&parts, handle)
                ? WEFT_OK
-               : weft_fail(error, WEFT_ERR_LIMIT, "listen", "the addresses do not fit");
+               : weft_fail(error, WEFT_ERR_LIMIT, WEFT_PHASE_LISTEN,
+                           "the addresses do not fit");
 }
 
 void engine_handle_number(uint8_t handle[CONN_HANDLE_BYTES], uint32_t number)
@@ -62,15 +63,15 @@ weft_status engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
     memcpy(out, handle, CONN_HANDLE_BYTES);
     memset(out + ROOM_AT, 0, ENGINE_HANDLE_ROOM);
     if (magic != NUMBER_MAGIC || *out_number == 0) {
-        weft_status status =
-            weft_fail(error, WEFT_ERR_INPUT, "connect", "not a handle of this plugin");
+        weft_status status = weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_CONNECT,
+                                       "not a handle of this plugin");
 
         weft_error_text(error, "field", "magic");
         return status;
     }
     if (version != NUMBER_VERSION) {
         weft_status status =
-            weft_fail(error, WEFT_ERR_UNSUPPORTED, "connect",
+            weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_CONNECT,
                       "the peer's plugin is of version %u, this one of %u: install the "
                       "same weft on all hosts",
                       version == NUMBER_FIRST ? 1 : version, NUMBER_VERSION);

@@ -97,7 +97,7 @@ static weft_status begin(struct engine_call *call)
     weft_status status;
 
     if (!engine_takes(call->comm->engine, region->place)) {
-        return weft_fail(&call->error, WEFT_ERR_UNSUPPORTED, "register",
+        return weft_fail(&call->error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_REGISTER,
                          "not every device registers %s",
                          region->place == ENGINE_PLACE_GPU
                              ? "GPU memory by its address: no nvidia_peermem"
@@ -122,7 +122,7 @@ static void progress(struct engine_call *call)
         engine_comm_close(call->comm);
         call->status = WEFT_OK;
     } else if (flow == NULL) {
-        call->status = weft_fail(&call->error, WEFT_ERR_CLOSED, "register",
+        call->status = weft_fail(&call->error, WEFT_ERR_CLOSED, WEFT_PHASE_REGISTER,
                                  "the connection is not open");
     } else if (call->kind == ENGINE_CALL_DEREGISTER) {
         deregister(call);

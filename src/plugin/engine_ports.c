@@ -18,7 +18,7 @@ weft_status engine_ports_exclude(struct engine *engine)
         weft_log(engine->env->log, WEFT_LOG_INFO, "port %s is left out: NCCL_IB_HCA",
                  port->name);
         if (config->n_excluded == CONN_EXCLUDED_MAX) {
-            return weft_fail(&engine->error, WEFT_ERR_LIMIT, "start",
+            return weft_fail(&engine->error, WEFT_ERR_LIMIT, WEFT_PHASE_START,
                              "NCCL_IB_HCA leaves out more than %d ports",
                              CONN_EXCLUDED_MAX);
         }
@@ -26,7 +26,7 @@ weft_status engine_ports_exclude(struct engine *engine)
         config->excluded[config->n_excluded++].port = port->port;
     }
     if (engine->config.hca != NULL && n_left == 0) {
-        return weft_fail(&engine->error, WEFT_ERR_ENVIRONMENT, "start",
+        return weft_fail(&engine->error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START,
                          "NCCL_IB_HCA=%.80s leaves none of %u ports", engine->config.hca,
                          rdma->n_ports);
     }

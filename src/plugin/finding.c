@@ -64,7 +64,7 @@ static const struct diag_entry *certain(const struct weft_error *error,
     const char *field = wrong_field(error);
 
     /* A handle contains all addresses of its host. */
-    if (error->status == WEFT_ERR_ROUTE && strcmp(error->phase, "route") == 0) {
+    if (error->status == WEFT_ERR_ROUTE && error->phase == WEFT_PHASE_ROUTE) {
         return diag_entry(DIAG_ROUTE_NO_FACING_PORT);
     }
     if (strcmp(field, "version") == 0) {

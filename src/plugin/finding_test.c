@@ -22,7 +22,7 @@ static const char *finding_of(const struct weft_error *error)
     return "";
 }
 
-static void expect(weft_status status, const char *phase, int sys_errno,
+static void expect(weft_status status, enum weft_phase phase, int sys_errno,
                    const char *wanted, const char *line)
 {
     struct weft_error error = {0};
@@ -38,18 +38,18 @@ static void expect(weft_status status, const char *phase, int sys_errno,
 
 START_TEST(what_is_certain_is_named)
 {
-    expect(WEFT_ERR_ENVIRONMENT, "start", 0, "host.no_device",
+    expect(WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START, 0, "host.no_device",
            "start: it failed [host.no_device: weft explain host.no_device]");
-    expect(WEFT_ERR_ROUTE, "route", 0, "route.no_facing_port",
+    expect(WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE, 0, "route.no_facing_port",
            "route: it failed [route.no_facing_port: weft explain route.no_facing_port]");
-    expect(WEFT_ERR_AUTH, "auth", 0, "conn.auth_failed",
+    expect(WEFT_ERR_AUTH, WEFT_PHASE_AUTH, 0, "conn.auth_failed",
            "auth: it failed [conn.auth_failed: weft explain conn.auth_failed]");
 }
 END_TEST
 
 START_TEST(what_is_not_is_told_as_it_is)
 {
-    expect(WEFT_ERR_LIMIT, "irecv", 0, "", "irecv: it failed");
+    expect(WEFT_ERR_LIMIT, WEFT_PHASE_IRECV, 0, "", "irecv: it failed");
 }
 END_TEST
 

@@ -12,7 +12,7 @@ static struct io_device *device_of(const struct rdma_cq *cq)
     return cq->rdma->env->devices[cq->device_index];
 }
 
-static weft_status fail(const struct rdma_cq *cq, int failure, const char *phase,
+static weft_status fail(const struct rdma_cq *cq, int failure, enum weft_phase phase,
                         struct weft_error *error)
 {
     weft_status status = weft_fail_errno(error, failure, phase, "completion queue");
@@ -36,7 +36,7 @@ weft_status rdma_cq_open(struct rdma_cq *cq, struct rdma *rdma, uint32_t device_
     cq->op.arg.create_cq.cqe = (int)cqe;
     cq->op.arg.create_cq.task = task;
     int failure = device_of(cq)->ops->submit(device_of(cq), &cq->op);
-    return failure == 0 ? WEFT_OK : fail(cq, failure, "create_cq", error);
+    return failure == 0 ? WEFT_OK : fail(cq, failure, WEFT_PHASE_CREATE_CQ, error);
 }
 
 weft_status rdma_cq_progress(struct rdma_cq *cq, struct weft_error *error)
@@ -49,7 +49,7 @@ weft_status rdma_cq_progress(struct rdma_cq *cq, struct weft_error *error)
         return WEFT_AGAIN;
     }
     if (failure != 0) {
-        return fail(cq, failure, "create_cq", error);
+        return fail(cq, failure, WEFT_PHASE_CREATE_CQ, error);
     }
     cq->cq = cq->op.out.cq;
     return WEFT_OK;
@@ -173,7 +173,7 @@ static weft_status poll(struct rdma_cq *cq, struct weft_error *error)
         failure = poll_all(cq->rdma, cq->device_index, cq->cq, RDMA_CQ_BATCH, cq->batch,
                            &cq->n_batch, &has_dropped);
         if (failure != 0) {
-            return fail(cq, failure, "poll_cq", error);
+            return fail(cq, failure, WEFT_PHASE_POLL_CQ, error);
         }
         if (cq->n_batch > 0 || has_dropped) {
             /* One of these completions may have used up the arming. */
@@ -187,7 +187,7 @@ static weft_status poll(struct rdma_cq *cq, struct weft_error *error)
         }
         failure = ops->req_notify(cq->cq, 0);
         if (failure != 0) {
-            return fail(cq, failure, "poll_cq", error);
+            return fail(cq, failure, WEFT_PHASE_POLL_CQ, error);
         }
         cq->is_armed = true;
     }

@@ -133,7 +133,7 @@ static weft_status fail(struct rdma_mr_cache *cache, const struct rdma_mr_entry 
 {
     struct io_env *env = cache->rdma->env;
     weft_status status =
-        weft_fail_errno(error, failure, "register", "reg_mr of %llu bytes",
+        weft_fail_errno(error, failure, WEFT_PHASE_REGISTER, "reg_mr of %llu bytes",
                         (unsigned long long)(entry->end - entry->start));
     weft_error_object(error, "%s:%s", env->name, env->devices[entry->device_index]->name);
     weft_error_int(error, "bytes", (int64_t)(entry->end - entry->start));
@@ -185,8 +185,8 @@ weft_status rdma_mr_get(struct rdma_mr_cache *cache, uint32_t device_index, void
     uintptr_t start_at = (uintptr_t)addr;
     if (length == 0 || start_at > UINTPTR_MAX - PAGE_BYTES ||
         length > UINTPTR_MAX - PAGE_BYTES - start_at) {
-        return weft_fail(error, WEFT_ERR_INPUT, "register", "a range of %llu bytes",
-                         (unsigned long long)length);
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_REGISTER,
+                         "a range of %llu bytes", (unsigned long long)length);
     }
     struct rdma_mr_entry wanted = {
         .state = ENTRY_REGISTERING,
@@ -237,11 +237,11 @@ weft_status rdma_mr_get_dmabuf(struct rdma_mr_cache *cache, uint32_t device_inde
 
     memset(out, 0, sizeof(*out));
     if (length == 0 || wanted.end < wanted.start) {
-        return weft_fail(error, WEFT_ERR_INPUT, "register", "a range of %llu bytes",
-                         (unsigned long long)length);
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_REGISTER,
+                         "a range of %llu bytes", (unsigned long long)length);
     }
     if (!cache->rdma->attrs[device_index].has_dmabuf) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "register",
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_REGISTER,
                          "%s registers no dma-buf", device->name);
     }
     if ((access & IBV_ACCESS_REMOTE_WRITE) != 0) {

@@ -210,7 +210,7 @@ START_TEST(enomem_is_the_memlock_limit)
     fake_rule_add(&host, IO_OP_REG_MR, 1, ENOMEM, refused, 0);
     ck_assert_int_eq(hold(&a, 0, 0x10800, 0x20000, RW), WEFT_ERR_SYSTEM);
     ck_assert_int_eq(error.sys_errno, ENOMEM);
-    ck_assert_str_eq(error.phase, "register");
+    ck_assert_str_eq(weft_phase_name(error.phase), "register");
     ck_assert_str_eq(error.object, "titanic:p0");
     ck_assert_int_eq(weft_error_value(&error, "bytes")->number, 0x21000);
     ck_assert_int_eq(weft_error_value(&error, "memlock_bytes")->number, 65536);

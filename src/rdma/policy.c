@@ -178,12 +178,12 @@ static void name_inactive(const struct rdma_choice_input *input,
     const struct rdma_port_facts *remote = &input->remote[rail->remote_port];
 
     if (local->is_active) {
-        weft_fail(error, WEFT_ERR_ROUTE, "route",
+        weft_fail(error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
                   "the peer's port %s, which faces %s, is down", remote->name,
                   local->name);
         weft_error_text(error, "remote_inactive", remote->name);
     } else {
-        weft_fail(error, WEFT_ERR_ROUTE, "route",
+        weft_fail(error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
                   "port %s, which faces the peer's %s, is down", local->name,
                   remote->name);
         weft_error_text(error, "local_inactive", local->name);
@@ -202,7 +202,7 @@ static weft_status fail_route(const struct rdma_choice_input *input,
         bool needs_subnet = input->policy == RDMA_POLICY_WEFT ||
                             input->policy == RDMA_POLICY_MESH_PLUGIN_2026_01;
 
-        weft_fail(error, WEFT_ERR_ROUTE, "route", "%s",
+        weft_fail(error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE, "%s",
                   needs_subnet ? "no local port shares a subnet with the peer's"
                                : "one end has no active port with a GID");
     }

@@ -106,10 +106,10 @@ bool rdma_as_met(enum rdma_policy policy, const struct rdma_met_settings *settin
     if (policy == RDMA_POLICY_WEFT) {
         return false;
     }
-    if (strcmp(error->phase, "probe") == 0 && error->status == WEFT_ERR_TIMEOUT) {
+    if (error->phase == WEFT_PHASE_PROBE && error->status == WEFT_ERR_TIMEOUT) {
         hang(policy, settings, out, cap);
         return true;
     }
-    return strcmp(error->phase, "rtr") == 0 && error->sys_errno == ETIMEDOUT &&
+    return error->phase == WEFT_PHASE_RTR && error->sys_errno == ETIMEDOUT &&
            repeat(policy, settings, out, cap);
 }

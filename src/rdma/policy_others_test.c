@@ -232,7 +232,7 @@ START_TEST(the_plugin_gives_up_without_a_match)
     enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
     struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
     ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
-    ck_assert_str_eq(choice.error.phase, "route");
+    ck_assert_str_eq(weft_phase_name(choice.error.phase), "route");
     ck_assert_int_eq(choose(policy, remote, 2, local, 2, 0, false).status,
                      WEFT_ERR_ROUTE);
     /* The wider netmask of the connector alone decides. */
@@ -522,76 +522,89 @@ START_TEST(the_plugin_loses_patience_if_told_so)
 }
 END_TEST
 
+static const struct {
+    enum rdma_policy policy;
+    enum weft_phase phase;
+    int sys_errno;
+    struct rdma_met_settings settings;
+    const char *after; /* in the text; NULL if there is no text */
+} hangs[] = {
+    {RDMA_POLICY_WEFT, WEFT_PHASE_PROBE, 0, {0}, NULL},
+    {RDMA_POLICY_WEFT, WEFT_PHASE_RTR, 110, {0}, NULL},
+    {RDMA_POLICY_NCCL_2_25,
+     WEFT_PHASE_PROBE,
+     0,
+     {0},
+     " after 34 s with completion status 12"},
+    {RDMA_POLICY_NCCL_2_25, WEFT_PHASE_PROBE, 0, {.timeout = "14"}, " after 0.5 s "},
+    {RDMA_POLICY_NCCL_2_25,
+     WEFT_PHASE_PROBE,
+     0,
+     {.timeout = "0x12", .retry_cnt = "1"},
+     " 2.1 s "},
+    {RDMA_POLICY_NCCL_2_25,
+     WEFT_PHASE_PROBE,
+     0,
+     {.timeout = "", .retry_cnt = ""},
+     " 34 s "},
+    {RDMA_POLICY_NCCL_2_25, WEFT_PHASE_PROBE, 0, {.timeout = "0"}, "for ever"},
+    {RDMA_POLICY_NCCL_2_25,
+     WEFT_PHASE_PROBE,
+     0,
+     {.timeout = "99999999999999999999"},
+     " 34 s "},
+    {RDMA_POLICY_NCCL_2_25,
+     WEFT_PHASE_PROBE,
+     0,
+     {.timeout = "99", .retry_cnt = "99"},
+     "70369 s"},
+    {RDMA_POLICY_NCCL_2_30_SUBNET_AWARE,
+     WEFT_PHASE_RTR,
+     110,
+     {0},
+     " about 95 s with errno 110"},
+    {RDMA_POLICY_NCCL_2_25,
+     WEFT_PHASE_RTR,
+     110,
+     {.step_retry_cnt = "0"},
+     " about 1.0 s "},
+    {RDMA_POLICY_NCCL_2_25, WEFT_PHASE_RTR, 110, {.step_retry_ms = "0"}, " about 35 s "},
+    {RDMA_POLICY_NCCL_2_25, WEFT_PHASE_RTR, 22, {0}, NULL},
+    {RDMA_POLICY_NCCL_2_25, WEFT_PHASE_DATA, 110, {0}, NULL},
+    {RDMA_POLICY_MESH_PLUGIN_2026_01, WEFT_PHASE_PROBE, 0, {0}, " after 8.6 s "},
+    {RDMA_POLICY_MESH_PLUGIN_2026_01,
+     WEFT_PHASE_PROBE,
+     0,
+     {.fast_fail = "1"},
+     " after 0.3 s "},
+    {RDMA_POLICY_MESH_PLUGIN_2026_01, WEFT_PHASE_RTR, 110, {0}, " about 5.2 s "},
+    {RDMA_POLICY_MOONCAKE_2026_06, WEFT_PHASE_PROBE, 0, {0}, " after 0.5 s "},
+    {RDMA_POLICY_MOONCAKE_2026_06, WEFT_PHASE_RTR, 110, {0}, NULL},
+};
+
 /* These programs send no probe, or retry the step to RTR. Weft does the opposite. */
 START_TEST(programs_hang_where_weft_gives_up)
 {
-    static const struct {
-        enum rdma_policy policy;
-        const char *phase;
-        int sys_errno;
-        struct rdma_met_settings settings;
-        const char *after; /* in the text; NULL if there is no text */
-    } rows[] = {
-        {RDMA_POLICY_WEFT, "probe", 0, {0}, NULL},
-        {RDMA_POLICY_WEFT, "rtr", 110, {0}, NULL},
-        {RDMA_POLICY_NCCL_2_25, "probe", 0, {0}, " after 34 s with completion status 12"},
-        {RDMA_POLICY_NCCL_2_25, "probe", 0, {.timeout = "14"}, " after 0.5 s "},
-        {RDMA_POLICY_NCCL_2_25,
-         "probe",
-         0,
-         {.timeout = "0x12", .retry_cnt = "1"},
-         " 2.1 s "},
-        {RDMA_POLICY_NCCL_2_25, "probe", 0, {.timeout = "", .retry_cnt = ""}, " 34 s "},
-        {RDMA_POLICY_NCCL_2_25, "probe", 0, {.timeout = "0"}, "for ever"},
-        {RDMA_POLICY_NCCL_2_25,
-         "probe",
-         0,
-         {.timeout = "99999999999999999999"},
-         " 34 s "},
-        {RDMA_POLICY_NCCL_2_25,
-         "probe",
-         0,
-         {.timeout = "99", .retry_cnt = "99"},
-         "70369 s"},
-        {RDMA_POLICY_NCCL_2_30_SUBNET_AWARE,
-         "rtr",
-         110,
-         {0},
-         " about 95 s with errno 110"},
-        {RDMA_POLICY_NCCL_2_25, "rtr", 110, {.step_retry_cnt = "0"}, " about 1.0 s "},
-        {RDMA_POLICY_NCCL_2_25, "rtr", 110, {.step_retry_ms = "0"}, " about 35 s "},
-        {RDMA_POLICY_NCCL_2_25, "rtr", 22, {0}, NULL},
-        {RDMA_POLICY_NCCL_2_25, "data", 110, {0}, NULL},
-        {RDMA_POLICY_MESH_PLUGIN_2026_01, "probe", 0, {0}, " after 8.6 s "},
-        {RDMA_POLICY_MESH_PLUGIN_2026_01,
-         "probe",
-         0,
-         {.fast_fail = "1"},
-         " after 0.3 s "},
-        {RDMA_POLICY_MESH_PLUGIN_2026_01, "rtr", 110, {0}, " about 5.2 s "},
-        {RDMA_POLICY_MOONCAKE_2026_06, "probe", 0, {0}, " after 0.5 s "},
-        {RDMA_POLICY_MOONCAKE_2026_06, "rtr", 110, {0}, NULL},
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof(hangs) / sizeof(hangs[0]); i++) {
         struct weft_error error = {.status = WEFT_OK};
         char text[200] = "";
         bool says;
 
-        if (rows[i].sys_errno != 0) {
-            weft_fail_errno(&error, rows[i].sys_errno, rows[i].phase, "modify_qp");
+        if (hangs[i].sys_errno != 0) {
+            weft_fail_errno(&error, hangs[i].sys_errno, hangs[i].phase, "modify_qp");
         } else {
-            weft_fail(&error, WEFT_ERR_TIMEOUT, rows[i].phase, "no answer");
+            weft_fail(&error, WEFT_ERR_TIMEOUT, hangs[i].phase, "no answer");
         }
-        says = rdma_as_met(rows[i].policy, &rows[i].settings, &error, text, sizeof(text));
-        ck_assert_int_eq(says, rows[i].after != NULL);
-        ck_assert_msg(rows[i].after == NULL || strstr(text, rows[i].after) != NULL,
+        says =
+            rdma_as_met(hangs[i].policy, &hangs[i].settings, &error, text, sizeof(text));
+        ck_assert_int_eq(says, hangs[i].after != NULL);
+        ck_assert_msg(hangs[i].after == NULL || strstr(text, hangs[i].after) != NULL,
                       "%zu: %s", i, text);
     }
     /* A probe that returned wrong data is no hang. */
     struct weft_error error = {.status = WEFT_OK};
     char text[200];
-    weft_fail(&error, WEFT_ERR_DATA, "probe", "other bytes");
+    weft_fail(&error, WEFT_ERR_DATA, WEFT_PHASE_PROBE, "other bytes");
     ck_assert(!rdma_as_met(RDMA_POLICY_NCCL_2_25, &(struct rdma_met_settings){0}, &error,
                            text, sizeof(text)));
 }

@@ -297,18 +297,20 @@ static int fill_destroy(struct rdma_qp *qp)
 struct step {
     enum rdma_qp_state next;
     enum io_op_kind verb;
-    const char *phase;
+    enum weft_phase phase;
     int (*fill)(struct rdma_qp *qp);
 };
 
 static const struct step steps[] = {
-    [RDMA_QP_CREATING] = {RDMA_QP_TO_INIT, IO_OP_CREATE_QP, "create", fill_create},
-    [RDMA_QP_TO_RESET] = {RDMA_QP_TO_INIT, IO_OP_MODIFY_QP, "init", fill_reset},
-    [RDMA_QP_TO_INIT] = {RDMA_QP_INIT, IO_OP_MODIFY_QP, "init", fill_init},
-    [RDMA_QP_TO_RTR] = {RDMA_QP_TO_RTS, IO_OP_MODIFY_QP, "rtr", fill_rtr},
-    [RDMA_QP_TO_RTS] = {RDMA_QP_RTS, IO_OP_MODIFY_QP, "rts", fill_rts},
-    [RDMA_QP_TO_ERR] = {RDMA_QP_ERR, IO_OP_MODIFY_QP, "err", fill_err},
-    [RDMA_QP_DESTROYING] = {RDMA_QP_GONE, IO_OP_DESTROY_QP, "destroy", fill_destroy},
+    [RDMA_QP_CREATING] = {RDMA_QP_TO_INIT, IO_OP_CREATE_QP, WEFT_PHASE_CREATE,
+                          fill_create},
+    [RDMA_QP_TO_RESET] = {RDMA_QP_TO_INIT, IO_OP_MODIFY_QP, WEFT_PHASE_INIT, fill_reset},
+    [RDMA_QP_TO_INIT] = {RDMA_QP_INIT, IO_OP_MODIFY_QP, WEFT_PHASE_INIT, fill_init},
+    [RDMA_QP_TO_RTR] = {RDMA_QP_TO_RTS, IO_OP_MODIFY_QP, WEFT_PHASE_RTR, fill_rtr},
+    [RDMA_QP_TO_RTS] = {RDMA_QP_RTS, IO_OP_MODIFY_QP, WEFT_PHASE_RTS, fill_rts},
+    [RDMA_QP_TO_ERR] = {RDMA_QP_ERR, IO_OP_MODIFY_QP, WEFT_PHASE_ERR, fill_err},
+    [RDMA_QP_DESTROYING] = {RDMA_QP_GONE, IO_OP_DESTROY_QP, WEFT_PHASE_DESTROY,
+                            fill_destroy},
 };
 
 /* Returns NULL for a state without a verb. */
@@ -483,7 +485,7 @@ weft_status rdma_qp_progress(struct rdma_qp *qp, struct weft_error *error)
             qp->is_again = false;
             enter(qp, RDMA_QP_TO_RTR);
         } else if (qp->state == RDMA_QP_FAILED) {
-            weft_status status = weft_fail_errno(error, qp->failure, "qp",
+            weft_status status = weft_fail_errno(error, qp->failure, WEFT_PHASE_QP,
                                                  "the queue pair had failed before");
             weft_error_object(error, "%s", qp->label);
             return status;

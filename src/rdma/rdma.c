@@ -132,8 +132,8 @@ static weft_status read_port(struct rdma *rdma, const struct io_hostinfo *info,
     memset(&attr, 0, sizeof(attr));
     int failure = device->ops->query_port(device, port->port, &attr);
     if (failure != 0) {
-        weft_status status = weft_fail_errno(error, failure, "discover", "query_port %u",
-                                             (unsigned)port->port);
+        weft_status status = weft_fail_errno(error, failure, WEFT_PHASE_DISCOVER,
+                                             "query_port %u", (unsigned)port->port);
         weft_error_object(error, "%s:%s", rdma->env->name, port->name);
         return status;
     }
@@ -200,7 +200,7 @@ static void list_ports(struct rdma *rdma)
 static weft_status fail_device(struct rdma *rdma, uint32_t device, int failure,
                                const char *verb, struct weft_error *error)
 {
-    weft_status status = weft_fail_errno(error, failure, "discover", "%s", verb);
+    weft_status status = weft_fail_errno(error, failure, WEFT_PHASE_DISCOVER, "%s", verb);
     weft_error_object(error, "%s:%s", rdma->env->name, rdma->env->devices[device]->name);
     return status;
 }
@@ -257,7 +257,7 @@ weft_status rdma_open(struct io_env *env, struct io_task *task, struct rdma **ou
     *out = NULL;
     if (env->n_devices == 0) {
         weft_status status =
-            weft_fail(error, WEFT_ERR_ENVIRONMENT, "discover", "no RDMA device");
+            weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_DISCOVER, "no RDMA device");
         weft_error_object(error, "%s", env->name);
         return status;
     }

@@ -74,7 +74,7 @@ START_TEST(a_host_without_devices_says_so)
     host.env.n_devices = 0;
     ck_assert_int_eq(rdma_open(&host.env, NULL, &rdma, &error), WEFT_ERR_ENVIRONMENT);
     ck_assert_ptr_null(rdma);
-    ck_assert_str_eq(error.phase, "discover");
+    ck_assert_str_eq(weft_phase_name(error.phase), "discover");
     ck_assert_str_eq(error.object, "titanic");
 }
 END_TEST

@@ -23,9 +23,9 @@ static weft_status nic_of(const struct run_seeing *seeing, uint64_t net_id,
             out->ports[out->n_ports++] = net->nets[k]; /* ordered as the host's ports */
         }
     }
-    return out->n_ports > 0
-               ? WEFT_OK
-               : weft_fail(error, WEFT_ERR_INPUT, "paths", "there is no network");
+    return out->n_ports > 0 ? WEFT_OK
+                            : weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PATHS,
+                                        "there is no network");
 }
 
 /* Selects a rank's NIC on a channel of the ring as NCCL's net.cc does: the channel's first NET if

@@ -42,7 +42,7 @@ static weft_status open_devices(const struct run *run, uint32_t rank,
             break;
         }
         if (ops->step(run->world, until) < 0 || ops->now(run->world) >= until) {
-            return weft_fail(error, WEFT_ERR_TIMEOUT, "discover",
+            return weft_fail(error, WEFT_ERR_TIMEOUT, WEFT_PHASE_DISCOVER,
                              "%s's devices do not open", env->name);
         }
     }

@@ -87,8 +87,8 @@ static weft_status tell_verdict(struct meeting *meeting, struct run_node_outcome
     uint32_t first = meeting_first(meeting);
 
     if (status == WEFT_OK && (all[first] == 0 || all[first] > 1 + RUN_TIMEOUT)) {
-        status = weft_fail(error, WEFT_ERR_PROTOCOL, "meeting", "rank %u judged nothing",
-                           first);
+        status = weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_MEETING,
+                           "rank %u judged nothing", first);
     }
     if (status == WEFT_OK) {
         out->verdict = (enum run_result)(all[first] - 1);
@@ -163,7 +163,7 @@ weft_status run_collect(struct run *run, uint32_t member, const json_t *record,
         auth_meeting_key(config->boot.job_key, boot.job_key);
     }
     if (dead == 0 && boot.mode == BOOT_RENDEZVOUS) {
-        return weft_fail(error, WEFT_ERR_CLOSED, "meeting", "rank 0 is no more");
+        return weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_MEETING, "rank 0 is no more");
     }
     status = meeting_open(run->world, run->world->ops->host_env(run->world, 0, 0), &boot,
                           &meeting, error);

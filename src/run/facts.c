@@ -93,7 +93,7 @@ static void add_left_out(const struct host *host, struct diag_host *out)
 
         error->error = from->why;
         error->at_ns = IO_UNKNOWN;
-        error->source = strcmp(from->why.phase, "peer") == 0 ? DIAG_HEARSAY : DIAG_OWN;
+        error->source = from->why.phase == WEFT_PHASE_PEER ? DIAG_HEARSAY : DIAG_OWN;
         weft_format(error->peer, sizeof(error->peer), "%s", host->peers[from->peer].name);
     }
 }

@@ -156,7 +156,7 @@ static weft_status launch(struct gathering *g, uint32_t member, struct weft_erro
     weft_status status;
 
     if (scenario->n_sets > 16) {
-        return weft_fail(error, WEFT_ERR_LIMIT, "launch", "more than 16 --set");
+        return weft_fail(error, WEFT_ERR_LIMIT, WEFT_PHASE_LAUNCH, "more than 16 --set");
     }
     make_arguments(g, member, &arguments);
     status = run->world->ops->launch(run->world, run->member_hosts[member],
@@ -217,12 +217,12 @@ static void note_absent(struct gathering *g, const char *name,
         return;
     }
     if (is_unreached && code != EXIT_LACKS) {
-        weft_fail(&g->absent, WEFT_ERR_ENVIRONMENT, "launch",
+        weft_fail(&g->absent, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_LAUNCH,
                   "%s: cannot start weft (launcher exit status %d); check that 'ssh %s "
                   "weft --version' works, or set WEFT_LAUNCH",
                   name, code, name);
     } else if (code == EXIT_LACKS) {
-        weft_fail(&g->absent, WEFT_ERR_ENVIRONMENT, "launch",
+        weft_fail(&g->absent, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_LAUNCH,
                   "%s lacks what it needs (exit status %d)", name, code);
     }
 }
@@ -331,7 +331,7 @@ static weft_status wait_for_all(struct gathering *g, struct weft_error *error)
             return status;
         }
         if (now >= limit) {
-            return weft_fail(error, WEFT_ERR_TIMEOUT, "gather",
+            return weft_fail(error, WEFT_ERR_TIMEOUT, WEFT_PHASE_GATHER,
                              "the run is not over after %lld ns",
                              (long long)RUN_LIMIT_NS);
         }
@@ -347,7 +347,7 @@ static weft_status wait_for_all(struct gathering *g, struct weft_error *error)
         }
         status = world->ops->step(world, until);
         if (status < 0) {
-            return weft_fail(error, status, "gather", "the run was interrupted");
+            return weft_fail(error, status, WEFT_PHASE_GATHER, "the run was interrupted");
         }
     }
 }

@@ -150,7 +150,7 @@ static bool may_fail(const struct run *run, const struct run_outlook *outlook)
 
     return outlook->may_fail ||
            (outlook->is_member_cut_off && run_boot_mode(run) != BOOT_RENDEZVOUS &&
-            host != NULL && strcmp(host->error.phase, "boot") == 0);
+            host != NULL && host->error.phase == WEFT_PHASE_BOOT);
 }
 
 static void judge_recovery(struct run *run, const struct run_outlook *outlook)

@@ -115,16 +115,16 @@ static weft_status check_role(const struct run *run, uint32_t member,
                               struct weft_error *error)
 {
     if (member == UINT32_MAX) {
-        return weft_fail(error, WEFT_ERR_INPUT, "node", "the scenario has no host %s",
-                         options->name);
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_NODE,
+                         "the scenario has no host %s", options->name);
     }
     if (options->is_relay && member < run->n_ranks) {
-        return weft_fail(error, WEFT_ERR_INPUT, "node",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_NODE,
                          "%s has a rank, which relays: start it with weft node",
                          options->name);
     }
     if (!options->is_relay && member >= run->n_ranks) {
-        return weft_fail(error, WEFT_ERR_INPUT, "node",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_NODE,
                          "%s has no rank: start its relay with weft relayd",
                          options->name);
     }

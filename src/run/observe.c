@@ -80,7 +80,7 @@ static void observe_wrong_rows(const struct run *run, const struct host *host,
             continue;
         }
         error = &out->errors[out->n_errors++];
-        weft_fail(&error->error, WEFT_ERR_DATA, "verify",
+        weft_fail(&error->error, WEFT_ERR_DATA, WEFT_PHASE_VERIFY,
                   "%llu elements differ from the oracle's",
                   (unsigned long long)result->n_wrong);
         weft_error_int(&error->error, "job", run->rows[row].job);

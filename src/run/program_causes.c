@@ -302,10 +302,11 @@ static void fail_of_waiting(const struct program_observing *o, uint32_t program,
     weft_error_clear(out);
     if (peer != NULL && program_how(peer) == PROGRAM_EXITED && !program_hangs(o, other) &&
         peer->ended_ns < o->causes->facts[program].ended_ns) {
-        weft_fail(out, WEFT_ERR_CLOSED, "data", "the program did not end, its peer did");
+        weft_fail(out, WEFT_ERR_CLOSED, WEFT_PHASE_DATA,
+                  "the program did not end, its peer did");
         weft_error_int(out, "peer_exited", 1);
     } else {
-        weft_fail(out, WEFT_ERR_TIMEOUT, "data", "the program did not end");
+        weft_fail(out, WEFT_ERR_TIMEOUT, WEFT_PHASE_DATA, "the program did not end");
     }
 }
 
@@ -320,15 +321,15 @@ static void add_failure(const struct program_observing *o, uint32_t program)
     if (program_hangs(o, program)) {
         fail_of_waiting(o, program, other, &error.error);
     } else if (error.error.status == WEFT_OK) {
-        weft_fail(&error.error, WEFT_ERR_SYSTEM, "program", "it ended with status %d",
-                  program_status(facts));
+        weft_fail(&error.error, WEFT_ERR_SYSTEM, WEFT_PHASE_PROGRAM,
+                  "it ended with status %d", program_status(facts));
     }
     if (peer != PROGRAM_NONE) {
         weft_format(error.peer, sizeof(error.peer), "%s",
                     o->causes->spec->hosts[peer].name);
     }
     /* Otherwise it did not select a port. */
-    if (strcmp(error.error.phase, "discover") != 0) {
+    if (error.error.phase != WEFT_PHASE_DISCOVER) {
         add_ends(o, program, other, &error.error);
     }
     insert(&o->out->hosts[facts->host], &error);

@@ -16,32 +16,35 @@ struct line {
     enum { NAMED, ERRNO, COMPLETION } kind;
     weft_status status; /* if NAMED */
     int sys_errno;      /* if NAMED; 0 if the program does not print it */
-    const char *phase;
+    enum weft_phase phase;
 };
 
 /* The first pattern that matches any line wins, so causes stand before their consequences. */
 static const struct line lines[] = {
     /* rdma-core, libibverbs/examples/{rc,uc,ud,srq,xsrq}_pingpong.c */
-    {"^Failed status .*[(](" NUMBER ")[)] for wr_id", COMPLETION, WEFT_OK, 0, "data"},
-    {"^Failed to modify QP to RTR", NAMED, WEFT_ERR_SYSTEM, 0, "rtr"},
-    {"^Failed to modify QP to RTS", NAMED, WEFT_ERR_SYSTEM, 0, "rts"},
-    {"^Failed to modify QP to INIT", NAMED, WEFT_ERR_SYSTEM, 0, "init"},
+    {"^Failed status .*[(](" NUMBER ")[)] for wr_id", COMPLETION, WEFT_OK, 0,
+     WEFT_PHASE_DATA},
+    {"^Failed to modify QP to RTR", NAMED, WEFT_ERR_SYSTEM, 0, WEFT_PHASE_RTR},
+    {"^Failed to modify QP to RTS", NAMED, WEFT_ERR_SYSTEM, 0, WEFT_PHASE_RTS},
+    {"^Failed to modify QP to INIT", NAMED, WEFT_ERR_SYSTEM, 0, WEFT_PHASE_INIT},
     {"^(can't|Failed to|Could not|Couldn't) (read|get|query) (local )?(sgid|gid)", NAMED,
-     WEFT_ERR_SYSTEM, ENODATA, "rtr"},
-    {"^Couldn't Open the XRC Domain (" NUMBER ")", ERRNO, WEFT_OK, 0, "create"},
-    {"^No IB devices found", NAMED, WEFT_ERR_ENVIRONMENT, 0, "discover"},
-    {"^IB device .* not found", NAMED, WEFT_ERR_ENVIRONMENT, 0, "discover"},
-    {"^client read(/write)?:", NAMED, WEFT_ERR_CLOSED, 0, "boot"},
-    {"^Couldn't read(/write)? remote address", NAMED, WEFT_ERR_CLOSED, 0, "boot"},
-    {"^Couldn't connect to .*:" NUMBER, NAMED, WEFT_ERR_CLOSED, 0, "boot"},
+     WEFT_ERR_SYSTEM, ENODATA, WEFT_PHASE_RTR},
+    {"^Couldn't Open the XRC Domain (" NUMBER ")", ERRNO, WEFT_OK, 0, WEFT_PHASE_CREATE},
+    {"^No IB devices found", NAMED, WEFT_ERR_ENVIRONMENT, 0, WEFT_PHASE_DISCOVER},
+    {"^IB device .* not found", NAMED, WEFT_ERR_ENVIRONMENT, 0, WEFT_PHASE_DISCOVER},
+    {"^client read(/write)?:", NAMED, WEFT_ERR_CLOSED, 0, WEFT_PHASE_BOOT},
+    {"^Couldn't read(/write)? remote address", NAMED, WEFT_ERR_CLOSED, 0,
+     WEFT_PHASE_BOOT},
+    {"^Couldn't connect to .*:" NUMBER, NAMED, WEFT_ERR_CLOSED, 0, WEFT_PHASE_BOOT},
     /* linux-rdma/perftest, perftest_resources.c and perftest_parameters.c */
-    {"^ *Failed status (" NUMBER "): wr_id", COMPLETION, WEFT_OK, 0, "data"},
+    {"^ *Failed status (" NUMBER "): wr_id", COMPLETION, WEFT_OK, 0, WEFT_PHASE_DATA},
     {"^ *Unable to find the Infiniband/RoCE device", NAMED, WEFT_ERR_ENVIRONMENT, 0,
-     "discover"},
+     WEFT_PHASE_DISCOVER},
     /* NCCL, transport/net_ib and misc/ibvwrap.cc */
     {"Got completion from peer .* with (status=|error )[A-Z_]*[(]?(" NUMBER ")[), ]",
-     COMPLETION, WEFT_OK, 0, "data"},
-    {"ibv_modify_qp failed with (" NUMBER ") .*next state RTR", ERRNO, WEFT_OK, 0, "rtr"},
+     COMPLETION, WEFT_OK, 0, WEFT_PHASE_DATA},
+    {"ibv_modify_qp failed with (" NUMBER ") .*next state RTR", ERRNO, WEFT_OK, 0,
+     WEFT_PHASE_RTR},
 };
 
 /* Finds `pattern` in a line of `text`. Sets *out to the part that the last group matched. */

@@ -73,7 +73,7 @@ START_TEST(a_line_of_a_program_is_a_typed_failure)
 
     program_words_read("x", failures[_i].output, &words);
     ck_assert_int_eq(words.error.status, failures[_i].status);
-    ck_assert_str_eq(words.error.phase, failures[_i].phase);
+    ck_assert_str_eq(weft_phase_name(words.error.phase), failures[_i].phase);
     ck_assert_int_eq(words.error.sys_errno, failures[_i].sys_errno);
     ck_assert_int_eq(words.error.wc_status, failures[_i].wc_status);
 }

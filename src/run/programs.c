@@ -618,12 +618,12 @@ static weft_status prepare(struct programs *programs, struct weft_error *error)
     weft_status status = scenario_to_world(run->scenario, &run->plan);
 
     if (strcmp(run->options->backend->name, BACKEND) != 0) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_EXEC,
                          "programs run over the kernel's soft-RoCE only, in a guest: use "
                          "--backend " BACKEND " (make rxe-guest builds it, once)");
     }
     if (status != WEFT_OK) {
-        return weft_fail(error, status, "scenario", "cannot build its fabric");
+        return weft_fail(error, status, WEFT_PHASE_SCENARIO, "cannot build its fabric");
     }
     run->plan->spec.seed = run->seed;
     run->plan->spec.log = run->options->log;
@@ -633,7 +633,7 @@ static weft_status prepare(struct programs *programs, struct weft_error *error)
     }
     programs->plans = plan_jobs(run->scenario, run->plan, &why);
     if (programs->plans == NULL) {
-        status = weft_fail(error, WEFT_ERR_INPUT, "exec", "%s", why.bytes);
+        status = weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_EXEC, "%s", why.bytes);
         weft_text_fini(&why);
         return status;
     }

@@ -53,6 +53,7 @@ static json_t *encode_error(const struct host *host)
 {
     const struct weft_error *error = &host->error;
     json_t *values = json_array();
+    char phase[WEFT_PHASE_TEXT_BYTES];
 
     for (unsigned i = 0; i < error->n_values; i++) {
         const struct weft_value *value = &error->values[i];
@@ -63,7 +64,8 @@ static json_t *encode_error(const struct host *host)
                                                     : text_of(value->text)));
     }
     return json_pack("{s:i, s:o, s:o, s:o, s:i, s:i, s:o, s:I, s:b, s:I}", "status",
-                     (int)error->status, "phase", text_of(error->phase), "object",
+                     (int)error->status, "phase",
+                     text_of(weft_error_phase_text(error, phase)), "object",
                      text_of(error->object), "message", text_of(error->message), "errno",
                      error->sys_errno, "wc_status", error->wc_status, "values", values,
                      "peer", (json_int_t)host->error_peer, "hearsay",

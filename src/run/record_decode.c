@@ -113,7 +113,7 @@ static void decode_error(struct record_decoder *decoder, json_t *from)
         return;
     }
     error->status = (weft_status)status;
-    record_text(error->phase, sizeof(error->phase), texts[0]);
+    weft_error_set_phase(error, texts[0]);
     record_text(error->object, sizeof(error->object), texts[1]);
     record_text(error->message, sizeof(error->message), texts[2]);
     host->error_peer =
@@ -399,7 +399,7 @@ struct host *run_record_decode(const json_t *record, const char *name,
     if (decoder.problem == NULL) {
         return decoder.host;
     }
-    weft_fail(error, WEFT_ERR_PROTOCOL, "record", "%s of %s is malformed",
+    weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_RECORD, "%s of %s is malformed",
               decoder.problem, name);
     run_record_free(decoder.host);
     return create_dead(name, config);

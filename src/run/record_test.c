@@ -38,7 +38,7 @@ static struct host *make(void)
     host->jobs_started_ns = 1100;
     host->error_ns = 1900;
     host->error_peer = 0;
-    weft_fail_completion(&host->error, 12, "data", "the send failed");
+    weft_fail_completion(&host->error, 12, WEFT_PHASE_DATA, "the send failed");
     weft_error_text(&host->error, "local_port", "p0");
     weft_error_int(&host->error, "qp", 17);
     host->results[0].is_done = true;

@@ -108,7 +108,7 @@ weft_status run_rows_check(const struct run *run, struct weft_error *error)
         n = coll_relays(job, &run->mesh, choice.algorithm);
         if (n > COLL_RELAYS_MAX) {
             return weft_fail(
-                error, WEFT_ERR_INPUT, "plan",
+                error, WEFT_ERR_INPUT, WEFT_PHASE_PLAN,
                 "%s (%s) joins ranks that are %u cables apart, and a connection passes "
                 "%u at most; %s",
                 coll_kind_name(job->kind), coll_algorithm_name(choice.algorithm), n + 1,

@@ -51,11 +51,11 @@ static weft_status start_capture(struct run *run, struct weft_error *error)
     int problem = run->world->ops->tap(run->world, take_frame, run);
 
     if (problem == EOPNOTSUPP) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "capture",
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_CAPTURE,
                          "backend %s cannot capture frames", name);
     }
     return problem == 0 ? WEFT_OK
-                        : weft_fail_errno(error, problem, "capture",
+                        : weft_fail_errno(error, problem, WEFT_PHASE_CAPTURE,
                                           "backend %s cannot capture frames here", name);
 }
 
@@ -82,7 +82,7 @@ static weft_status start_watch(struct run *run, struct weft_error *error)
     }
     return problem == 0
                ? WEFT_OK
-               : weft_fail(error, WEFT_ERR_UNSUPPORTED, "watch",
+               : weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_WATCH,
                            "backend %s cannot look into a NIC", options->backend->name);
 }
 
@@ -138,15 +138,16 @@ weft_status run_plan(struct run *run, struct weft_error *error)
     weft_status status;
 
     if (scenario_has_programs(run->scenario)) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, "exec",
+        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_EXEC,
                          "its jobs are programs, which only weft run runs");
     }
     if (run->scenario->n_ranks == 0) {
-        return weft_fail(error, WEFT_ERR_INPUT, "scenario", "no host has a rank");
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_SCENARIO,
+                         "no host has a rank");
     }
     status = scenario_to_world(run->scenario, &run->plan);
     if (status != WEFT_OK) {
-        return weft_fail(error, status, "scenario",
+        return weft_fail(error, status, WEFT_PHASE_SCENARIO,
                          "cannot build the fabric that it describes: %s",
                          weft_status_name(status));
     }

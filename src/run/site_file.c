@@ -404,7 +404,7 @@ static weft_status write_file(struct site *site, struct weft_text *out,
     free(switch_ports);
     return any || site->n_hosts == 1
                ? WEFT_OK
-               : weft_fail(error, WEFT_ERR_ENVIRONMENT, "site",
+               : weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_SITE,
                            "no two machines have ports in one subnet: there is no cable");
 }
 
@@ -419,7 +419,7 @@ weft_status run_site_file(const struct weft_text *facts, uint32_t n_ranks,
 
     for (uint32_t rank = 0; rank < n_ranks && status == WEFT_OK; rank++) {
         if (!add_rank(&site, rank, &facts[rank])) {
-            status = weft_fail(error, WEFT_ERR_PROTOCOL, "site",
+            status = weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_SITE,
                                "rank %u told what is no description", rank);
         }
     }
@@ -427,7 +427,7 @@ weft_status run_site_file(const struct weft_text *facts, uint32_t n_ranks,
         for (size_t port = 0; port < json_array_size(site.hosts[host].ports); port++) {
             if (!add_ends(&site, host, port)) {
                 status =
-                    weft_fail(error, WEFT_ERR_PROTOCOL, "site",
+                    weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_SITE,
                               "%s told of a port that is none", site.hosts[host].name);
             }
         }

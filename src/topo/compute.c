@@ -62,7 +62,7 @@ static weft_status no_cpu(const struct topo_node *gpu, struct weft_error *error)
 {
     char name[TOPO_NAME_BYTES];
 
-    return weft_fail(error, WEFT_ERR_INPUT, "paths", "no CPU is near %s",
+    return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PATHS, "no CPU is near %s",
                      topo_node_name(gpu, name));
 }
 
@@ -293,7 +293,7 @@ static weft_status check_ranks(const struct topo_view *view, struct weft_error *
         int rank = system->nodes[TOPO_GPU][i]->u.gpu.rank;
 
         if (rank < 0 || (uint32_t)rank >= view->comm->n_ranks) {
-            return weft_fail(error, WEFT_ERR_INPUT, "paths",
+            return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PATHS,
                              "a GPU has rank %d, of %u ranks", rank, view->comm->n_ranks);
         }
     }
@@ -322,7 +322,7 @@ weft_status topo_trim(const struct topo_view *view, struct weft_error *error)
     uint32_t own = 0;
 
     if (n_gpus == 0) {
-        return weft_fail(error, WEFT_ERR_INPUT, "paths", "there is no GPU");
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PATHS, "there is no GPU");
     }
     /* Each pair is considered once, so that domains that only a later GPU joins stay apart, as
      * in NCCL. */

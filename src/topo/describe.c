@@ -14,8 +14,9 @@
 static weft_status complain(const struct xml_node *root, struct weft_error *error,
                             const char *what)
 {
-    return root->line > 0 ? xml_complain(root, error, "%s", what)
-                          : weft_fail(error, WEFT_ERR_INPUT, "topology", "%s", what);
+    return root->line > 0
+               ? xml_complain(root, error, "%s", what)
+               : weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_TOPOLOGY, "%s", what);
 }
 
 /* ---- one rank's description ---- */

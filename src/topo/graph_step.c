@@ -63,7 +63,7 @@ static uint32_t follow(struct topo_graph_search *search, const struct topo_path 
         struct topo_link *back = reverse != 0 ? topo_reverse(node, link) : NULL;
 
         if (reverse != 0 && back == NULL) {
-            search->status = weft_fail(search->error, WEFT_ERR_INPUT, "graphs",
+            search->status = weft_fail(search->error, WEFT_ERR_INPUT, WEFT_PHASE_GRAPHS,
                                        "a link has no way back: NCCL gives up");
             return i;
         }
@@ -93,7 +93,7 @@ bool topo_graph_go(struct topo_graph_search *search, struct topo_node *from,
     path = topo_path(from, to);
     back = topo_path(to, from);
     if (path == NULL || back == NULL) {
-        search->status = weft_fail(search->error, WEFT_ERR_INPUT, "graphs",
+        search->status = weft_fail(search->error, WEFT_ERR_INPUT, WEFT_PHASE_GRAPHS,
                                    "there is no path: NCCL gives up");
         return false;
     }

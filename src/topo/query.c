@@ -87,7 +87,7 @@ static weft_status ask_nvml(const struct topo_view *view, const struct topo_node
         if (view->settings->ignore_disabled_p2p == 0 &&
             topo_path(a, b)->type <= TOPO_NVB) {
             return weft_fail(
-                error, WEFT_ERR_INPUT, "paths",
+                error, WEFT_ERR_INPUT, WEFT_PHASE_PATHS,
                 "NVML says no peer access between GPUs %d and %d, which NVLink "
                 "connects: NCCL gives up (NCCL_IGNORE_DISABLED_P2P=1 goes on)",
                 from, to);
@@ -135,7 +135,8 @@ weft_status topo_check_p2p(const struct topo_view *view, int a, int b,
 
     *out = (struct topo_p2p){.intermediate_rank = -1};
     if (from == NULL && may_share(view->comm, a, b)) {
-        return weft_fail(error, WEFT_ERR_INPUT, "paths", "rank %d has no GPU here", a);
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PATHS,
+                         "rank %d has no GPU here", a);
     }
     return from == NULL || to == NULL ? WEFT_OK
                                       : topo_check_gpus(view, from, to, out, error);
@@ -213,7 +214,7 @@ weft_status topo_intermediate_rank(const struct topo_node *gpu,
         char gpu_name[TOPO_NAME_BYTES], net_name[TOPO_NAME_BYTES];
 
         return weft_fail(
-            error, WEFT_ERR_INPUT, "paths",
+            error, WEFT_ERR_INPUT, WEFT_PHASE_PATHS,
             "the way from %s over a GPU to %s begins at no GPU: NCCL gives up",
             topo_node_name(gpu, gpu_name), topo_node_name(net, net_name));
     }
@@ -399,7 +400,7 @@ static weft_status prefer_of_peer(const struct topo_view *view, struct topo_node
     int level = topo_pxn_is_off(view) ? 0 : settings->p2p_pxn_level;
 
     if (net == NULL) {
-        return weft_fail(error, WEFT_ERR_INPUT, "paths", "there is no network");
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PATHS, "there is no network");
     }
     if (settings->cross_nic == 0) {
         out->net = net;
@@ -431,7 +432,7 @@ weft_status topo_net_for(const struct topo_view *view, int rank, uint32_t channe
     *out = (struct topo_net_choice){.net = topo_local_net(view->system, gpu, channel),
                                     .proxy_rank = rank};
     if (out->net == NULL) {
-        return weft_fail(error, WEFT_ERR_INPUT, "paths", "there is no network");
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PATHS, "there is no network");
     }
     if (settings->cross_nic != 0 &&
         (topo_pxn_is_off(view) || settings->p2p_pxn_level == 0)) {

@@ -113,7 +113,7 @@ static weft_status step(struct search *search, struct topo_node *node,
     if (reverse == NULL) {
         char from_name[TOPO_NAME_BYTES], to_name[TOPO_NAME_BYTES];
 
-        return weft_fail(error, WEFT_ERR_INPUT, "paths",
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PATHS,
                          "there is a link from %s to %s, but none back",
                          topo_node_name(node, from_name),
                          topo_node_name(link->to, to_name));

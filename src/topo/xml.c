@@ -27,7 +27,7 @@ weft_status xml_complain(const struct xml_node *node, struct weft_error *error,
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return weft_fail(error, WEFT_ERR_INPUT, "topology", "%u:%u: %s", node->line,
+    return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_TOPOLOGY, "%u:%u: %s", node->line,
                      node->column, text);
 }
 
@@ -35,7 +35,8 @@ static void fail(struct parsing *parsing, const char *what, const char *detail)
 {
     if (!parsing->has_failed) {
         parsing->has_failed = true;
-        weft_fail(parsing->error, WEFT_ERR_INPUT, "topology", "%llu:%llu: %s%s%.40s",
+        weft_fail(parsing->error, WEFT_ERR_INPUT, WEFT_PHASE_TOPOLOGY,
+                  "%llu:%llu: %s%s%.40s",
                   (unsigned long long)XML_GetCurrentLineNumber(parsing->parser),
                   (unsigned long long)XML_GetCurrentColumnNumber(parsing->parser) + 1,
                   what, detail != NULL ? ": " : "", detail != NULL ? detail : "");
@@ -175,12 +176,12 @@ struct xml_node *xml_parse(const char *text, size_t n_bytes, struct weft_error *
     struct parsing parsing = {.error = error};
 
     if (n_bytes > TOPO_FILE_BYTES_MAX) {
-        weft_fail(error, WEFT_ERR_INPUT, "topology", "1:1: longer than 16 MiB");
+        weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_TOPOLOGY, "1:1: longer than 16 MiB");
         return NULL;
     }
     if (is_of_a_simulator(text, n_bytes)) {
         weft_fail(
-            error, WEFT_ERR_INPUT, "topology",
+            error, WEFT_ERR_INPUT, WEFT_PHASE_TOPOLOGY,
             "1:1: a topology of SimAI or ns-3 (counts, then a link a line), not NCCL's "
             "XML: it has hosts and cables, and Weft takes those from a scenario");
         return NULL;

@@ -12,7 +12,7 @@
 /* ---- helpers ---- */
 
 weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status,
-                        const char *phase, const char *format, ...)
+                        enum weft_phase phase, const char *format, ...)
 {
     char text[160];
     va_list args;

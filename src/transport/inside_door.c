@@ -50,7 +50,7 @@ weft_status inside_listen(struct inside *inside, struct weft_error *error)
     sys_errno =
         env->oob->listen(env, &at, 64, &inside->door, &inside->listener, &inside->at);
     return sys_errno == 0 ? WEFT_OK
-                          : weft_fail_errno(error, sys_errno, "inside",
+                          : weft_fail_errno(error, sys_errno, WEFT_PHASE_INSIDE,
                                             "the proxy of rank %u cannot listen",
                                             inside->config.rank);
 }

@@ -97,7 +97,8 @@ weft_status inside_ipc_take(struct inside *inside, uint32_t place, const uint8_t
         return WEFT_OK;
     }
     if (status == WEFT_OK && !ipc_peer_take(peer, &message)) {
-        status = weft_fail(error, WEFT_ERR_LIMIT, "inside", "it takes back too much");
+        status =
+            weft_fail(error, WEFT_ERR_LIMIT, WEFT_PHASE_INSIDE, "it takes back too much");
     }
     inside_ipc_say(inside, place);
     return status;

@@ -19,7 +19,7 @@ static weft_status refused(struct inside_link *link, const struct proxy_call *ca
 {
     struct inside *inside = link->inside;
 
-    weft_fail_errno(&inside->error, sys_errno, "inside",
+    weft_fail_errno(&inside->error, sys_errno, WEFT_PHASE_INSIDE,
                     "%s of a %s connection with rank %u: the proxy of rank %u refused",
                     proxy_type_name(call->type), transport_kind_name(link->choice.kind),
                     link->peer, proxy_rank);
@@ -137,7 +137,7 @@ static weft_status fall_back(struct inside_link *link, bool is_owner,
     if (link->inside->settings.shm_disable) {
         char why[TRANSPORT_WHY_BYTES];
 
-        return inside_fail(link->inside, link->peer, WEFT_ERR_ROUTE, "inside",
+        return inside_fail(link->inside, link->peer, WEFT_ERR_ROUTE, WEFT_PHASE_INSIDE,
                            "%s, but NCCL_SHM_DISABLE is set",
                            transport_why(&link->choice, why));
     }
@@ -188,7 +188,7 @@ weft_status inside_blob_take(struct inside_link *link, const struct inside_blob 
         return status;
     }
     if (!other.is_there || other.kind != link->choice.kind) {
-        return inside_fail(inside, link->peer, WEFT_ERR_PROTOCOL, "inside",
+        return inside_fail(inside, link->peer, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE,
                            "this rank chose %s, the other %s",
                            transport_kind_name(link->choice.kind),
                            other.is_there ? transport_kind_name(other.kind) : "none");
@@ -197,7 +197,7 @@ weft_status inside_blob_take(struct inside_link *link, const struct inside_blob 
         other.channel != link->connector.channel ||
         other.step_bytes != inside->step_bytes) {
         return inside_fail(
-            inside, link->peer, WEFT_ERR_PROTOCOL, "inside",
+            inside, link->peer, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE,
             "its connector is of another shape: steps of %u bytes, here %u",
             other.step_bytes, inside->step_bytes);
     }

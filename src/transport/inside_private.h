@@ -142,7 +142,7 @@ struct inside {
 };
 
 weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status,
-                        const char *phase, const char *format, ...) WEFT_PRINTF(5, 6);
+                        enum weft_phase phase, const char *format, ...) WEFT_PRINTF(5, 6);
 
 /* Starts a stream to the proxy of the rank at `place`. */
 weft_status inside_dial(struct inside *inside, uint32_t place);

@@ -119,7 +119,7 @@ static weft_status choose(struct inside *inside, uint32_t place, bool is_sender)
     if (!choice.is_made) {
         char why[TRANSPORT_WHY_BYTES];
 
-        return inside_fail(inside, peer, WEFT_ERR_ROUTE, "inside",
+        return inside_fail(inside, peer, WEFT_ERR_ROUTE, WEFT_PHASE_INSIDE,
                            "no transport found: %s", transport_why(&choice, why));
     }
     for (uint32_t c = 0; c < inside->config.n_channels; c++) {

@@ -64,7 +64,7 @@ weft_status inside_dial(struct inside *inside, uint32_t place)
         env->oob->connect(env, NULL, &inside->facts[place].at, &stream->task, &tcp);
     if (sys_errno != 0) {
         inside->error.sys_errno = sys_errno;
-        return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, "inside",
+        return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, WEFT_PHASE_INSIDE,
                            "its proxy cannot be reached");
     }
     frame_init(&stream->link, env, tcp, AUTH_CONNECTOR, stream->rx, sizeof(stream->rx),
@@ -85,7 +85,7 @@ static weft_status broken(struct inside_stream *stream, const struct weft_error 
         return WEFT_OK;
     }
     if (why->status == WEFT_ERR_CLOSED && !frame_failed_here(why)) {
-        return inside_fail(inside, stream->rank, WEFT_ERR_CLOSED, "inside",
+        return inside_fail(inside, stream->rank, WEFT_ERR_CLOSED, WEFT_PHASE_INSIDE,
                            "it died: its stream ended");
     }
     inside->error = *why;
@@ -106,7 +106,7 @@ static weft_status greet(struct inside_stream *stream)
     }
     if (sys_errno != 0) {
         inside->error.sys_errno = sys_errno;
-        return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, "inside",
+        return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, WEFT_PHASE_INSIDE,
                            "its proxy cannot be reached");
     }
     memcpy(hello.host_id, io_host_id(env), sizeof(hello.host_id));
@@ -130,8 +130,8 @@ static weft_status join(struct inside_stream *stream)
     if (status == WEFT_AGAIN) {
         return io_now(inside->env) < stream->deadline_ns
                    ? WEFT_AGAIN
-                   : inside_fail(inside, stream->rank, WEFT_ERR_TIMEOUT, "inside",
-                                 "its proxy did not answer in time");
+                   : inside_fail(inside, stream->rank, WEFT_ERR_TIMEOUT,
+                                 WEFT_PHASE_INSIDE, "its proxy did not answer in time");
     }
     if (status != WEFT_OK && prove_may_ask_after(&why) &&
         io_now(inside->env) < stream->redial_until_ns) {
@@ -201,8 +201,8 @@ static weft_status answer(struct inside_stream *stream, const struct proxy_answe
 
     if (!frame_send(&stream->link, CODEC_ANSWER, body,
                     proxy_encode_answer(answer, body))) {
-        return inside_fail(stream->inside, stream->rank, WEFT_ERR_LIMIT, "inside",
-                           "it asks and does not read the answers");
+        return inside_fail(stream->inside, stream->rank, WEFT_ERR_LIMIT,
+                           WEFT_PHASE_INSIDE, "it asks and does not read the answers");
     }
     return WEFT_OK;
 }
@@ -220,7 +220,7 @@ static weft_status keep_pending(struct inside_stream *stream,
             return WEFT_OK;
         }
     }
-    return inside_fail(inside, stream->rank, WEFT_ERR_LIMIT, "inside",
+    return inside_fail(inside, stream->rank, WEFT_ERR_LIMIT, WEFT_PHASE_INSIDE,
                        "it has more than %u requests open", inside->n_pending);
 }
 
@@ -250,7 +250,8 @@ static weft_status joined(struct inside_stream *stream, uint32_t rank)
     if (stream->rank != UINT32_MAX || place == UINT32_MAX || place == inside->self) {
         struct weft_error why = {0};
 
-        weft_fail(&why, WEFT_ERR_PROTOCOL, "inside", "rank %u is no peer here", rank);
+        weft_fail(&why, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE, "rank %u is no peer here",
+                  rank);
         return broken(stream, &why);
     }
     stream->rank = rank;
@@ -274,7 +275,7 @@ static weft_status take_call(struct inside_stream *stream, const struct proxy_ca
         return WEFT_OK;
     }
     if (call->type == PROXY_ABORT) {
-        return inside_fail(inside, stream->rank, WEFT_ERR_CLOSED, "peer",
+        return inside_fail(inside, stream->rank, WEFT_ERR_CLOSED, WEFT_PHASE_PEER,
                            "it gave up: %s", call->reason);
     }
     if (proxy_serve(inside->proxy, stream->rank, call, &out) == WEFT_OK) {
@@ -298,7 +299,7 @@ static weft_status take(struct inside_stream *stream, const struct frame *frame)
     if (frame->type == CODEC_ANSWER && stream->is_ours) {
         status = proxy_decode_answer(frame->body, frame->n_bytes, &answer, &why);
         if (status == WEFT_OK && !inside_answered(inside, stream->rank, &answer)) {
-            status = weft_fail(&why, WEFT_ERR_PROTOCOL, "inside",
+            status = weft_fail(&why, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE,
                                "an answer %u that nobody asked for", answer.op);
         }
         return status == WEFT_OK ? WEFT_OK : broken(stream, &why);
@@ -308,7 +309,7 @@ static weft_status take(struct inside_stream *stream, const struct frame *frame)
                                  frame->n_bytes, &why);
         return status == WEFT_OK ? WEFT_OK : broken(stream, &why);
     }
-    weft_fail(&why, WEFT_ERR_PROTOCOL, "inside", "a %s message",
+    weft_fail(&why, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE, "a %s message",
               codec_type_name(frame->type));
     return broken(stream, &why);
 }

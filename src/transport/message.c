@@ -46,8 +46,8 @@ const char *proxy_type_name(uint32_t type)
 static weft_status bad(struct weft_error *error, const char *message, const char *field,
                        uint64_t value, const char *why)
 {
-    return weft_fail(error, WEFT_ERR_PROTOCOL, "inside", "%s: %s %llu: %s", message,
-                     field, (unsigned long long)value, why);
+    return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE, "%s: %s %llu: %s",
+                     message, field, (unsigned long long)value, why);
 }
 
 /* ---- fields ---- */

@@ -68,8 +68,8 @@ void steps_break(struct steps *steps, const char *what, uint64_t value)
 {
     struct weft_error error = {0};
 
-    weft_fail(&error, WEFT_ERR_PROTOCOL, "steps", "rank %u: %s %llu", steps->config.peer,
-              what, (unsigned long long)value);
+    weft_fail(&error, WEFT_ERR_PROTOCOL, WEFT_PHASE_STEPS, "rank %u: %s %llu",
+              steps->config.peer, what, (unsigned long long)value);
     steps_fail(steps, &error);
 }
 
@@ -138,8 +138,8 @@ static void start_copy(struct steps *steps, struct steps_request *request,
     if (sys_errno != 0) {
         struct weft_error error = {0};
 
-        weft_fail_errno(&error, sys_errno, "steps", "the GPU refused a copy of %u bytes",
-                        n_bytes);
+        weft_fail_errno(&error, sys_errno, WEFT_PHASE_STEPS,
+                        "the GPU refused a copy of %u bytes", n_bytes);
         steps_fail(steps, &error);
         return;
     }
@@ -244,7 +244,7 @@ static bool is_copied(struct steps *steps, struct steps_slot *slot)
     }
     sys_errno = gpu->ops->poll(gpu, &slot->op);
     if (sys_errno != 0 && sys_errno != EINPROGRESS && !slot->is_offer) {
-        weft_fail_errno(&error, sys_errno, "steps", "a copy of the GPU failed");
+        weft_fail_errno(&error, sys_errno, WEFT_PHASE_STEPS, "a copy of the GPU failed");
         steps_fail(steps, &error);
     }
     return sys_errno == 0 || (slot->is_offer && sys_errno != EINPROGRESS);

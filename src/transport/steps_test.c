@@ -232,7 +232,7 @@ START_TEST(what_is_open_fails_with_the_ring)
     done = post(1, got[1], 1);
     open = post(1, got[2], 1);
     looks = ends[1].n_looks;
-    weft_fail(&error, WEFT_ERR_CLOSED, "inside", "rank 0 died");
+    weft_fail(&error, WEFT_ERR_CLOSED, WEFT_PHASE_INSIDE, "rank 0 died");
     steps_fail(&ends[1], &error);
     ck_assert_uint_ne(ends[1].n_looks, looks);
     ck_assert_int_eq(steps_test(&ends[1], done, NULL), WEFT_OK); /* it had arrived */

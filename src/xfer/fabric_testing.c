@@ -263,7 +263,8 @@ static bool all_up(const struct fabric *fabric)
 
             if (has_link(fabric, a, b) && (link->out == NULL || link->in == NULL)) {
                 ck_assert_msg(link->sender->state != CONN_FAILED, "%s: %s",
-                              link->sender->error.phase, link->sender->error.message);
+                              weft_phase_name(link->sender->error.phase),
+                              link->sender->error.message);
                 return false;
             }
         }

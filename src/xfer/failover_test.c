@@ -188,7 +188,7 @@ START_TEST(nothing_is_left)
 
         /* The error has the first failure, and how long the flow was without a lane. */
         ck_assert_int_eq(error->status, WEFT_ERR_CLOSED);
-        ck_assert_str_eq(error->phase, "port");
+        ck_assert_str_eq(weft_phase_name(error->phase), "port");
         ck_assert_int_eq(weft_error_value(error, "failover_ns")->number, 10 * FABRIC_S);
         ck_assert_int_eq(weft_error_value(error, "from")->number, grid.flows[i].from);
         ck_assert_int_eq(weft_error_value(error, "to")->number, grid.flows[i].to);
@@ -374,7 +374,7 @@ START_TEST(the_only_relay_dies)
     grid_step_for(&grid, 2 * FABRIC_MS);
     kill_host(2);
     ck_assert(grid_run_until_dead(&grid, 0, 5 * FABRIC_S));
-    ck_assert_str_eq(flow_error(grid.flows[0].out)->phase, "stream");
+    ck_assert_str_eq(weft_phase_name(flow_error(grid.flows[0].out)->phase), "stream");
     ck_assert_ptr_nonnull(weft_error_value(flow_error(grid.flows[0].out), "failover_ns"));
     ck_assert_ptr_nonnull(weft_error_value(flow_error(grid.flows[0].in), "failover_ns"));
     grid_close(&grid);

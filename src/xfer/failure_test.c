@@ -58,7 +58,7 @@ static void check_values(const struct weft_error *error)
                                         "local_port", "local_gid", "remote_gid",
                                         "path_mtu",   "remote_qpn"};
 
-    ck_assert_str_eq(error->phase, "data");
+    ck_assert_str_eq(weft_phase_name(error->phase), "data");
     ck_assert_str_ne(error->object, "");
     for (size_t i = 0; i < WEFT_LENGTH(names); i++) {
         ck_assert_msg(weft_error_value(error, names[i]) != NULL, "no %s", names[i]);

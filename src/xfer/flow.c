@@ -117,7 +117,7 @@ static weft_status check_config(const struct flow_config *config,
         }
     }
     return ok ? WEFT_OK
-              : weft_fail(error, WEFT_ERR_INPUT, "flow",
+              : weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_FLOW,
                           "%u lanes from rank %u to %u: a flow has two ranks and 1 to %u "
                           "lanes, each of at most %u relays and a share of at most 65536",
                           config->n_lanes, config->from, config->to, FLOW_LANES_MAX,

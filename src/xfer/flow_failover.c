@@ -120,20 +120,19 @@ static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
         return strcmp(reason->text, "dead") == 0 && relay->number == (int64_t)peer &&
                flow->was_up;
     }
-    if (strcmp(why->phase, "peer") == 0 && weft_error_value(why, "peer_phase") == NULL) {
+    if (why->phase == WEFT_PHASE_PEER && weft_error_value(why, "peer_phase") == NULL) {
         return true; /* the peer closed; relays forward that */
     }
     if (lane->n_via > 0) {
         return false;
     }
-    if (strcmp(why->phase, "stream") == 0) {
+    if (why->phase == WEFT_PHASE_STREAM) {
         /* The stream ended without a message, as that of a process that exits does. */
         return lane->conn_was_up &&
                (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
                 why->sys_errno == EPIPE);
     }
-    return flow->was_up && strcmp(why->phase, "tcp") == 0 &&
-           why->sys_errno == ECONNREFUSED;
+    return flow->was_up && why->phase == WEFT_PHASE_TCP && why->sys_errno == ECONNREFUSED;
 }
 
 static bool is_relays(const struct weft_error *why, const char *reason)
@@ -177,7 +176,7 @@ static bool may_detour(const struct flow *flow, const struct flow_lane *lane,
     if (lane->n_via == 0) {
         return false;
     }
-    if (strcmp(why->phase, "relay") == 0) {
+    if (why->phase == WEFT_PHASE_RELAY) {
         return is_relays_path(why) || is_relays_port(why) || is_relays(why, "lost") ||
                is_relays(why, "dead");
     }
@@ -198,9 +197,9 @@ static bool is_stuck(const struct flow *flow, const struct weft_error *why)
 /* Returns true if either end has no address in a subnet of its peer. */
 static bool lacks_address(const struct weft_error *why)
 {
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    enum weft_phase there = weft_error_peer_phase(why);
 
-    return phase == NULL ? conn_lacks_address(why) : strcmp(phase->text, "route") == 0;
+    return there == WEFT_PHASE_NONE ? conn_lacks_address(why) : there == WEFT_PHASE_ROUTE;
 }
 
 /* Records whether the last attempt showed that a direct lane has no ports to come up over. An
@@ -226,17 +225,14 @@ static void note_no_way(const struct flow *flow, struct flow_lane *lane,
  * other reasons (a signal, a lost device, a neighbour that does not answer) can pass soon. */
 static bool is_refused(const struct weft_error *why)
 {
-    static const char *const phases[] = {"register", "create", "init", "memory"};
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    enum weft_phase phase = weft_error_first_phase(why);
+    bool is_verb = phase == WEFT_PHASE_REGISTER || phase == WEFT_PHASE_CREATE ||
+                   phase == WEFT_PHASE_INIT || phase == WEFT_PHASE_MEMORY;
     const struct weft_value *peer_errno = weft_error_value(why, "peer_errno");
-    int64_t error =
-        phase == NULL ? why->sys_errno : (peer_errno != NULL ? peer_errno->number : 0);
-    bool is_verb = false;
+    int64_t error = weft_error_peer_phase(why) == WEFT_PHASE_NONE
+                        ? why->sys_errno
+                        : (peer_errno != NULL ? peer_errno->number : 0);
 
-    for (size_t i = 0; i < WEFT_LENGTH(phases); i++) {
-        is_verb =
-            is_verb || strcmp(phase != NULL ? phase->text : why->phase, phases[i]) == 0;
-    }
     return is_verb && error != 0 && error != EINTR && error != EAGAIN && error != EIO &&
            error != ETIMEDOUT;
 }
@@ -261,10 +257,10 @@ static bool is_for_good(const struct flow *flow, const struct flow_lane *lane,
 static bool shows_suspicion(const struct flow *flow, const struct flow_lane *lane,
                             const struct weft_error *why)
 {
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    enum weft_phase there = weft_error_peer_phase(why);
 
-    if (phase != NULL) {
-        return !flow->config.is_sender && strcmp(phase->text, "route") == 0;
+    if (there != WEFT_PHASE_NONE) {
+        return !flow->config.is_sender && there == WEFT_PHASE_ROUTE;
     }
     return lane->conn->config.n_excluded > flow->config.conn.n_excluded &&
            why->status == WEFT_ERR_ROUTE;
@@ -305,27 +301,22 @@ static bool is_port_back(const struct flow *flow, const struct conn *conn,
  * has given up. */
 static bool is_own(const struct weft_error *why)
 {
-    static const char *const others[] = {"tcp",   "stream", "peer",
-                                         "epoch", "return", "relay"};
+    enum weft_phase phase = why->phase;
+    bool is_others = phase == WEFT_PHASE_TCP || phase == WEFT_PHASE_STREAM ||
+                     phase == WEFT_PHASE_PEER || phase == WEFT_PHASE_EPOCH ||
+                     phase == WEFT_PHASE_RETURN || phase == WEFT_PHASE_RELAY;
 
-    for (size_t i = 0; i < WEFT_LENGTH(others); i++) {
-        if (strcmp(why->phase, others[i]) == 0) {
-            return false;
-        }
-    }
-    return weft_error_value(why, "peer_phase") == NULL;
+    return !is_others && weft_error_peer_phase(why) == WEFT_PHASE_NONE;
 }
 
 /* Returns true if this end had ports for the attempt, and the attempt failed on their cables. */
 static bool is_of_cable(const struct weft_error *why)
 {
-    static const char *const phases[] = {"connect_qps", "rtr", "probe", "data"};
-    bool any = false;
+    bool is_cable = why->phase == WEFT_PHASE_CONNECT_QPS ||
+                    why->phase == WEFT_PHASE_RTR || why->phase == WEFT_PHASE_PROBE ||
+                    why->phase == WEFT_PHASE_DATA;
 
-    for (size_t i = 0; i < WEFT_LENGTH(phases); i++) {
-        any = any || strcmp(why->phase, phases[i]) == 0;
-    }
-    return any && is_own(why) && why->status != WEFT_ERR_ROUTE;
+    return is_cable && is_own(why) && why->status != WEFT_ERR_ROUTE;
 }
 
 /* Drops the reason why a lane is not up, if that is a port that is up again. */
@@ -343,8 +334,8 @@ static void drop_why(const struct flow *flow, struct flow_lane *lane)
 static void note_why(const struct flow *flow, struct flow_lane *lane,
                      const struct weft_error *why)
 {
-    bool is_end = strcmp(why->phase, "epoch") == 0 || strcmp(why->phase, "return") == 0;
-    bool is_heard = strcmp(why->phase, "peer") == 0;
+    bool is_end = why->phase == WEFT_PHASE_EPOCH || why->phase == WEFT_PHASE_RETURN;
+    bool is_heard = why->phase == WEFT_PHASE_PEER;
     bool is_route = why->status == WEFT_ERR_ROUTE;
     bool is_left_out =
         lane->conn->config.n_excluded > flow->config.conn.n_excluded && is_route;
@@ -355,7 +346,7 @@ static void note_why(const struct flow *flow, struct flow_lane *lane,
         lane->why != NULL && lane->why->status == WEFT_ERR_ROUTE && is_of_cable(why);
     if (is_end || is_left_out ||
         (lane->why != NULL && !is_closer &&
-         (is_heard || is_route || strcmp(lane->why->phase, "peer") != 0))) {
+         (is_heard || is_route || lane->why->phase != WEFT_PHASE_PEER))) {
         return;
     }
     if (lane->why == NULL) {
@@ -396,7 +387,7 @@ static void note_waiting(const struct flow *flow, struct flow_lane *lane)
     const struct conn *conn = lane->conn;
     struct weft_error why = {0};
 
-    weft_fail(&why, WEFT_ERR_TIMEOUT, conn_state_name(conn->state),
+    weft_fail(&why, WEFT_ERR_TIMEOUT, conn_state_phase(conn->state),
               "no connection came up while another lane carried the job");
     if (conn->n_rails > 0) {
         suspects_name_rail(&why, conn, &conn->rails[0]);
@@ -473,7 +464,7 @@ static bool is_unreached_without(const struct flow *flow, const struct flow_lane
     const struct conn_config *config = &lane->conn->config;
 
     return lane->n_via == 0 && config->n_excluded > flow->config.conn.n_excluded &&
-           strcmp(why->phase, "tcp") == 0;
+           why->phase == WEFT_PHASE_TCP;
 }
 
 /* Records when an end of the lane was last seen to stall. A process that stalls does not answer,
@@ -516,9 +507,9 @@ static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
         return true;
     }
     return !flow->config.is_sender ||
-           (lane->conn->n_rails > 1 && (suspects_accused(flow->rdma, why) != NULL ||
-                                        strcmp(why->phase, "port") == 0 ||
-                                        weft_error_value(why, "peer_phase") != NULL)) ||
+           (lane->conn->n_rails > 1 &&
+            (suspects_accused(flow->rdma, why) != NULL || why->phase == WEFT_PHASE_PORT ||
+             weft_error_value(why, "peer_phase") != NULL)) ||
            flow_waits_for_port(flow, lane, why);
 }
 
@@ -607,6 +598,7 @@ static weft_status give_up_waiting(struct flow *flow)
     const struct weft_error *last = &flow->last_failure;
     struct weft_error error =
         hopeless_since(flow) != WEFT_NEVER ? flow->hopeless_failure : flow->first_failure;
+    char phase[WEFT_PHASE_TEXT_BYTES];
 
     weft_error_int(&error, "failover_ns", flow_patience(flow));
     if (flow->still_ns != 0) {
@@ -615,7 +607,7 @@ static weft_status give_up_waiting(struct flow *flow)
     weft_error_int(&error, "from", flow->config.from);
     weft_error_int(&error, "to", flow->config.to);
     weft_error_int(&error, "lanes", flow->config.n_lanes);
-    weft_error_text(&error, "last_phase", last->phase);
+    weft_error_text(&error, "last_phase", weft_error_phase_text(last, phase));
     weft_error_text(&error, "last_message", last->message);
     return flow_give_up(flow, &error);
 }
@@ -640,7 +632,6 @@ static bool was_steady(const struct flow_lane *lane, weft_ns now)
 
 void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why)
 {
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
     const struct rdma_port *port = suspects_blamed(flow->rdma, lane->conn, why);
     weft_ns now = now_of(flow);
 
@@ -651,8 +642,8 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
     if (lane->n_via > 0 && flow->config.is_sender && flow->config.lane_failed != NULL) {
         flow->config.lane_failed(flow->config.user, lane->via, lane->n_via, why);
     }
-    lane->is_returning = strcmp(why->phase, "return") == 0 ||
-                         (phase != NULL && strcmp(phase->text, "return") == 0);
+    lane->is_returning = why->phase == WEFT_PHASE_RETURN ||
+                         weft_error_peer_phase(why) == WEFT_PHASE_RETURN;
     lane->tries = lane->is_returning || was_steady(lane, now) ? 1 : lane->tries + 1;
     lane->retry_ns = now + pause_of(lane, why);
     if (!flow_any_up(flow) && flow->without_ns == 0) {
@@ -679,7 +670,7 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
         flow_leave_out(flow, port, why);
     }
     if (is_unreached_without(flow, lane, why) ||
-        (why->status == WEFT_ERR_ROUTE && strcmp(why->phase, "relay") != 0)) {
+        (why->status == WEFT_ERR_ROUTE && why->phase != WEFT_PHASE_RELAY)) {
         /* Too many ports were suspected. */
         suspects_acquit_unproved(&flow->suspects);
     }

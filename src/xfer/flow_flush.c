@@ -205,7 +205,7 @@ static weft_status post_loop(struct flow_loop *loop, const struct flow_request *
     wr.wr.rdma.rkey = rail->window_mr.rkey;
     result = rail->port->device->ops->post_send(loop->qp.qp, &wr, &bad);
     if (result != 0) {
-        return weft_fail_errno(error, result, "flush", "post_send was refused");
+        return weft_fail_errno(error, result, WEFT_PHASE_FLUSH, "post_send was refused");
     }
     loop->is_pending = true;
     return WEFT_OK;
@@ -226,7 +226,7 @@ static weft_status poll_loop(struct flow *flow, struct flow_loop *loop,
                 continue; /* a flushed completion of the connection */
             }
             if (wc.status != IBV_WC_SUCCESS) {
-                return weft_fail_completion(error, (int)wc.status, "flush",
+                return weft_fail_completion(error, (int)wc.status, WEFT_PHASE_FLUSH,
                                             "a flush of %s failed", rail->port->name);
             }
             loop->is_pending = false;
@@ -259,7 +259,7 @@ static weft_status progress_loops(struct flow *flow, struct weft_error *error)
     weft_status all = WEFT_OK;
 
     if (has_lost_all(flow)) {
-        return weft_fail_errno(error, EIO, "flush",
+        return weft_fail_errno(error, EIO, WEFT_PHASE_FLUSH,
                                "every device of the connection is lost");
     }
     for (uint32_t i = 0; i < loops->n && is_new; i++) {

@@ -55,7 +55,8 @@ void flow_retire_with(struct flow *flow, struct conn *conn,
 
 static void fail_replaced(struct weft_error *why)
 {
-    weft_fail(why, WEFT_ERR_CLOSED, "epoch", "another connection takes its place");
+    weft_fail(why, WEFT_ERR_CLOSED, WEFT_PHASE_EPOCH,
+              "another connection takes its place");
 }
 
 /* Aborts a connection that the flow does not use, because CLOSE would mean that the flow ends. */
@@ -269,7 +270,8 @@ bool flow_accept(struct flow *flow, struct conn *conn)
         return true;
     }
     if (lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_CONNECTING) {
-        weft_fail(&replaced, WEFT_ERR_CLOSED, "epoch", "the sender connects again");
+        weft_fail(&replaced, WEFT_ERR_CLOSED, WEFT_PHASE_EPOCH,
+                  "the sender connects again");
         flow_lane_fail(flow, lane, &replaced);
     }
     if (lane->state != FLOW_LANE_STOPPING) {
@@ -300,7 +302,7 @@ static void name_relay(struct weft_error *error)
         reason[length] = '\0';
     }
     weft_error_text(&named, "reason", reason);
-    weft_fail(&named, WEFT_ERR_ROUTE, "relay", "a relay gives up: %s", reason);
+    weft_fail(&named, WEFT_ERR_ROUTE, WEFT_PHASE_RELAY, "a relay gives up: %s", reason);
     weft_error_object(&named, "%s", error->object);
     *error = named;
 }
@@ -315,7 +317,7 @@ static void restart_relayed(struct flow *flow, const struct flow_lane *failed)
     if (flow->config.is_sender || failed->pieces == NULL) {
         return;
     }
-    weft_fail(&why, WEFT_ERR_CLOSED, "epoch", "another lane failed");
+    weft_fail(&why, WEFT_ERR_CLOSED, WEFT_PHASE_EPOCH, "another lane failed");
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
 
@@ -381,7 +383,7 @@ void flow_lane_leave(struct flow *flow, struct flow_lane *lane, bool is_at_rest)
 static void name_next_hop(const struct flow *flow, const struct flow_lane *lane,
                           struct weft_error *error)
 {
-    if (flow->config.is_sender && lane->n_via > 0 && strcmp(error->phase, "relay") != 0) {
+    if (flow->config.is_sender && lane->n_via > 0 && error->phase != WEFT_PHASE_RELAY) {
         weft_error_int(error, FLOW_NEXT_HOP, lane->via[0]);
     }
 }

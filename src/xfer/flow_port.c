@@ -149,13 +149,15 @@ bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
 {
     struct io_env *env = flow->rdma->env;
     char object[32];
+    char phase[WEFT_PHASE_TEXT_BYTES];
 
     if (!suspects_wait_for_port(&flow->suspects, flow->rdma, lane->conn, why)) {
         return false;
     }
     weft_format(object, sizeof(object), "flow:%u>%u", flow->config.from, flow->config.to);
     weft_trace_event(env->trace, io_now(env), env->name, object, "waits_for_port",
-                     "phase=%s for_ns=%lld", why->phase, (long long)flow_patience(flow));
+                     "phase=%s for_ns=%lld", weft_error_phase_text(why, phase),
+                     (long long)flow_patience(flow));
     return true;
 }
 
@@ -225,7 +227,8 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
     flow->suspects.flapped_ns = now;
     flow->trial_ns = flow_trial_at(flow);
     suspects_add(&flow->suspects, device, port, true);
-    weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down", device, port);
+    weft_fail(&why, WEFT_ERR_CLOSED, WEFT_PHASE_PORT, "device %u port %u went down",
+              device, port);
     fail_lanes(flow, device, port, false, &why);
 }
 
@@ -301,7 +304,7 @@ static void fail_without_gid(struct flow *flow, struct flow_lane *lane)
         struct weft_error why = {0};
 
         if (rdma_port_gid(rail->port, &rail->local_gid, rail->gid_type) == NULL) {
-            weft_fail(&why, WEFT_ERR_CLOSED, "port", "a GID of %s went away",
+            weft_fail(&why, WEFT_ERR_CLOSED, WEFT_PHASE_PORT, "a GID of %s went away",
                       rail->port->name);
             suspects_name_rail(&why, conn, rail);
             flow_lane_fail(flow, lane, &why);
@@ -350,7 +353,8 @@ void flow_device_lost(struct flow *flow, uint32_t device)
         return;
     }
     flow->n_looks++;
-    weft_fail_errno(&why, EIO, "device", "%s is gone", rdma->env->devices[device]->name);
+    weft_fail_errno(&why, EIO, WEFT_PHASE_DEVICE, "%s is gone",
+                    rdma->env->devices[device]->name);
     for (uint32_t i = 0; i < rdma->n_ports; i++) {
         any_left = any_left || !rdma->is_lost[rdma->ports[i].device_index];
         if (rdma->ports[i].device_index == device) {

@@ -696,7 +696,7 @@ START_TEST(a_port_that_is_back_ends_no_flow)
         grid_step_for(&grid, 2 * FABRIC_MS);
     } else {
         open_flow(1, NULL, FABRIC_S);
-        weft_fail(&why, WEFT_ERR_ROUTE, "route", "the peer's p0 is down");
+        weft_fail(&why, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE, "the peer's p0 is down");
         weft_error_text(&why, names[1], "p0");
         flow_lane_fail(grid.flows[0].out, &grid.flows[0].out->lanes[0], &why);
     }
@@ -734,13 +734,13 @@ START_TEST(a_port_that_went_and_is_back_ends_no_flow)
         change_gid(0, WORLD_FAULT_GID_DELETE);
     }
     grid_step_for(&grid, FABRIC_MS);
-    ck_assert_str_eq(flow_trouble(flow)->phase, "port");
+    ck_assert_str_eq(weft_phase_name(flow_trouble(flow)->phase), "port");
     if (_i != 0) {
         change_gid(0, WORLD_FAULT_GID_ADD);
     }
     silence(0, 0, 60 * FABRIC_S);
     ck_assert(grid_run_until_dead(&grid, 0, 30 * FABRIC_S));
-    ck_assert_str_ne(flow_error(flow)->phase, "port");
+    ck_assert_str_ne(weft_phase_name(flow_error(flow)->phase), "port");
     grid_close(&grid);
 }
 END_TEST
@@ -759,7 +759,7 @@ START_TEST(a_peer_that_gave_up_hides_no_port)
     ck_assert_int_eq(rdma_refresh(grid.fabric.hosts[0].rdma, NULL), WEFT_OK);
     open_flow_of(1, NULL, TIMER_FAILOVER_NS, TIMER_CABLES_NS);
     grid_step_for(&grid, (100 + _i * 7) * FABRIC_MS);
-    weft_fail(&why, WEFT_ERR_CLOSED, "port", "gives up");
+    weft_fail(&why, WEFT_ERR_CLOSED, WEFT_PHASE_PORT, "gives up");
     ck_assert_int_lt(flow_give_up(grid.flows[0].in, &why), 0);
     conn_listener_close(peer->listener);
     peer->listener = NULL;
@@ -783,7 +783,7 @@ START_TEST(a_port_that_flapped_answers_for_a_failure)
     open_flow(1, NULL, FABRIC_S);
     flow = grid.flows[0].out;
     conn = flow->lanes[0].conn;
-    weft_fail(&why, WEFT_ERR_NOMEM, "create_qp", "no memory");
+    weft_fail(&why, WEFT_ERR_NOMEM, WEFT_PHASE_CREATE_QP, "no memory");
     ck_assert(!suspects_wait_for_port(&flow->suspects, flow->rdma, conn, &why));
     flow->suspects.flapped_ns = conn->started_ns - 1;
     ck_assert(!suspects_wait_for_port(&flow->suspects, flow->rdma, conn, &why));

@@ -98,7 +98,7 @@ static void turn_back(struct flow *flow, struct flow_lane *lane)
         io_task_wake(&lane->conn->task);
         return;
     }
-    weft_fail(&why, WEFT_ERR_CLOSED, "return", "a better way is back");
+    weft_fail(&why, WEFT_ERR_CLOSED, WEFT_PHASE_RETURN, "a better way is back");
     flow_lane_fail(flow, lane, &why);
 }
 
@@ -109,12 +109,13 @@ static void note_unrecovered(struct flow *flow)
     const struct conn *trial = flow->trial;
     const struct rdma_port *port = trial->rails[0].port;
     struct weft_error why = {0};
+    char phase[WEFT_PHASE_TEXT_BYTES];
 
-    weft_fail(&why, WEFT_ERR_TIMEOUT, "recovery", "%s is given up after %u attempts",
-              port->name, flow->n_trials);
+    weft_fail(&why, WEFT_ERR_TIMEOUT, WEFT_PHASE_RECOVERY,
+              "%s is given up after %u attempts", port->name, flow->n_trials);
     conn_kept_describe(trial, 0, &why);
     weft_error_int(&why, "attempts", flow->n_trials);
-    weft_error_text(&why, "last_phase", trial->error.phase);
+    weft_error_text(&why, "last_phase", weft_error_phase_text(&trial->error, phase));
     weft_error_int(&why, "last_errno", trial->error.sys_errno);
     flow_note_left_out(flow, port, &why);
 }

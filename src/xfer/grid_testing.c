@@ -29,7 +29,7 @@ static void on_accept(struct fabric *fabric, uint32_t host, struct conn *conn)
         io_task_wake(&conn->task);
         return;
     }
-    weft_fail(&why, WEFT_ERR_PROTOCOL, "purpose", "nobody here wants it");
+    weft_fail(&why, WEFT_ERR_PROTOCOL, WEFT_PHASE_PURPOSE, "nobody here wants it");
     conn_refuse(conn, &why);
     conn_destroy(conn);
 }
@@ -255,9 +255,11 @@ static bool has_all(const struct grid_flow *flow)
     const struct grid_traffic *t = &flow->traffic;
 
     ck_assert_msg(flow->out_status >= 0, "%u to %u, sender: %s: %s", flow->from, flow->to,
-                  flow_error(flow->out)->phase, flow_error(flow->out)->message);
+                  weft_phase_name(flow_error(flow->out)->phase),
+                  flow_error(flow->out)->message);
     ck_assert_msg(flow->in_status >= 0, "%u to %u, receiver: %s: %s", flow->from,
-                  flow->to, flow_error(flow->in)->phase, flow_error(flow->in)->message);
+                  flow->to, weft_phase_name(flow_error(flow->in)->phase),
+                  flow_error(flow->in)->message);
     return t->n_send_done == t->n_messages &&
            t->n_received == t->n_messages / (t->n_group != 0 ? t->n_group : 1);
 }
@@ -270,7 +272,8 @@ bool grid_run(struct grid *grid, weft_ns for_ns)
 static bool is_up(const struct grid_flow *flow)
 {
     ck_assert_msg(flow->out_status >= 0, "%u to %u, sender: %s: %s", flow->from, flow->to,
-                  flow_error(flow->out)->phase, flow_error(flow->out)->message);
+                  weft_phase_name(flow_error(flow->out)->phase),
+                  flow_error(flow->out)->message);
     return flow_is_up(flow->out) && flow_is_up(flow->in);
 }
 

@@ -121,7 +121,7 @@ START_TEST(a_rail_whose_slot_moved_is_given_up)
         ck_assert_int_eq(told("attempts"), 5);
         ck_assert_int_eq(told("local_kept_index"), 3);
         ck_assert_int_eq(told("remote_kept_index"), 3);
-        ck_assert_str_eq(why->phase, "recovery");
+        ck_assert_str_eq(weft_phase_name(why->phase), "recovery");
         ck_assert_str_eq(weft_error_value(why, "local_port")->text, "p0");
         ck_assert_str_eq(weft_error_value(why, "local_gid")->text, "192.168.101.1");
         ck_assert_str_eq(weft_error_value(why, "remote_gid")->text, "192.168.101.2");

@@ -32,7 +32,8 @@ weft_status relay_open(struct rdma *rdma, const struct relay_config *config,
 
     *out = NULL;
     if (config->handle_of == NULL) {
-        return weft_fail(error, WEFT_ERR_INPUT, "relay", "no way to find members");
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_RELAY,
+                         "no way to find members");
     }
     relay = weft_calloc(1, sizeof(*relay));
     relay->rdma = rdma;
@@ -55,15 +56,15 @@ weft_status relay_open(struct rdma *rdma, const struct relay_config *config,
 static bool is_consequence(const struct relay_lane *lane)
 {
     const struct weft_error *why = &lane->cause;
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
-    bool is_stream = strcmp(why->phase, "tcp") == 0 || strcmp(why->phase, "stream") == 0;
+    enum weft_phase there = weft_error_peer_phase(why);
+    bool is_stream = why->phase == WEFT_PHASE_TCP || why->phase == WEFT_PHASE_STREAM;
 
-    if (phase != NULL) {
+    if (there != WEFT_PHASE_NONE) {
         return lane->lost != lane->member ||
-               (strcmp(phase->text, "connect_qps") != 0 &&
-                strcmp(phase->text, "rtr") != 0 && strcmp(phase->text, "probe") != 0);
+               (there != WEFT_PHASE_CONNECT_QPS && there != WEFT_PHASE_RTR &&
+                there != WEFT_PHASE_PROBE);
     }
-    return strcmp(why->phase, "peer") == 0 || strcmp(why->phase, "epoch") == 0 ||
+    return why->phase == WEFT_PHASE_PEER || why->phase == WEFT_PHASE_EPOCH ||
            (is_stream && why->sys_errno != ETIMEDOUT);
 }
 
@@ -85,7 +86,7 @@ static void note_trouble(struct relay *relay, const struct relay_lane *lane)
 {
     struct relay_trouble *trouble = &relay->trouble;
     bool is_news =
-        strcmp(lane->cause.phase, "peer") == 0 || strcmp(lane->cause.phase, "epoch") == 0;
+        lane->cause.phase == WEFT_PHASE_PEER || lane->cause.phase == WEFT_PHASE_EPOCH;
 
     if (lane->cause.status == WEFT_OK) {
         return;
@@ -142,7 +143,8 @@ static void replace(struct relay *relay, const struct relay_lane *lane)
 {
     for (struct relay_lane *old = relay->lanes; old != NULL; old = old->next) {
         if (old->state < RELAY_LANE_CLOSING && is_earlier(old, lane)) {
-            weft_fail(&old->error, WEFT_ERR_CLOSED, "epoch", "the sender connects again");
+            weft_fail(&old->error, WEFT_ERR_CLOSED, WEFT_PHASE_EPOCH,
+                      "the sender connects again");
             relay_lane_fail(old);
         }
     }
@@ -325,8 +327,8 @@ static void port_event(struct relay *relay, uint32_t device, uint8_t port, bool 
     if (!is_up) {
         suspects->flapped_ns = io_now(relay->rdma->env);
         suspects_add(suspects, device, port, true);
-        weft_fail(&why, WEFT_ERR_CLOSED, "port", "device %u port %u went down", device,
-                  port);
+        weft_fail(&why, WEFT_ERR_CLOSED, WEFT_PHASE_PORT, "device %u port %u went down",
+                  device, port);
         ports_down(relay, device, port, false, &why);
     }
     for (struct relay_lane *lane = relay->lanes; lane != NULL; lane = lane->next) {
@@ -342,7 +344,8 @@ static void device_lost(struct relay *relay, uint32_t device)
     const struct rdma *rdma = relay->rdma;
     struct weft_error why = {0};
 
-    weft_fail_errno(&why, EIO, "device", "%s is gone", rdma->env->devices[device]->name);
+    weft_fail_errno(&why, EIO, WEFT_PHASE_DEVICE, "%s is gone",
+                    rdma->env->devices[device]->name);
     for (uint32_t i = 0; i < rdma->n_ports; i++) {
         if (rdma->ports[i].device_index == device) {
             ports_down(relay, device, rdma->ports[i].port, true, &why);

@@ -74,7 +74,8 @@ static void wait_for_port(struct relay_lane *lane, const struct conn_facing *fac
     char ip[IO_IP_TEXT_BYTES];
 
     weft_error_clear(&lane->cause);
-    weft_fail(&lane->cause, WEFT_ERR_CLOSED, "port", "%s is down", facing->port->name);
+    weft_fail(&lane->cause, WEFT_ERR_CLOSED, WEFT_PHASE_PORT, "%s is down",
+              facing->port->name);
     weft_error_text(&lane->cause, "local_port", facing->port->name);
     weft_error_text(&lane->cause, "local_gid",
                     io_ip_format(&facing->local, ip, sizeof(ip)));
@@ -166,11 +167,10 @@ void relay_lane_fail(struct relay_lane *lane)
 void relay_lane_refuse(struct relay_lane *lane, weft_status status, const char *reason,
                        uint32_t member)
 {
-    char phase[24];
-
-    weft_format(phase, sizeof(phase), "relay.%s.%u", reason, member);
-    weft_fail(&lane->error, status, phase, "from rank %u to %u: %s", lane->purpose.from,
-              lane->purpose.to, reason);
+    weft_fail(&lane->error, status, WEFT_PHASE_RELAY, "from rank %u to %u: %s",
+              lane->purpose.from, lane->purpose.to, reason);
+    weft_format(lane->error.phase_detail, sizeof(lane->error.phase_detail), "%s.%u",
+                reason, member);
     relay_lane_fail(lane);
 }
 
@@ -186,10 +186,10 @@ void relay_lane_close(struct relay_lane *lane)
 static bool may_come_back(const struct relay_lane *lane, const struct conn *conn,
                           const struct weft_error *why)
 {
-    bool is_unheard = strcmp(why->phase, "tcp") == 0 &&
+    bool is_unheard = why->phase == WEFT_PHASE_TCP &&
                       (why->sys_errno == ETIMEDOUT || why->sys_errno == EHOSTUNREACH);
 
-    return strcmp(why->phase, "port") == 0 || is_unheard ||
+    return why->phase == WEFT_PHASE_PORT || is_unheard ||
            suspects_wait_for_port(lane->suspects, conn->rdma, conn, why) ||
            (conn->n_rails > 1 && (suspects_accused(conn->rdma, why) != NULL ||
                                   weft_error_value(why, "peer_phase") != NULL));
@@ -204,7 +204,7 @@ static const char *reason_of(const struct relay_lane *lane, const struct conn *c
     bool was_up = lane->state == RELAY_LANE_UP ||
                   (lane->state == RELAY_LANE_ANSWERED && conn == lane->out);
     bool is_dead = why->sys_errno == ECONNREFUSED ||
-                   (was_up && strcmp(why->phase, "stream") == 0 &&
+                   (was_up && why->phase == WEFT_PHASE_STREAM &&
                     (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
                      why->sys_errno == EPIPE));
 
@@ -238,13 +238,13 @@ static void lost(struct relay_lane *lane, const struct conn *conn,
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
     uint32_t member = conn == lane->in ? lane->purpose.from : lane->member;
-    char text[24];
+    char text[WEFT_PHASE_TEXT_BYTES];
 
-    if (strcmp(why->phase, "peer") == 0 && phase == NULL) {
+    if (why->phase == WEFT_PHASE_PEER && phase == NULL) {
         relay_lane_close(lane);
         return;
     }
-    if (phase != NULL && strncmp(phase->text, "relay.", 6) == 0) {
+    if (weft_error_peer_phase(why) == WEFT_PHASE_RELAY) {
         weft_format(text, sizeof(text), "%s", phase->text);
     } else {
         weft_format(text, sizeof(text), "relay.%s.%u", reason_of(lane, conn, why),
@@ -256,7 +256,7 @@ static void lost(struct relay_lane *lane, const struct conn *conn,
     lane->cause = *why;
     lane->lost = member;
     lane->error = *why;
-    weft_format(lane->error.phase, sizeof(lane->error.phase), "%s", text);
+    weft_error_set_phase(&lane->error, text);
     relay_lane_fail(lane);
 }
 
@@ -340,7 +340,8 @@ static weft_status open_buffers(struct relay_lane *lane)
     weft_status status;
 
     if (result != 0) {
-        return weft_fail_errno(&lane->error, result, "relay", "%llu bytes of host memory",
+        return weft_fail_errno(&lane->error, result, WEFT_PHASE_RELAY,
+                               "%llu bytes of host memory",
                                (unsigned long long)lane->memory);
     }
     lane->buffers = memory;
@@ -415,7 +416,7 @@ static weft_status repeat_grants(struct relay_lane *lane)
             return WEFT_OK;
         }
         if (grant->size > lane->purpose.fragment_bytes) {
-            return weft_fail(&lane->error, WEFT_ERR_PROTOCOL, "relay",
+            return weft_fail(&lane->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_RELAY,
                              "a clear-to-send of %llu bytes, buffers have %u",
                              (unsigned long long)grant->size,
                              lane->purpose.fragment_bytes);

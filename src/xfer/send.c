@@ -287,7 +287,7 @@ const struct conn_rail *xfer_stalled(struct xfer *xfer, struct weft_error *out)
 
         if (lane->quiet_ns != 0 && lane->n_retired == lane->beat_retired &&
             now - lane->quiet_ns >= TIMER_DETECT_STALL_NS) {
-            weft_fail(out, WEFT_ERR_TIMEOUT, "data",
+            weft_fail(out, WEFT_ERR_TIMEOUT, WEFT_PHASE_DATA,
                       "nothing of what is posted completed for %lld ms",
                       (long long)((now - lane->quiet_ns) / 1000000));
             return &xfer->conn->rails[q % xfer->conn->n_rails];

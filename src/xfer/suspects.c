@@ -71,9 +71,9 @@ const struct rdma_port *suspects_accused(const struct rdma *rdma,
                                          const struct weft_error *why)
 {
     const struct weft_value *name = weft_error_value(why, "local_port");
-    bool by_queue_pair = strcmp(why->phase, "data") == 0 ||
-                         strcmp(why->phase, "probe") == 0 ||
-                         strcmp(why->phase, "rtr") == 0 || strcmp(why->phase, "rts") == 0;
+    bool by_queue_pair = why->phase == WEFT_PHASE_DATA ||
+                         why->phase == WEFT_PHASE_PROBE || why->phase == WEFT_PHASE_RTR ||
+                         why->phase == WEFT_PHASE_RTS;
     bool is_fault = why->status == WEFT_ERR_COMPLETION ||
                     why->status == WEFT_ERR_TIMEOUT || why->status == WEFT_ERR_SYSTEM;
 
@@ -204,7 +204,7 @@ bool suspects_is_back(struct rdma *rdma, const struct conn *conn,
     const struct weft_value *remote = weft_error_value(why, "remote_inactive");
     const struct weft_value *gid = NULL;
 
-    if (strcmp(why->phase, "port") == 0) {
+    if (why->phase == WEFT_PHASE_PORT) {
         local = weft_error_value(why, "local_port");
         gid = weft_error_value(why, "local_gid");
     }

@@ -35,22 +35,23 @@ static weft_status check_depths(struct xfer *xfer, struct weft_error *error)
     uint32_t least = conn->is_connector ? 2 : XFER_MULTI_MAX;
 
     if (conn->config.window_bytes < XFER_WINDOW_BYTES) {
-        return weft_fail(error, WEFT_ERR_LIMIT, "data", "window of %u bytes, %u needed",
-                         conn->config.window_bytes, XFER_WINDOW_BYTES);
+        return weft_fail(error, WEFT_ERR_LIMIT, WEFT_PHASE_DATA,
+                         "window of %u bytes, %u needed", conn->config.window_bytes,
+                         XFER_WINDOW_BYTES);
     }
     if (!conn->is_connector && conn->peer_window_bytes < XFER_WINDOW_BYTES) {
-        return weft_fail(error, WEFT_ERR_LIMIT, "data",
+        return weft_fail(error, WEFT_ERR_LIMIT, WEFT_PHASE_DATA,
                          "the peer's window has %u bytes, %u needed",
                          conn->peer_window_bytes, XFER_WINDOW_BYTES);
     }
     if (xfer->rq_depth < least) {
-        return weft_fail(error, WEFT_ERR_LIMIT, "data",
+        return weft_fail(error, WEFT_ERR_LIMIT, WEFT_PHASE_DATA,
                          "%u receives posted per queue pair, at least %u needed",
                          xfer->rq_depth, least);
     }
     for (uint32_t q = 0; q < conn->n_qps; q++) {
         if (xfer->lanes[q].sq_depth < 2) {
-            return weft_fail(error, WEFT_ERR_LIMIT, "data",
+            return weft_fail(error, WEFT_ERR_LIMIT, WEFT_PHASE_DATA,
                              "send queue of %u, at least 2 needed",
                              xfer->lanes[q].sq_depth);
         }
@@ -103,7 +104,8 @@ weft_status xfer_open(struct conn *conn, struct xfer **out, struct weft_error *e
     *out = NULL;
     weft_check(conn->state == CONN_UP);
     if (xfer == NULL) {
-        return weft_fail(error, WEFT_ERR_NOMEM, "data", "no memory for a transfer state");
+        return weft_fail(error, WEFT_ERR_NOMEM, WEFT_PHASE_DATA,
+                         "no memory for a transfer state");
     }
     xfer->conn = conn;
     conn->is_by_the_clock = xfer_is_by_the_clock;
@@ -308,7 +310,7 @@ static void name_lane(struct xfer *xfer, uint32_t q)
 
 weft_status xfer_fail_post(struct xfer *xfer, uint32_t q, int sys_errno, const char *what)
 {
-    weft_fail_errno(&xfer->error, sys_errno, "data", "%s", what);
+    weft_fail_errno(&xfer->error, sys_errno, WEFT_PHASE_DATA, "%s", what);
     name_lane(xfer, q);
     return xfer->error.status;
 }
@@ -346,7 +348,7 @@ weft_status xfer_fail_protocol(struct xfer *xfer, uint32_t q, const char *format
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    weft_fail(&xfer->error, WEFT_ERR_PROTOCOL, "data", "%s", text);
+    weft_fail(&xfer->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_DATA, "%s", text);
     name_lane(xfer, q);
     return xfer->error.status;
 }
@@ -371,7 +373,7 @@ weft_status xfer_fail_completion(struct xfer *xfer, uint32_t q, const struct ibv
     } else if (kind == XFER_WR_FLUSH) {
         what = "flush";
     }
-    weft_fail_completion(&xfer->error, (int)wc->status, "data",
+    weft_fail_completion(&xfer->error, (int)wc->status, WEFT_PHASE_DATA,
                          "a %s work request failed: %s", what,
                          io_wc_status_name((int)wc->status));
     name_lane(xfer, q);
