@@ -120,6 +120,12 @@ void boot_gather(struct boot *boot, const void *mine, size_t n_bytes)
     gather(boot, mine, n_bytes, false);
 }
 
+void boot_barrier(struct boot *boot, weft_ns work_ns)
+{
+    gather(boot, NULL, 0, false);
+    boot->started_ns += work_ns;
+}
+
 void boot_gather_to_first(struct boot *boot, const void *mine, size_t n_bytes)
 {
     gather(boot, mine, n_bytes, true);
@@ -162,8 +168,13 @@ static void trace_failure(const struct boot *boot)
 
 void boot_ended(struct boot *boot, uint32_t member)
 {
+    weft_ns now = io_now(boot->env);
+
     if (member >= boot->n_members || member == boot->config.rank) {
         return;
+    }
+    if (boot->is_active && boot->started_ns > now) {
+        boot->started_ns = now; /* the others do not work without it */
     }
     if (boot->due_ns == NULL) {
         boot->due_ns = weft_calloc(boot->n_members, sizeof(*boot->due_ns));
@@ -174,7 +185,7 @@ void boot_ended(struct boot *boot, uint32_t member)
     if (boot->due_ns[member] != WEFT_NEVER) {
         return;
     }
-    boot->due_ns[member] = io_now(boot->env) + BOOT_ENDED_NS;
+    boot->due_ns[member] = now + BOOT_ENDED_NS;
     if (boot->due_ns[member] < boot->ended_ns) {
         boot->ended_ns = boot->due_ns[member];
     }

@@ -74,6 +74,9 @@ struct io_task *boot_task(struct boot *boot);
  * `mine` is copied. Only one can be active at a time. It can be started before all members have
  * joined. */
 void boot_gather(struct boot *boot, const void *mine, size_t n_bytes);
+/* Starts an all-gather of 0 bytes. The other members may still work for `work_ns`, so its limit
+ * counts from the end of that time, or from when boot_ended() reports the exit of a member. */
+void boot_barrier(struct boot *boot, weft_ns work_ns);
 /* Like boot_gather, but only boot_first is certain to get the result. For large blobs that the
  * other members do not need. Either all members call it for a round, or none. */
 void boot_gather_to_first(struct boot *boot, const void *mine, size_t n_bytes);

@@ -102,8 +102,9 @@ struct boot {
     struct boot_config config;
     uint32_t n_members;
     weft_ns opened_ns;
-    weft_ns started_ns; /* start of the present gather */
-    uint32_t round;     /* number of the present or last gather, from 1; 0 if none */
+    /* Start of the present gather, or the end of the time in which members may still work. */
+    weft_ns started_ns;
+    uint32_t round; /* number of the present or last gather, from 1; 0 if none */
     bool is_active;
     /* True if the result of the present or last gather is for rank 0 only. */
     bool to_first;

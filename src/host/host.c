@@ -362,7 +362,7 @@ static weft_status jobs_step(struct host *host)
 
     if (status == WEFT_OK) {
         host->jobs_ended_ns = now_of(host);
-        boot_gather(host->boot, NULL, 0);
+        boot_barrier(host->boot, host->config.work_ns);
         enter(host, HOST_CLOSE);
     }
     return status;
@@ -379,6 +379,7 @@ static weft_status close_step(struct host *host)
             return status;
         }
         host->private->is_closing = true;
+        host_watchdog(host, now_of(host) + host->config.close_ns);
         host_jobs_close(host);
         if (host->n_events > 0) {
             look_again(host);

@@ -170,7 +170,9 @@ struct host_config {
     weft_ns start_ns;             /* start time of the process */
     weft_ns discover_ns;          /* limit of discovery (default 30 s) */
     weft_ns connect_ns;           /* limit for setting up all connections */
-    weft_ns close_ns;             /* limit of the orderly end (default 30 s) */
+    weft_ns
+        work_ns; /* how long others may work after this member's last row (default 0) */
+    weft_ns close_ns; /* limit of the orderly end (default 30 s) */
 };
 /* Sets defaults of all fields except rank, rows, rendezvous and keys. */
 void host_config_default(struct host_config *config);

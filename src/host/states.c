@@ -58,7 +58,8 @@ weft_ns host_state_limit(const struct host *host, enum host_state state)
     case HOST_JOBS: /* each row sets its own limit */
         return host->config.discover_ns;
     case HOST_CLOSE:
-        return host->config.close_ns + 2 * host->config.boot.step_ns;
+        return host->config.work_ns + host->config.close_ns +
+               2 * host->config.boot.step_ns;
     case HOST_NEW:
     case HOST_DONE:
     case HOST_FAILED:

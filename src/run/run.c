@@ -15,6 +15,9 @@
 #include "run/programs.h"
 #include "run/record.h"
 
+/* Longest time in which others may work; longer ones are no limit. */
+#define WORK_MAX_NS (RUN_LIMIT_NS * 1000)
+
 /* ---- set-up ---- */
 
 void run_init(struct run *run, const struct scenario *scenario,
@@ -171,11 +174,27 @@ weft_status run_plan(struct run *run, struct weft_error *error)
     return run_rows_check(run, error);
 }
 
+/* Returns how long the others may work after this member's last row. A rank can be a row ahead of
+ * the next one. A member without a rank has no rows, so it waits for all of them. */
+static weft_ns work_of_others(const struct run *run, uint32_t member)
+{
+    weft_ns longest = 0, all = 0;
+
+    for (uint32_t i = 0; i < run->n_rows; i++) {
+        weft_ns limit = run->rows[i].limit_ns;
+
+        longest = limit > longest ? limit : longest;
+        all = limit < WORK_MAX_NS - all ? all + limit : WORK_MAX_NS;
+    }
+    return member >= run->n_ranks ? all : longest < WORK_MAX_NS ? longest : WORK_MAX_NS;
+}
+
 void run_configure_member(const struct run *run, uint32_t member,
                           struct host_config *config)
 {
     config->rank = member;
     config->n_rows = member < run->n_ranks ? run->n_rows : 0;
+    config->work_ns = work_of_others(run, member);
     run_boot_configure(run, member, &config->boot);
     run_choose_nic(run, member, &config->conn);
 }

@@ -491,6 +491,31 @@ static const struct {
      "port p0, direct"},
 };
 
+/* Ranks that are done, and a host that only relays, wait for a rank whose job takes over a minute
+ * more. The second cable is slow, so that the first rank of the chain is a row ahead. */
+START_TEST(who_works_is_waited_for)
+{
+    static const char *const middles[] = {"{ports: [p0, p1]}",
+                                          "{ports: [p0, p1], ranks: 0}"};
+    char text[1024];
+    struct outcome out;
+
+    weft_format(text, sizeof(text),
+                "name: t\n"
+                "topology:\n"
+                "  nodes: {a: {ports: [p0]}, b: %s, c: {ports: [p0]}}\n"
+                "  links:\n"
+                "    - {endpoints: ['a:p0', 'b:p0'], subnet: 10.1.0.0/24}\n"
+                "    - {endpoints: ['b:p1', 'c:p0'], subnet: 10.2.0.0/24, rate: 1Mbps}\n"
+                "jobs: [{broadcast: {bytes: 8MiB, algorithm: chain, repeat: 2}}]\n",
+                middles[_i]);
+    out = run(text);
+    ck_assert_int_eq(out.result, RUN_PASS);
+    ck_assert_int_gt(int_at(out.document, "sim_time_ns"), 120 * INT64_C(1000000000));
+    outcome_fini(&out);
+}
+END_TEST
+
 START_TEST(expectations_are_judged)
 {
     struct weft_text text = {NULL, 0, 0};
@@ -556,6 +581,7 @@ int main(void)
     tcase_add_test(tests, a_rail_that_was_left_out_led_to_a_process);
     tcase_add_loop_test(tests, events_that_were_not_kept_are_said_to_be_missing, 0, 2);
     tcase_add_test(tests, a_host_that_stops_for_good_is_named_in_bounded_time);
+    tcase_add_loop_test(tests, who_works_is_waited_for, 0, 2);
     tcase_add_loop_test(tests, expectations_are_judged, 0,
                         (int)(sizeof(judged) / sizeof(judged[0])));
     tcase_add_loop_test(tests, bounds_that_cannot_be_met_are_not, 0, 4);
