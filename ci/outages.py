@@ -10,7 +10,8 @@ others are spread over the whole run and a little beyond its end. --part takes e
 
 A job must go on if no rank was cut off for longer than PROMISE_S of its mesh says (docs/scenario.md,
 "faults"). If one was, the run may end either way, but with the right data or with a finding. Prints a
-table: of how many runs the job went on, with a star where some were cut off for longer than promised.
+table: what is promised, and of how many runs the job went on, with a star where some were cut off for
+longer than promised.
 A run that fails is kept in build/ci/outages, and the line that repeats it is printed.
 """
 
@@ -18,6 +19,7 @@ import argparse
 import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from pathlib import Path
 
 import failures
@@ -79,6 +81,11 @@ class Mesh:
                 if i not in down and (a in reached) != (b in reached):
                     reached |= {a, b}
         return not reached.issuperset(self.ranks)
+
+    def promise(self, n_cables):
+        """How long `n_cables` may be away, in words: for ever if the others always join all ranks."""
+        cuts = any(self.is_cut(set(down)) for down in combinations(range(len(self.cables)), n_cables))
+        return f"{self.promise_s:g} s" if cuts else "always"
 
     def cut_s(self, outages):
         """The longest time for which some rank was cut off."""
@@ -156,6 +163,7 @@ def print_table(score):
     columns = [f"{name}, {n}" for name, n in score]
     print(f"| down | {' | '.join(columns)} |")
     print("|---" * (len(columns) + 1) + "|")
+    print(f"| promised | {' | '.join(Mesh(name).promise(n) for name, n in score)} |")
     for down_us in DOWN_US:
         cells = []
         for row in score.values():

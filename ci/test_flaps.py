@@ -57,3 +57,6 @@ def test_the_judge_of_outages_knows_what_is_cut():
     assert relay.cut_s([(5, 2_000_000, 0, 1)]) == 2
     assert relay.cut_s([(0, 30, 1, 0), (10, 30, 0, 0)]) == 30e-6
     assert relay.cut_s([(0, 30, 1, 0), (10, 30, 2, 0)]) == 20e-6
+    assert outages.Mesh("pair").promise(1) == twins.promise(2) == "1 s"
+    assert twins.promise(1) == outages.Mesh("triangle").promise(1) == "always"
+    assert outages.Mesh("triangle").promise(2) == relay.promise(1) == "5 s"
