@@ -74,6 +74,16 @@ def assert_exists(words):
         assert words[:2] == ["sudo", "-n"], words
 
 
+def test_the_cache_of_the_guests_kernel_changes_with_its_sources():
+    """Otherwise each job restores an old kernel, and builds the new one again."""
+    guest = ROOT / "ci" / "guest"
+    key, = (step["with"]["key"] for job in WORKFLOW["jobs"].values() for step in job["steps"]
+            if step.get("id") == "guest")
+    named = {path for pattern in re.findall(r"'([^']+)'", key) for path in ROOT.glob(pattern)}
+    assert named == {ROOT / "ci" / "rxe-guest", guest / "uml.defconfig", guest / "crc32.h",
+                     *guest.glob("[0-9][0-9]-*.patch")}
+
+
 def test_every_command_of_the_workflow_exists():
     found = list(commands())
     assert len(found) > 10
