@@ -154,7 +154,8 @@ static void read_addresses(struct loader *loader, uint32_t index,
                      list->items[1]->text);
         } else if (!meet(&networks[0], &networks[1], &found[0], &found[1])) {
             complain(loader, list->items[1]->mark,
-                     "addresses: %s and %s are in different networks",
+                     "addresses: %s and %s are in different networks; to "
+                     "try this mistake, give them to the nodes instead",
                      list->items[0]->text, list->items[1]->text);
         }
     }
