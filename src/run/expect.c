@@ -95,6 +95,26 @@ static bool is_found(const struct diag_findings *findings, const char *code)
     return false;
 }
 
+/* Adds the codes of the findings that are not listed because the job went on, each once. */
+static void add_survived(const struct run *run, struct weft_text *out)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < run->findings.n; i++) {
+        const char *code = run->findings.items[i].entry->code;
+        bool is_new = run->findings.items[i].is_survived &&
+                      !is_expected(&run->scenario->expect, code);
+
+        for (uint32_t k = 0; k < i; k++) {
+            is_new = is_new && strcmp(run->findings.items[k].entry->code, code) != 0;
+        }
+        if (is_new) {
+            weft_text_add(out, "%s%s", any ? ", " : "; the job went on despite ", code);
+            any = true;
+        }
+    }
+}
+
 void run_judge_findings(struct run *run)
 {
     const struct scenario_expect *expect = &run->scenario->expect;
@@ -121,6 +141,7 @@ void run_judge_findings(struct run *run)
     }
     if (got.n == 0) {
         weft_text_add(&got, "none");
+        add_survived(run, &got);
     }
     run_say(run, ok, &got, "findings: %s", want.n > 0 ? want.bytes : "none");
     weft_text_fini(&want);

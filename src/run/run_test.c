@@ -542,6 +542,36 @@ START_TEST(expectations_are_judged)
 }
 END_TEST
 
+/* A cable without a common subnet is a warning, because a relay stands in for it. */
+START_TEST(what_a_job_went_on_despite_is_said)
+{
+    struct outcome out = run("name: t\n"
+                             "topology:\n"
+                             "  defaults: {ports: [p0, p1]}\n"
+                             "  nodes: {a: {addresses: {p1: [10.4.0.2/24]}}, b: {},\n"
+                             "          c: {addresses: {p1: [10.3.0.1/24]}}}\n"
+                             "  links:\n"
+                             "    - {endpoints: ['a:p0', 'b:p0'], subnet: 10.1.0.0/24}\n"
+                             "    - {endpoints: ['b:p1', 'c:p0'], subnet: 10.2.0.0/24}\n"
+                             "    - {endpoints: ['c:p1', 'a:p1']}\n" JOB);
+    const json_t *expectation;
+    size_t i;
+    unsigned n = 0;
+
+    ck_assert_int_eq(out.result, RUN_PASS);
+    json_array_foreach(json_object_get(out.document, "expectations"), i, expectation)
+    {
+        if (strcmp(text_at(expectation, "expect"), "findings: none") == 0) {
+            ck_assert_str_eq(text_at(expectation, "got"),
+                             "none; the job went on despite route.no_facing_port");
+            n++;
+        }
+    }
+    ck_assert_uint_eq(n, 1);
+    outcome_fini(&out);
+}
+END_TEST
+
 START_TEST(bounds_that_cannot_be_met_are_not)
 {
     static const char *const impossible[] = {
@@ -584,6 +614,7 @@ int main(void)
     tcase_add_loop_test(tests, who_works_is_waited_for, 0, 2);
     tcase_add_loop_test(tests, expectations_are_judged, 0,
                         (int)(sizeof(judged) / sizeof(judged[0])));
+    tcase_add_test(tests, what_a_job_went_on_despite_is_said);
     tcase_add_loop_test(tests, bounds_that_cannot_be_met_are_not, 0, 4);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
