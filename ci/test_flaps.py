@@ -43,6 +43,19 @@ def test_a_flap_that_once_ended_a_job(path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("name", ["twin-behind-a-relay", "twin-behind-a-relay-managed"])
+def test_a_twin_behind_a_relay_flaps_at_any_moment(name):
+    """24 moments, in set-up and while data moves, of 10 us and of 50 ms; a sample takes an eighth."""
+    rounds = [(at_us, long) for at_us in (300, 600, 900, 1300, 2000, 3000, 5000, 9000, 16000, 24000, 30000, 41000)
+              for long in ("10us", "50ms")]
+    first, count = sampling.span(len(rounds))
+    for at_us, long in rounds[first:first + count]:
+        fault = f"faults=[{{at: {at_us}us, on: 'carpathia:p0', kind: down, for: {long}}}]"
+        done = subprocess.run([f"{BUILD}/weft", "run", "-q", f"scenarios/flaps/{name}.yaml", "--set", fault],
+                              cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, fault + done.stdout + done.stderr
+
+
 def test_outages_of_every_length():
     """Every 30th of what `ci/job flaps` runs."""
     done = subprocess.run([sys.executable, "ci/outages.py", "--build", BUILD, "--moments", "10",
