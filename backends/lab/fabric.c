@@ -173,6 +173,7 @@ static int configure_port(struct lab_fabric *fabric, uint32_t host, uint32_t ind
     bool is_up = !port->has_cable || fabric->spec->cables[port->cable].up;
     int problem = netlink_set_up(place->route_fd, port->netdev, is_up);
 
+    port->is_down = !is_up;
     for (uint32_t i = 0; i < spec->n_addresses && problem == 0; i++) {
         bool has_peer = spec->peers != NULL && !io_ip_is_zero(&spec->peers[i]);
         problem =

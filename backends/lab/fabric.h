@@ -58,7 +58,8 @@ struct lab_port {
     uint32_t peer_host, peer_port; /* if has_cable */
     struct netlink_impairment impairment;
     bool has_netem; /* a qdisc of ours is there, and stays */
-    bool is_down;   /* by a fault */
+    bool is_down;   /* the netdev is, by a fault or from the start */
+    bool is_mute;   /* what it sends is lost, because this direction is down */
     uint32_t mtu_bytes;
 };
 

@@ -5,6 +5,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
+#include <linux/if.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <stdio.h>
@@ -179,6 +180,59 @@ START_TEST(faults_of_links_come_and_go)
 }
 END_TEST
 
+/* Returns true if the first port of a host has a carrier (netdevice(7): IFF_LOWER_UP). */
+static bool has_carrier(const struct lab_fabric *fabric, uint32_t host)
+{
+    struct ifinfomsg link = {0};
+    _Alignas(8) uint8_t answer[16384];
+    struct netlink_request request;
+    int fd = fabric->hosts[host].place.route_fd;
+    uint32_t seq;
+    size_t n = 0;
+
+    netlink_begin(&request, RTM_GETLINK, 0, &link, sizeof(link));
+    netlink_put_text(&request, IFLA_IFNAME, "p0");
+    ck_assert_int_eq(netlink_send(fd, &request, &seq), 0);
+    ck_assert_int_eq(netlink_receive(fd, seq, answer, sizeof(answer), &n), 0);
+    ck_assert_uint_ge(n, NLMSG_SPACE(sizeof(link)));
+    memcpy(&link, answer + NLMSG_HDRLEN, sizeof(link));
+    return (link.ifi_flags & IFF_LOWER_UP) != 0;
+}
+
+/* A cable has one state, whichever end a fault names, as on the simulated one. */
+START_TEST(either_end_takes_a_cable_up)
+{
+    const struct {
+        bool starts_up, is_ended; /* is_ended: by the end of the `down`, not by an `up` */
+        uint32_t down, up;        /* the ends that the faults name */
+    } cases[] = {{true, false, 0, 0}, {true, false, 0, 1},  {true, false, 1, 0},
+                 {true, true, 1, 1},  {false, false, 0, 0}, {false, false, 0, 1}};
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        struct world_fault down = {
+            .kind = WORLD_FAULT_DOWN, .has_port = true, .host = cases[i].down};
+        struct world_fault up = {
+            .kind = WORLD_FAULT_UP, .has_port = true, .host = cases[i].up};
+        struct lab_fabric fabric;
+        struct weft_error error = {0};
+
+        make_spec();
+        cable.up = cases[i].starts_up;
+        ck_assert_int_eq(
+            lab_fabric_create(&spec, LAB_NAMESPACES, LAB_NO_DEVICES, &fabric, &error),
+            WEFT_OK);
+        ck_assert_int_eq(has_carrier(&fabric, 0), cases[i].starts_up);
+        ck_assert_int_eq(lab_fault_apply(&fabric, &down, false), 0);
+        ck_assert(!has_carrier(&fabric, 0) && !has_carrier(&fabric, 1));
+        ck_assert_int_eq(
+            lab_fault_apply(&fabric, cases[i].is_ended ? &down : &up, cases[i].is_ended),
+            0);
+        ck_assert(has_carrier(&fabric, 0) && has_carrier(&fabric, 1));
+        lab_fabric_destroy(&fabric);
+    }
+}
+END_TEST
+
 START_TEST(a_kernel_without_netem_or_rdma_says_so)
 {
     const struct netlink_impairment slow = {.delay_ns = 10000000};
@@ -307,6 +361,7 @@ int main(void)
         tcase_add_test(built, a_fabric_comes_and_goes);
         tcase_add_test(built, a_second_address_of_the_same_is_refused_by_the_kernel);
         tcase_add_test(built, faults_of_links_come_and_go);
+        tcase_add_test(built, either_end_takes_a_cable_up);
         tcase_add_test(built, a_kernel_without_netem_or_rdma_says_so);
         tcase_add_test(built, cleanup_leaves_the_living_alone);
         suite_add_tcase(suite, built);

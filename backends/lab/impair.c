@@ -39,12 +39,10 @@ static bool is_nothing(const struct netlink_impairment *impairment)
            impairment->rate_bps == 0;
 }
 
-/* Returns true if a fault acts on a cable through netem. */
+/* Returns true if a fault changes an impairment of a cable. */
 static bool is_impairing(const struct world_fault *fault)
 {
     switch (fault->kind) {
-    case WORLD_FAULT_DOWN:
-        return fault->direction != WORLD_BOTH_WAYS;
     case WORLD_FAULT_LOSS:
     case WORLD_FAULT_CORRUPT:
     case WORLD_FAULT_DUPLICATE:
@@ -52,6 +50,7 @@ static bool is_impairing(const struct world_fault *fault)
     case WORLD_FAULT_DELAY:
     case WORLD_FAULT_RATE:
         return true;
+    case WORLD_FAULT_DOWN:
     case WORLD_FAULT_UP:
     case WORLD_FAULT_MTU:
     case WORLD_FAULT_KILL:
@@ -81,6 +80,15 @@ static bool is_impairing(const struct world_fault *fault)
     return false;
 }
 
+/* Returns true if a fault acts on a cable through netem. One direction of a veth has no carrier of
+ * its own, so all its frames are lost instead. */
+static bool needs_netem(const struct world_fault *fault)
+{
+    bool is_carrier = fault->kind == WORLD_FAULT_DOWN || fault->kind == WORLD_FAULT_UP;
+
+    return is_impairing(fault) || (is_carrier && fault->direction != WORLD_BOTH_WAYS);
+}
+
 /* Returns true if the spec has a netem fault of the cable at this port. */
 static bool will_be_impaired(const struct lab_fabric *fabric, const struct lab_port *port)
 {
@@ -88,7 +96,7 @@ static bool will_be_impaired(const struct lab_fabric *fabric, const struct lab_p
         const struct world_fault *fault = &fabric->spec->faults[i];
         const struct lab_port *at;
 
-        if (!fault->has_port || !is_impairing(fault)) {
+        if (!fault->has_port || !needs_netem(fault)) {
             continue;
         }
         at = &fabric->hosts[fault->host].ports[fault->port];
@@ -105,14 +113,16 @@ static bool will_be_impaired(const struct lab_fabric *fabric, const struct lab_p
 int lab_port_impair(struct lab_fabric *fabric, uint32_t host, uint32_t index)
 {
     struct lab_port *port = &fabric->hosts[host].ports[index];
+    struct netlink_impairment now = port->impairment;
     int error;
 
-    if (!port->has_netem && is_nothing(&port->impairment) &&
-        !will_be_impaired(fabric, port)) {
+    if (port->is_mute) {
+        now.random.loss_ppb = ALL_PPB;
+    }
+    if (!port->has_netem && is_nothing(&now) && !will_be_impaired(fabric, port)) {
         return 0;
     }
-    error = netlink_set_netem(fabric->hosts[host].place.route_fd, port->netdev,
-                              &port->impairment);
+    error = netlink_set_netem(fabric->hosts[host].place.route_fd, port->netdev, &now);
     port->has_netem = port->has_netem || error == 0;
     return error;
 }
@@ -133,7 +143,6 @@ bool lab_fault_is_expressible(const struct world_fault *fault)
     switch (fault->kind) {
     case WORLD_FAULT_DOWN:
     case WORLD_FAULT_UP:
-        return fault->direction == WORLD_BOTH_WAYS || fault->kind == WORLD_FAULT_DOWN;
     case WORLD_FAULT_LOSS:
     case WORLD_FAULT_CORRUPT:
     case WORLD_FAULT_DUPLICATE:
@@ -179,9 +188,7 @@ static int impair_end(struct lab_fabric *fabric, uint32_t host, uint32_t index,
     struct netlink_impairment base;
 
     lab_base_impairment(&fabric->spec->cables[port->cable], port->mtu_bytes, &base);
-    if (fault->kind == WORLD_FAULT_DOWN) { /* one direction only: lose everything */
-        now->random.loss_ppb = undo ? base.random.loss_ppb : ALL_PPB;
-    } else if (fault->kind == WORLD_FAULT_LOSS) {
+    if (fault->kind == WORLD_FAULT_LOSS) {
         now->random.loss_ppb = undo ? base.random.loss_ppb : fault->share_ppb;
     } else if (fault->kind == WORLD_FAULT_CORRUPT) {
         now->random.corrupt_ppb = undo ? base.random.corrupt_ppb : fault->share_ppb;
@@ -216,33 +223,79 @@ static int impair_cable(struct lab_fabric *fabric, const struct world_fault *fau
     return error;
 }
 
-/* Ends a `down` of the direction in which this port sends, which is a loss of every frame. */
-static int end_one_way_down(struct lab_fabric *fabric, uint32_t host, uint32_t index)
-{
-    const struct world_fault down = {.kind = WORLD_FAULT_DOWN};
-
-    return fabric->hosts[host].ports[index].impairment.random.loss_ppb == ALL_PPB
-               ? impair_end(fabric, host, index, &down, true)
-               : 0;
-}
-
-static int set_carrier(struct lab_fabric *fabric, uint32_t host, uint32_t index,
-                       bool is_up)
+/* Takes a netdev down or up. Its port has a carrier if both ends of the cable are up. */
+static int set_netdev(struct lab_fabric *fabric, uint32_t host, uint32_t index,
+                      bool is_up)
 {
     struct lab_port *port = &fabric->hosts[host].ports[index];
     bool was_down = port->is_down;
     int error = netlink_set_up(fabric->hosts[host].place.route_fd, port->netdev, is_up);
 
     port->is_down = !is_up;
-    if (error == 0 && is_up && was_down) {
-        error = lab_layout_port_up(fabric, host, index);
+    return error == 0 && is_up && was_down ? lab_layout_port_up(fabric, host, index)
+                                           : error;
+}
+
+/* Makes a cable lose all frames that this end sends, or no longer. */
+static int set_mute(struct lab_fabric *fabric, uint32_t host, uint32_t index,
+                    bool is_mute)
+{
+    struct lab_port *port = &fabric->hosts[host].ports[index];
+
+    if (port->is_mute == is_mute) {
+        return 0;
     }
-    if (error == 0 && is_up && port->has_cable) {
-        error = end_one_way_down(fabric, host, index);
-        error = error != 0 ? error
-                           : end_one_way_down(fabric, port->peer_host, port->peer_port);
+    port->is_mute = is_mute;
+    return lab_port_impair(fabric, host, index);
+}
+
+/* Takes both directions of a cable up, whatever took them down, at either end. */
+static int raise(struct lab_fabric *fabric, uint32_t host, uint32_t index)
+{
+    const struct lab_port *port = &fabric->hosts[host].ports[index];
+    uint32_t hosts[] = {host, port->peer_host}, ports[] = {index, port->peer_port};
+    int error = 0;
+
+    for (int i = 0; i < (port->has_cable ? 2 : 1) && error == 0; i++) {
+        error = set_netdev(fabric, hosts[i], ports[i], true);
+        error = error == 0 ? set_mute(fabric, hosts[i], ports[i], false) : error;
     }
     return error;
+}
+
+/* Takes the direction in which `from` sends down or up. If the cable has no carrier, neither
+ * direction works, so the other one becomes mute before the carrier is back. */
+static int change_direction(struct lab_fabric *fabric, uint32_t from, uint32_t index,
+                            bool is_up)
+{
+    const struct lab_port *port = &fabric->hosts[from].ports[index];
+    const struct lab_port *peer = &fabric->hosts[port->peer_host].ports[port->peer_port];
+    uint32_t to = port->peer_host, far = port->peer_port;
+    int error = 0;
+
+    if (is_up && (port->is_down || peer->is_down)) {
+        error = set_mute(fabric, to, far, true);
+        error = error == 0 ? set_netdev(fabric, from, index, true) : error;
+        error = error == 0 ? set_netdev(fabric, to, far, true) : error;
+    }
+    return error == 0 ? set_mute(fabric, from, index, !is_up) : error;
+}
+
+static int change_carrier(struct lab_fabric *fabric, const struct world_fault *fault,
+                          bool is_up)
+{
+    const struct lab_port *port = &fabric->hosts[fault->host].ports[fault->port];
+
+    if (fault->direction == WORLD_BOTH_WAYS) {
+        return is_up ? raise(fabric, fault->host, fault->port)
+                     : set_netdev(fabric, fault->host, fault->port, false);
+    }
+    if (!port->has_cable) {
+        return ENODEV;
+    }
+    return fault->direction == WORLD_OUTWARDS
+               ? change_direction(fabric, fault->host, fault->port, is_up)
+               : change_direction(fabric, port->peer_host, port->peer_port, is_up);
 }
 
 static int change_link(struct lab_fabric *fabric, const struct world_fault *fault,
@@ -255,8 +308,7 @@ static int change_link(struct lab_fabric *fabric, const struct world_fault *faul
     int error;
 
     if (fault->kind == WORLD_FAULT_DOWN || fault->kind == WORLD_FAULT_UP) {
-        return set_carrier(fabric, fault->host, fault->port,
-                           (fault->kind == WORLD_FAULT_UP) != undo);
+        return change_carrier(fabric, fault, (fault->kind == WORLD_FAULT_UP) != undo);
     }
     if (fault->kind == WORLD_FAULT_MTU) {
         port->mtu_bytes = undo ? spec->mtu_bytes : fault->size_bytes;
