@@ -11,6 +11,10 @@
 
 _Static_assert(sizeof(struct steps_control) <= CONTROL_BYTES, "control words fit");
 
+/* Result of a request that cannot be answered yet. Not EAGAIN, because a GPU or shared memory can
+ * fail with EAGAIN, and a request that has failed must not be served again. */
+#define NOT_YET (-1)
+
 struct proxy_connection {
     bool is_used;
     enum proxy_state state;
@@ -247,7 +251,7 @@ static int attach(struct proxy *proxy, struct proxy_connection *connection,
     return sys_errno;
 }
 
-/* Returns EAGAIN until the peer has attached. */
+/* Returns NOT_YET until the peer has attached. */
 static int connect(struct proxy *proxy, struct proxy_connection *connection,
                    const struct proxy_call *call)
 {
@@ -259,7 +263,7 @@ static int connect(struct proxy *proxy, struct proxy_connection *connection,
     if (!connection->is_owner) {
         sys_errno = attach(proxy, connection, call);
     } else if (!connection->is_attached) {
-        return EAGAIN;
+        return NOT_YET;
     }
     if (sys_errno == 0) {
         enter(proxy, connection, PROXY_CONNECTED);
@@ -312,14 +316,14 @@ static int deregister(struct proxy *proxy, const struct proxy_call *call)
 
 /* ---- requests of the peer ---- */
 
-/* Returns EAGAIN until SETUP is done. */
+/* Returns NOT_YET until SETUP is done. */
 static int get_fd(const struct proxy_connection *connection, struct proxy_answer *out)
 {
     if (!connection->is_owner) {
         return EINVAL;
     }
     if (connection->state < PROXY_SETUP_DONE) {
-        return EAGAIN;
+        return NOT_YET;
     }
     weft_format(out->name, sizeof(out->name), "%s", connection->name);
     out->memory = connection->exported;
@@ -444,7 +448,7 @@ weft_status proxy_serve(struct proxy *proxy, uint32_t asker,
     } else {
         out->sys_errno = serve(proxy, asker, call, connection, out);
     }
-    return out->sys_errno == EAGAIN ? WEFT_AGAIN : WEFT_OK;
+    return out->sys_errno == NOT_YET ? WEFT_AGAIN : WEFT_OK;
 }
 
 bool proxy_region(const struct proxy *proxy, uint32_t connection,

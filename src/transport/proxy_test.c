@@ -227,6 +227,55 @@ START_TEST(who_falls_back_before_setup_is_set_up)
 }
 END_TEST
 
+static int busy_export(struct io_gpu *gpu, const void *address, uint32_t kinds,
+                       struct io_gpu_export *out)
+{
+    (void)gpu, (void)address, (void)kinds, (void)out;
+    return EAGAIN;
+}
+
+static int busy_create(struct io_env *env, size_t n_bytes,
+                       char out_name[IO_SHM_NAME_BYTES], struct io_shm **out)
+{
+    (void)env, (void)n_bytes, (void)out_name, (void)out;
+    return EAGAIN;
+}
+
+/* Sends a request that must be answered at once, and returns the errno of the answer. */
+static int ask_now(const struct proxy_call *call, struct proxy_answer *out)
+{
+    ck_assert_int_eq(proxy_serve(proxies[0], 0, call, out), WEFT_OK);
+    return out->sys_errno;
+}
+
+/* EAGAIN of a GPU or of shared memory is a failure like any other. The request is not served again,
+ * which would allocate the steps twice. */
+START_TEST(eagain_of_a_driver_is_an_answer)
+{
+    struct io_gpu_sharing_ops sharing = *envs[0]->gpu->sharing;
+    struct io_shm_ops shm = *envs[0]->shm;
+    struct proxy_call call = {
+        .type = PROXY_INIT, .kind = TRANSPORT_P2P, .is_owner = true, .peer = 1};
+    struct proxy_answer answer;
+
+    sharing.export_memory = busy_export;
+    envs[0]->gpu->sharing = &sharing;
+    ck_assert_int_eq(ask_now(&call, &answer), 0);
+    call = (struct proxy_call){
+        .type = PROXY_SHARED_INIT, .connection = answer.connection, .step_bytes = STEP};
+    ck_assert_int_eq(ask_now(&call, &answer), 0);
+    call.type = PROXY_SETUP;
+    ck_assert_int_eq(ask_now(&call, &answer), EAGAIN);
+    shm.create = busy_create;
+    envs[0]->shm = &shm;
+    call.type = PROXY_FALL_BACK;
+    call.is_owner = true;
+    ck_assert_int_eq(ask_now(&call, &answer), EAGAIN);
+    call.type = PROXY_CLOSE;
+    ck_assert_int_eq(ask_now(&call, &answer), 0);
+}
+END_TEST
+
 START_TEST(memory_is_registered_and_forgotten)
 {
     struct io_gpu *gpu = envs[0]->gpu;
@@ -268,6 +317,7 @@ int main(void)
     tcase_add_test(tests, nobody_asks_what_is_not_his);
     tcase_add_test(tests, p2p_falls_back_to_shm);
     tcase_add_test(tests, who_falls_back_before_setup_is_set_up);
+    tcase_add_test(tests, eagain_of_a_driver_is_an_answer);
     tcase_add_test(tests, memory_is_registered_and_forgotten);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
