@@ -227,6 +227,21 @@ static void original_step(struct ipc_link *link, const struct ipc_message *messa
 
 /* ---- interface ---- */
 
+/* Sends HELLO if the negotiation waited for a usable context and there is one now. */
+static void find_context(struct ipc_link *link)
+{
+    if (!link->machine.is_wanted || link->machine.is_ready ||
+        !ipc_node_ready(node_of(link))) {
+        return;
+    }
+    if (link->machine.epoch == 0) {
+        simply(link, IPC_READY);
+    } else {
+        /* The epoch began without a context, so its HELLO offered nothing to open. */
+        ipc_link_renew(link);
+    }
+}
+
 void ipc_link_touch(struct ipc_link *link)
 {
     struct ipc_node *node = node_of(link);
@@ -241,6 +256,7 @@ void ipc_link_touch(struct ipc_link *link)
     if (!link->machine.is_wanted) {
         simply(link, IPC_WANTED);
     }
+    find_context(link);
     if (link->machine.state == IPC_BAD && io_now(node->env) >= link->expires_ns) {
         link->expires_ns = WEFT_NEVER;
         link->reason = IPC_FINE;
@@ -335,14 +351,7 @@ void ipc_link_progress(struct ipc_link *link)
     if (is_original(link) || link->machine.is_gone) {
         return;
     }
-    if (link->machine.is_wanted && !link->machine.is_ready && ipc_node_ready(node)) {
-        if (link->machine.epoch == 0) {
-            simply(link, IPC_READY);
-        } else {
-            /* The epoch began without a context, so its HELLO offered nothing to open. */
-            ipc_link_renew(link);
-        }
-    }
+    find_context(link);
     if (io_now(node->env) >= link->deadline_ns) {
         simply(link, IPC_TIMER);
     }

@@ -37,6 +37,43 @@ START_TEST(a_handle_that_opens_other_memory_is_not_believed)
 }
 END_TEST
 
+/* What fails while a process creates its probe: the end does not send HELLO before it could, or, if
+ * that will not change, lets the peer refuse. */
+static const struct probe_row {
+    enum hostmem_call call;
+    int sys_errno;
+    bool is_temporary;
+} probe_rows[] = {{HOSTMEM_ALLOC, ENOMEM, true},
+                  {HOSTMEM_EXPORT, ENOMEM, true},
+                  {HOSTMEM_EXPORT, EMFILE, true},
+                  {HOSTMEM_ALLOC, EINVAL, false},
+                  {HOSTMEM_EXPORT, EPERM, false}};
+
+START_TEST(a_probe_without_room_is_tried_again)
+{
+    const struct probe_row *row = &probe_rows[_i];
+    struct ipc_side *left = &world.sides[0], *right = &world.sides[1];
+    struct ipc_link *link = &left->channel.peer.link;
+
+    ipc_world_init(&world, &two);
+    hostmem_fail(left->gpu, row->call, row->sys_errno, 1);
+    ipc_link_touch(link);
+    ipc_link_touch(&right->channel.peer.link);
+    ipc_world_settle(&world);
+    ck_assert_int_eq(ipc_link_state(link), row->is_temporary ? IPC_INIT : IPC_BAD);
+    ck_assert_int_eq(ipc_link_state(&right->channel.peer.link),
+                     row->is_temporary ? IPC_SENT : IPC_BAD);
+    left->now += left->node.settings.negative_ns - 1;
+    ipc_link_touch(link);
+    ck_assert_int_ne(ipc_link_state(link), IPC_ACKING); /* too early */
+    left->now += 1;
+    ipc_link_touch(link);
+    ipc_world_settle(&world);
+    ck_assert_int_eq(ipc_link_state(link), row->is_temporary ? IPC_OK : IPC_BAD);
+    ipc_world_fini(&world);
+}
+END_TEST
+
 /* Half of all messages are lost. Each end repeats its messages until it is settled, and then
  * stops. */
 START_TEST(a_carrier_that_loses_messages_settles_too)
@@ -296,6 +333,8 @@ int main(void)
     TCase *tcase = tcase_create("link");
 
     tcase_add_test(tcase, a_handle_that_opens_other_memory_is_not_believed);
+    tcase_add_loop_test(tcase, a_probe_without_room_is_tried_again, 0,
+                        WEFT_LENGTH(probe_rows));
     tcase_add_loop_test(tcase, a_carrier_that_loses_messages_settles_too, 0, 20);
     tcase_add_test(tcase, another_version_is_staged_by_nobody_and_hurts_nobody);
     tcase_add_test(tcase, settings_are_read_and_what_is_wrong_is_named);

@@ -142,20 +142,37 @@ void ipc_node_device_changed(struct ipc_node *node)
     node->is_ready = false;
 }
 
-/* Creates the memory that peers open to find out whether they can. Without it they do not try. */
-static void make_probe(struct ipc_node *node)
+/* Returns true if an operation failed for lack of memory or descriptors, which can be temporary. */
+static bool is_short(int sys_errno)
+{
+    return sys_errno == ENOMEM || sys_errno == EMFILE || sys_errno == ENFILE ||
+           sys_errno == EAGAIN;
+}
+
+/* Creates the memory that peers open to find out whether they can. Returns false if there is no room
+ * for it now. If it cannot be created for another reason, there is none, and peers do not try. */
+static bool make_probe(struct ipc_node *node)
 {
     struct ipc_identity *identity = &node->identity;
     struct io_gpu *gpu = node->env->gpu;
+    int sys_errno = gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, PROBE_BYTES, &node->probe);
 
-    if (gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, PROBE_BYTES, &node->probe) != 0) {
+    if (sys_errno != 0) {
         node->probe = NULL;
-        return;
+        return !is_short(sys_errno);
     }
-    identity->has_probe =
-        gpu->ops->upload(gpu, node->probe, identity->nonce, IPC_NONCE_BYTES) == 0 &&
-        gpu->sharing->export_memory(gpu, node->probe, identity->gpu.kinds,
-                                    &identity->probe) == 0;
+    sys_errno = gpu->ops->upload(gpu, node->probe, identity->nonce, IPC_NONCE_BYTES);
+    if (sys_errno == 0) {
+        sys_errno = gpu->sharing->export_memory(gpu, node->probe, identity->gpu.kinds,
+                                                &identity->probe);
+    }
+    identity->has_probe = sys_errno == 0;
+    if (is_short(sys_errno)) {
+        gpu->ops->free(gpu, node->probe);
+        node->probe = NULL;
+        return false;
+    }
+    return true;
 }
 
 bool ipc_node_ready(struct ipc_node *node)
@@ -163,16 +180,17 @@ bool ipc_node_ready(struct ipc_node *node)
     struct io_gpu *gpu = node->env->gpu;
     int sys_errno;
 
-    if (node->is_ready || node->is_out) {
+    if (node->is_ready || node->is_out || io_now(node->env) < node->retry_ns) {
         return node->is_ready;
     }
     sys_errno = gpu->sharing->identify(gpu, &node->identity.gpu);
-    if (sys_errno == 0) {
+    if (sys_errno == 0 && node->stream == NULL) {
         sys_errno = gpu->sharing->stream_create(gpu, &node->stream);
     }
     if (sys_errno == 0) {
-        make_probe(node);
-        node->is_ready = true;
+        node->is_ready = make_probe(node);
+        node->retry_ns =
+            node->is_ready ? 0 : io_now(node->env) + node->settings.negative_ns;
     }
     node->is_out = sys_errno == EOPNOTSUPP || sys_errno == ENODEV;
     return node->is_ready;

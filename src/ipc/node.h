@@ -33,7 +33,9 @@ struct ipc_node {
     struct ipc_identity identity; /* its `gpu` and `probe` are valid once is_ready */
     bool is_ready;                /* there is a usable context */
     bool is_out;                  /* permanent: the GPU cannot share memory */
-    void *probe;                  /* Owned; memory that begins with the nonce */
+    weft_ns
+        retry_ns; /* when to try again to create the probe, for which there was no room */
+    void *probe;  /* Owned; memory that begins with the nonce */
     void **retired; /* Owned [n_retired]; old probes that a peer may still read */
     uint32_t n_retired;
     /* Owned; for copies from memory of peers, and events of offers */

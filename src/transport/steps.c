@@ -11,6 +11,18 @@ void steps_init(struct steps *steps, const struct steps_config *config)
     *steps = (struct steps){.config = *config};
 }
 
+/* Starts the negotiation of CUDA IPC at the first long message that is sent, and starts it again once
+ * a refusal has expired. Either end can have refused, so a receiver does so, too. */
+static void negotiate(struct steps *steps, size_t n_bytes)
+{
+    struct ipc_peer *ipc = steps->config.ipc;
+
+    if (ipc != NULL && n_bytes >= steps->config.direct_bytes &&
+        (steps->config.is_sender || ipc->link.machine.is_wanted)) {
+        ipc_link_touch(&ipc->link);
+    }
+}
+
 weft_status steps_post(struct steps *steps, void *data, size_t n_bytes,
                        struct steps_request **out)
 {
@@ -28,10 +40,7 @@ weft_status steps_post(struct steps *steps, void *data, size_t n_bytes,
                                       .data = data,
                                       .n_bytes = n_bytes};
     *out = request;
-    if (steps->config.is_sender && steps->config.ipc != NULL &&
-        n_bytes >= steps->config.direct_bytes) {
-        ipc_link_touch(&steps->config.ipc->link);
-    }
+    negotiate(steps, n_bytes);
     steps_progress(steps);
     return WEFT_OK;
 }

@@ -380,6 +380,50 @@ START_TEST(who_is_refused_uses_the_steps)
 }
 END_TEST
 
+/* The sender of the first long message says HELLO at once, because nothing else may wake it. */
+START_TEST(the_first_long_message_says_hello)
+{
+    struct ipc_settings settings = usual();
+    struct steps_request *request;
+    struct ipc_message message;
+
+    start(8, &settings);
+    ck_assert_int_eq(
+        steps_post(&ends[0], alloc(0, IO_MEMORY_DEVICE, LONG), LONG - 1, &request),
+        WEFT_OK);
+    ck_assert(!ipc_peer_next(&peers[0], &message));
+    ck_assert_int_eq(
+        steps_post(&ends[0], alloc(0, IO_MEMORY_DEVICE, LONG), LONG, &request), WEFT_OK);
+    ck_assert(ipc_peer_next(&peers[0], &message));
+    ck_assert_int_eq(message.type, IPC_HELLO);
+    finish();
+}
+END_TEST
+
+/* One end could not open the other's memory once. Its refusal expires, although only the sender
+ * sends. Row: the end that refused. */
+START_TEST(a_refusal_of_either_end_expires)
+{
+    struct ipc_settings settings = usual();
+
+    start((uint64_t)_i + 4000, &settings);
+    draw_sizes();
+    hostmem_fail(envs[_i].gpu, HOSTMEM_IMPORT, EACCES, 1);
+    ipc_link_touch(&peers[0].link);
+    for (uint32_t i = 0; i < 1000 && ipc_link_state(&peers[1 - _i].link) != IPC_BAD;
+         i++) {
+        carry(0);
+        carry(1);
+        (void)hostmem_step(machine);
+    }
+    ck_assert_int_eq(ipc_link_reason(&peers[_i].link), IPC_NO_ACCESS);
+    run(NULL);
+    ck_assert_int_eq(ipc_link_state(&peers[0].link), IPC_OK);
+    ck_assert_uint_gt(ends[0].n_direct, 0);
+    finish();
+}
+END_TEST
+
 /* The peer is killed during a copy. Lent events come back, and opened memory is closed. */
 START_TEST(a_peer_that_dies_leaves_nothing_open)
 {
@@ -457,6 +501,8 @@ int main(void)
     tcase_add_loop_test(tests, what_cannot_be_opened_comes_all_the_same, 0, N_SEEDS);
     tcase_add_loop_test(tests, a_copy_that_fails_takes_none_with_it, 0, 8);
     tcase_add_test(tests, who_is_refused_uses_the_steps);
+    tcase_add_test(tests, the_first_long_message_says_hello);
+    tcase_add_loop_test(tests, a_refusal_of_either_end_expires, 0, 2);
     tcase_add_loop_test(tests, a_peer_that_dies_leaves_nothing_open, 0, N_SEEDS);
     tcase_add_loop_test(tests, an_offer_that_is_none_is_refused, 0, 3);
     suite_add_tcase(suite, tests);
