@@ -82,6 +82,7 @@
     X(PLAN, "plan")                                                                      \
     X(STEPS, "steps")                                                                    \
     X(REDUCE, "reduce")                                                                  \
+    X(COPY, "copy")                                                                      \
     X(EXECUTE, "execute")                                                                \
     X(VERIFY, "verify")                                                                  \
     X(LOOP, "loop")                                                                      \

@@ -132,6 +132,18 @@ static struct io_gpu_op work_of(const struct coll_exec *exec, struct exec_queue 
     return op;
 }
 
+/* Fails because the GPU could not copy or reduce the data of a slot. */
+static weft_status fail_on_gpu(const struct coll_exec *exec, const struct exec_slot *slot,
+                               int sys_errno, struct weft_error *error)
+{
+    bool reduces = slot->op.kind == IO_GPU_REDUCE;
+
+    return weft_fail_errno(
+        error, sys_errno, reduces ? WEFT_PHASE_REDUCE : WEFT_PHASE_COPY,
+        "the GPU did not %s %llu elements", reduces ? "reduce" : "copy",
+        (unsigned long long)step_of(exec, slot)->count);
+}
+
 static weft_status start_gpu(struct coll_exec *exec, struct exec_queue *queue,
                              struct exec_slot *slot, enum exec_slot_state next,
                              struct weft_error *error)
@@ -144,9 +156,7 @@ static weft_status start_gpu(struct coll_exec *exec, struct exec_queue *queue,
     sys_errno = gpu->ops->start(gpu, &slot->op);
     if (sys_errno != 0) {
         slot->state = EXEC_SLOT_FREE;
-        return weft_fail_errno(error, sys_errno, WEFT_PHASE_REDUCE,
-                               "the GPU refused %llu elements",
-                               (unsigned long long)step_of(exec, slot)->count);
+        return fail_on_gpu(exec, slot, sys_errno, error);
     }
     queue->n_on_gpu++;
     return WEFT_OK;
@@ -298,7 +308,7 @@ static weft_status await_gpu(struct coll_exec *exec, struct exec_queue *queue,
         return WEFT_AGAIN;
     }
     if (sys_errno != 0) {
-        return weft_fail_errno(error, sys_errno, WEFT_PHASE_REDUCE, "the GPU failed");
+        return fail_on_gpu(exec, slot, sys_errno, error);
     }
     queue->n_on_gpu--;
     return WEFT_OK;

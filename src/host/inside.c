@@ -113,19 +113,13 @@ void host_inside_why(const struct host *host, uint32_t rank,
     }
 }
 
-/* Returns the number of channels with a connector to `rank`; *out is the transport of the first. */
-static uint32_t count_channels(struct host *host, uint32_t rank, enum transport_kind *out)
+/* Returns the number of channels with a connector to `rank`. */
+static uint32_t count_channels(const struct host *host, uint32_t rank)
 {
     uint32_t n = 0;
 
-    for (uint32_t c = host->config.mesh->n_channels; c-- > 0;) {
-        const struct transport_connector *connector =
-            inside_connector(host->inside, rank, true, c);
-
-        if (connector != NULL) {
-            *out = connector->kind;
-            n++;
-        }
+    for (uint32_t c = 0; c < host->config.mesh->n_channels; c++) {
+        n += inside_connector(host->inside, rank, true, c) != NULL;
     }
     return n;
 }
@@ -153,10 +147,11 @@ static void note_fallback(struct host *host, uint32_t rank)
 static void note_all(struct host *host)
 {
     for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
-        struct host_connection of = {.to = rank};
+        struct host_connection of = {.to = rank,
+                                     .n_channels = count_channels(host, rank)};
 
-        of.n_channels = count_channels(host, rank, &of.transport);
         if (of.n_channels > 0) {
+            of.transport = inside_choice(host->inside, rank, true)->kind;
             host_inside_why(host, rank, of.why);
             host_note(host, &of);
             note_fallback(host, rank);

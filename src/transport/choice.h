@@ -55,7 +55,7 @@ weft_status transport_choose(const struct transport_question *question,
 void transport_fall_back(struct transport_choice *choice, enum transport_reason reason,
                          int sys_errno);
 
-#define TRANSPORT_WHY_BYTES 96
+#define TRANSPORT_WHY_BYTES 128
 /* Writes the reasons as text, such as "p2p: path PHB is farther than PXB; shm: same /dev/shm".
  * Returns `out`. */
 char *transport_why(const struct transport_choice *choice, char out[TRANSPORT_WHY_BYTES]);

@@ -175,6 +175,9 @@ static const struct expected cases[] = {
     /* 25 GB/s of network at each socket is more than the 10 GB/s between the sockets (SYS,
      * Skylake). The GPUs of the other socket are removed; those of one socket still use p2p. */
     {&wide, NULL, NULL, 0, 1, .transport = "p2p", .why = "p2p: path PIX"},
+    {&switches, "NCCL_SHM_DISABLE", "1", 0, 1, .no_access = true, .transport = "none",
+     .why = "p2p: no peer access; shm: switched off; net: the way inside is no slower; "
+            "collnet: no such network"},
     {NULL, NULL, NULL, 0, 1, .transport = "shm",
      .why = "p2p: inside unknown; shm: same /dev/shm"},
     {NULL, NULL, NULL, 0, 1, .other_shm = true, .transport = "net",

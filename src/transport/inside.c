@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "rdma/policy.h"
 #include "transport/inside_private.h"
 
 /* ---- helpers ---- */
@@ -101,14 +102,14 @@ static const char *get_setting(void *context, const char *name)
     return env->ops->setting(env, name);
 }
 
-/* Returns NCCL_BUFFSIZE per step, rounded down to whole pages and clamped to the limits. */
+/* Returns NCCL_BUFFSIZE per step, rounded down to whole pages and clamped to the limits. In NCCL -2
+ * means the default; here every number below 1 does. */
 static uint32_t step_bytes(const struct inside *inside)
 {
     struct io_env *env = inside->env;
-    const char *text = env->ops->setting(env, "NCCL_BUFFSIZE");
-    unsigned long n = text == NULL ? 0 : strtoul(text, NULL, 0);
+    int64_t n = rdma_nccl_number(env->ops->setting(env, "NCCL_BUFFSIZE"), 0);
 
-    n = n == 0 ? inside->config.buffer_bytes : n;
+    n = n <= 0 ? (int64_t)inside->config.buffer_bytes : n;
     n = (n == 0 ? STEPS_BUFFER_BYTES : n) / STEPS_N / STEPS_BYTES_MIN * STEPS_BYTES_MIN;
     n = n < STEPS_BYTES_MIN ? STEPS_BYTES_MIN : n;
     return (uint32_t)(n > STEPS_BYTES_MAX ? STEPS_BYTES_MAX : n);
@@ -270,6 +271,26 @@ static bool links_are_up(const struct inside *inside)
     return true;
 }
 
+/* Closes the connectors whose steps this rank owns, or those whose steps are the peer's. */
+static void close_links(struct inside *inside, bool is_owner)
+{
+    for (uint32_t i = 0; i < inside->n_links; i++) {
+        struct inside_link *link = inside_link_at(inside, i);
+
+        if (link != NULL && link->is_owner == is_owner) {
+            inside_link_close(link);
+        }
+    }
+}
+
+static void end(struct inside *inside)
+{
+    close_links(inside, true);
+    inside_streams_close(inside, false);
+    io_task_fini(&inside->door);
+    inside_enter(inside, INSIDE_CLOSED);
+}
+
 weft_status inside_progress(struct inside *inside, struct io_task *task,
                             struct weft_error *error)
 {
@@ -293,9 +314,7 @@ weft_status inside_progress(struct inside *inside, struct io_task *task,
         inside_enter(inside, INSIDE_UP);
     }
     if (status == WEFT_OK && inside->state == INSIDE_CLOSING && all_stopped(inside)) {
-        inside_streams_close(inside, false);
-        io_task_fini(&inside->door);
-        inside_enter(inside, INSIDE_CLOSED);
+        end(inside);
     }
     if (status < 0) {
         *error = inside->error;
@@ -334,14 +353,17 @@ static struct inside_link *find(const struct inside *inside, uint32_t peer,
 const struct transport_choice *inside_choice(const struct inside *inside, uint32_t peer,
                                              bool is_sender)
 {
+    const struct transport_choice *first = NULL;
+
     for (uint32_t c = 0; c < inside->config.n_channels; c++) {
         const struct inside_link *link = find(inside, peer, is_sender, c);
 
-        if (link != NULL) {
+        if (link != NULL && link->has_fallen) {
             return &link->choice;
         }
+        first = link != NULL && first == NULL ? &link->choice : first;
     }
-    return NULL;
+    return first;
 }
 
 struct transport_connector *inside_connector(struct inside *inside, uint32_t peer,
@@ -372,13 +394,10 @@ void inside_close(struct inside *inside)
     }
     inside_enter(inside, INSIDE_CLOSING);
     inside_ipc_stop(inside);
-    for (uint32_t i = 0; i < inside->n_links; i++) {
-        struct inside_link *link = inside_link_at(inside, i);
-
-        if (link != NULL) {
-            inside_link_close(link);
-        }
-    }
+    /* GPU memory must not be freed while another process has it open (cuIpcCloseMemHandle), and a
+     * receiver may still copy from the sender's steps. So this rank's own steps are kept until the
+     * peers have closed them and sent STOP. */
+    close_links(inside, false);
     tell_all(inside, &stop);
     for (uint32_t place = 0; place < inside->n_locals; place++) {
         struct inside_stream *stream = inside->streams[place];

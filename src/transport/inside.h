@@ -67,8 +67,9 @@ uint32_t inside_error_peer(const struct inside *inside);
 /* Returns true in UP. */
 bool inside_is_up(const struct inside *inside);
 
-/* Returns the transport chosen for one direction to or from a peer, available after FACTS. NULL
- * if the peer is on another host, or if no channel connects it in that direction. */
+/* Returns the transport chosen for one direction to or from a peer, available after FACTS: that of
+ * the first channel that fell back from p2p to shm, or else of the first channel. NULL if the peer
+ * is on another host, or if no channel connects it in that direction. */
 const struct transport_choice *inside_choice(const struct inside *inside, uint32_t peer,
                                              bool is_sender);
 /* Returns the connector of a channel, available in UP. NULL if there is none or that direction

@@ -112,6 +112,7 @@ static void note_fall(struct inside_link *link, enum transport_reason reason,
     char object[32], why[TRANSPORT_WHY_BYTES];
 
     transport_fall_back(&link->choice, reason, sys_errno);
+    link->has_fallen = true;
     weft_format(object, sizeof(object), "rank%u", inside->config.rank);
     weft_trace_event(env->trace, io_now(env), env->name, object, "fall_back",
                      "peer=%u direction=%s channel=%u to=shm errno=%d", link->peer,
@@ -178,6 +179,12 @@ static weft_status agree(struct inside_link *link, struct inside_blob *blob)
     return WEFT_OK;
 }
 
+/* Returns the end at which the steps of a connector are. */
+static const char *owner_name(bool is_sender)
+{
+    return is_sender ? "sender" : "receiver";
+}
+
 weft_status inside_blob_take(struct inside_link *link, const struct inside_blob *blob)
 {
     struct inside *inside = link->inside;
@@ -193,13 +200,22 @@ weft_status inside_blob_take(struct inside_link *link, const struct inside_blob 
                            transport_kind_name(link->choice.kind),
                            other.is_there ? transport_kind_name(other.kind) : "none");
     }
-    if (other.is_owner == link->is_owner || other.reads != link->choice.reads ||
-        other.channel != link->connector.channel ||
-        other.step_bytes != inside->step_bytes) {
+    if (other.step_bytes != inside->step_bytes) {
         return inside_fail(
             inside, link->peer, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE,
-            "its connector is of another shape: steps of %u bytes, here %u",
+            "its steps have %u bytes, those of this rank %u (NCCL_BUFFSIZE)",
             other.step_bytes, inside->step_bytes);
+    }
+    if (other.channel != link->connector.channel) {
+        return inside_fail(inside, link->peer, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE,
+                           "its connector is of channel %u, that of this rank of %u",
+                           other.channel, link->connector.channel);
+    }
+    if (other.is_owner == link->is_owner || other.reads != link->choice.reads) {
+        return inside_fail(inside, link->peer, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE,
+                           "it expects the steps at the %s, this rank at the %s",
+                           owner_name(other.is_owner != link->is_sender),
+                           owner_name(link->is_owner == link->is_sender));
     }
     link->other = other;
     enter(link, INSIDE_LINK_TOLD);

@@ -36,7 +36,8 @@ struct inside_stream {
     uint8_t hello[PROVE_HELLO_BYTES];
     weft_ns deadline_ns;
     weft_ns
-        redial_until_ns; /* ours: a proxy that has no place is dialed again until then */
+        redial_until_ns; /* ours: if it is not accepted, the proxy is dialed until then */
+    bool was_lost; /* ours: the peer accepted the previous stream, which ended unproved */
 };
 
 struct inside_pending {
@@ -62,6 +63,7 @@ enum inside_link_state {
 struct inside_link {
     struct transport_connector connector;
     struct transport_choice choice;
+    bool has_fallen;       /* back from p2p to shm, at either end */
     struct inside *inside; /* Not owned. */
     enum inside_link_state state;
     uint32_t peer;

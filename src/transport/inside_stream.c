@@ -48,6 +48,21 @@ static void enter(struct inside_stream *stream, enum inside_stream_state next)
     io_task_deadline(&stream->task, stream->deadline_ns);
 }
 
+/* Fails because the peer's proxy does not accept connections. If it accepted one before, its process
+ * has ended. */
+static weft_status unreachable(struct inside_stream *stream, int sys_errno)
+{
+    struct inside *inside = stream->inside;
+
+    if (stream->was_lost && sys_errno == ECONNREFUSED) {
+        return inside_fail(inside, stream->rank, WEFT_ERR_CLOSED, WEFT_PHASE_INSIDE,
+                           "it died: its stream ended");
+    }
+    inside->error.sys_errno = sys_errno;
+    return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, WEFT_PHASE_INSIDE,
+                       "its proxy cannot be reached");
+}
+
 weft_status inside_dial(struct inside *inside, uint32_t place)
 {
     struct inside_stream *stream = inside_stream_at(inside, place);
@@ -63,9 +78,7 @@ weft_status inside_dial(struct inside *inside, uint32_t place)
     sys_errno =
         env->oob->connect(env, NULL, &inside->facts[place].at, &stream->task, &tcp);
     if (sys_errno != 0) {
-        inside->error.sys_errno = sys_errno;
-        return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, WEFT_PHASE_INSIDE,
-                           "its proxy cannot be reached");
+        return unreachable(stream, sys_errno);
     }
     frame_init(&stream->link, env, tcp, AUTH_CONNECTOR, stream->rx, sizeof(stream->rx),
                stream->tx, sizeof(stream->tx));
@@ -94,6 +107,28 @@ static weft_status broken(struct inside_stream *stream, const struct weft_error 
     return why->status;
 }
 
+/* Handles the failure of a stream whose peer has not authenticated yet. Dials again for some time if
+ * strangers had all places at the peer, or if the stream ended: the peer may have made room for
+ * another client, so that this does not show that its process has ended. */
+static weft_status not_proved(struct inside_stream *stream, const struct weft_error *why)
+{
+    struct inside *inside = stream->inside;
+    bool is_lost = why->status == WEFT_ERR_CLOSED && !frame_failed_here(why);
+
+    if (inside->state >= INSIDE_CLOSING || (!is_lost && !prove_may_ask_after(why))) {
+        return broken(stream, why);
+    }
+    if (io_now(inside->env) < stream->redial_until_ns) {
+        stream->was_lost = is_lost;
+        frame_close(&stream->link, true);
+        return inside_dial(inside, inside_place(inside, stream->rank));
+    }
+    return is_lost
+               ? inside_fail(inside, stream->rank, WEFT_ERR_TIMEOUT, WEFT_PHASE_INSIDE,
+                             "its proxy ended each stream before it authenticated")
+               : broken(stream, why);
+}
+
 static weft_status greet(struct inside_stream *stream)
 {
     struct inside *inside = stream->inside;
@@ -104,10 +139,13 @@ static weft_status greet(struct inside_stream *stream)
     if (sys_errno == EAGAIN) {
         return WEFT_AGAIN;
     }
+    if (sys_errno == ECONNRESET) { /* it was accepted, and has ended already */
+        struct weft_error why = {.status = WEFT_ERR_CLOSED, .sys_errno = sys_errno};
+
+        return not_proved(stream, &why);
+    }
     if (sys_errno != 0) {
-        inside->error.sys_errno = sys_errno;
-        return inside_fail(inside, stream->rank, WEFT_ERR_SYSTEM, WEFT_PHASE_INSIDE,
-                           "its proxy cannot be reached");
+        return unreachable(stream, sys_errno);
     }
     memcpy(hello.host_id, io_host_id(env), sizeof(hello.host_id));
     prove_hello(&stream->link, stream->inside->identity.key, &hello, stream->hello);
@@ -133,13 +171,8 @@ static weft_status join(struct inside_stream *stream)
                    : inside_fail(inside, stream->rank, WEFT_ERR_TIMEOUT,
                                  WEFT_PHASE_INSIDE, "its proxy did not answer in time");
     }
-    if (status != WEFT_OK && prove_may_ask_after(&why) &&
-        io_now(inside->env) < stream->redial_until_ns) {
-        frame_close(&stream->link, true); /* strangers had all places */
-        return inside_dial(inside, inside_place(inside, stream->rank));
-    }
     if (status != WEFT_OK) {
-        return broken(stream, &why);
+        return not_proved(stream, &why);
     }
     queued = frame_send(&stream->link, CODEC_CALL, body, proxy_encode_call(&call, body));
     weft_check(queued);

@@ -98,21 +98,20 @@ static void open_all(uint32_t reach)
     open_channels(reach, 1, 1);
 }
 
-/* Runs the all-gathers, as boot does for ranks. */
-static void gather_all(void)
+/* Runs the all-gathers, as boot does for ranks. Returns the first failure to take a result. */
+static weft_status gather(struct weft_error *error)
 {
     uint8_t *all = malloc(ROUND_MAX * n_members);
+    weft_status status = WEFT_OK;
     size_t each = 1;
 
     ck_assert_ptr_nonnull(all);
-    while (each > 0) {
-        struct weft_error error = {0};
-
+    while (each > 0 && status == WEFT_OK) {
         for (uint32_t m = 0; m < n_members; m++) {
             const uint8_t *bytes;
             size_t n;
 
-            ck_assert_int_eq(inside_round(insides[m], &bytes, &n, &error), WEFT_OK);
+            ck_assert_int_eq(inside_round(insides[m], &bytes, &n, error), WEFT_OK);
             ck_assert(m == 0 || n == each); /* the same on all members */
             ck_assert_uint_le(n, ROUND_MAX);
             each = n;
@@ -123,11 +122,19 @@ static void gather_all(void)
         if (each > 0) {
             rounds[n_rounds++] = each;
         }
-        for (uint32_t m = 0; m < n_members && each > 0; m++) {
-            ck_assert_int_eq(inside_take(insides[m], all, &error), WEFT_OK);
+        for (uint32_t m = 0; m < n_members && each > 0 && status == WEFT_OK; m++) {
+            status = inside_take(insides[m], all, error);
         }
     }
     free(all);
+    return status;
+}
+
+static void gather_all(void)
+{
+    struct weft_error error = {0};
+
+    ck_assert_int_eq(gather(&error), WEFT_OK);
 }
 
 /* A rank that is up may have to ring a bell, so its streams must be open. */
@@ -431,6 +438,8 @@ static int refuse_export(struct io_gpu *gpu, const void *address, uint32_t kinds
     return EOPNOTSUPP;
 }
 
+static const struct io_gpu_sharing_ops *full_sharing;
+
 static int refuse_import(struct io_gpu *gpu, const struct io_gpu_export *exported,
                          void **out)
 {
@@ -489,10 +498,119 @@ START_TEST(what_a_driver_refuses_goes_through_memory_of_the_host)
 }
 END_TEST
 
-/* Returns the first error of member 0, or fails the test after 1 s. */
-static weft_status hear(struct weft_error *error)
+static unsigned n_to_open; /* imports that succeed before one fails */
+
+static int refuse_later_import(struct io_gpu *gpu, const struct io_gpu_export *exported,
+                               void **out)
 {
-    weft_ns limit = backend_sim.now(bed.world) + 1000 * MS;
+    if (n_to_open == 0) {
+        return EPERM;
+    }
+    n_to_open--;
+    return full_sharing->import_memory(gpu, exported, out);
+}
+
+/* Rank 0 sends to rank 1 over two channels, and opens the steps of the first only. That the second
+ * uses shared memory is reported for the direction. */
+START_TEST(a_channel_that_falls_back_is_reported)
+{
+    static const struct world_setting far = {"NCCL_P2P_LEVEL", "SYS"};
+    const struct transport_choice *choice;
+    struct io_gpu_sharing_ops sharing;
+    char why[TRANSPORT_WHY_BYTES];
+
+    add_host(2, true);
+    bed.hosts[0].settings = &far;
+    bed.hosts[0].n_settings = 1;
+    open_channels(1, 3, 2);
+    full_sharing = envs[0]->gpu->sharing;
+    sharing = *full_sharing;
+    sharing.import_memory = refuse_later_import;
+    envs[0]->gpu->sharing = &sharing;
+    n_to_open = 1;
+    come_up();
+    ck_assert_int_eq(inside_connector(insides[0], 1, true, 0)->kind, TRANSPORT_P2P);
+    ck_assert_int_eq(inside_connector(insides[0], 1, true, 1)->kind, TRANSPORT_SHM);
+    choice = inside_choice(insides[0], 1, true);
+    ck_assert_int_eq(choice->kind, TRANSPORT_SHM);
+    ck_assert_str_eq(transport_why(choice, why),
+                     "p2p: memory not opened (errno 1); " SHM);
+    ck_assert_int_eq(inside_choice(insides[0], 1, false)->kind, TRANSPORT_P2P);
+    send_over(0, 1, 0);
+    send_over(0, 1, 1);
+    close_all();
+    inside_destroy(insides[0]); /* before `sharing` goes out of scope */
+    insides[0] = NULL;
+}
+END_TEST
+
+/* The owner's steps stay until the peer has closed them, whichever end closes first. */
+START_TEST(steps_outlive_the_peers_mapping)
+{
+    static const struct world_setting far = {"NCCL_P2P_LEVEL", "SYS"};
+    uint32_t first = (uint32_t)_i;
+
+    add_host(2, true);
+    bed.hosts[0].settings = &far;
+    bed.hosts[0].n_settings = 1;
+    open_all(1);
+    come_up();
+    ck_assert_uint_eq(proxy_n_connections(insides[first]->proxy), 2);
+    inside_close(insides[first]);
+    io_task_wake(&tasks[first]);
+    pass(50 * MS);
+    ck_assert(!inside_is_closed(insides[first]));
+    ck_assert_uint_eq(proxy_n_connections(insides[first]->proxy), 1);
+    close_all();
+    ck_assert_uint_eq(proxy_n_connections(insides[0]->proxy), 0);
+    ck_assert_uint_eq(proxy_n_connections(insides[1]->proxy), 0);
+}
+END_TEST
+
+/* NCCL_BUFFSIZE, and the bytes of a step. Unset, a connector has 64 KiB here. */
+static const struct {
+    const char *value;
+    uint32_t step_bytes;
+} sizes[] = {{"", 8192},
+             {"-2", 8192},
+             {"-1", 8192},
+             {"0", 8192},
+             {"1048576", 131072},
+             {"0x100000", 131072},
+             {"4095", 4096},
+             {"1000000000000", 64u << 20},
+             {"99999999999999999999", 8192}};
+
+START_TEST(a_ring_has_the_size_that_nccl_reads)
+{
+    const struct world_setting setting = {"NCCL_BUFFSIZE", sizes[_i].value};
+
+    add_host(2, true);
+    bed.hosts[0].settings = &setting;
+    bed.hosts[0].n_settings = 1;
+    open_all(1);
+    ck_assert_uint_eq(insides[0]->step_bytes, sizes[_i].step_bytes);
+}
+END_TEST
+
+START_TEST(steps_of_another_size_are_named)
+{
+    struct weft_error error = {0};
+
+    add_host(2, true);
+    open_all(1);
+    insides[1]->step_bytes = 4096;
+    ck_assert_int_eq(gather(&error), WEFT_ERR_PROTOCOL);
+    ck_assert_str_eq(error.message,
+                     "rank 1: its steps have 4096 bytes, those of this rank "
+                     "8192 (NCCL_BUFFSIZE)");
+}
+END_TEST
+
+/* Returns the first error of a member, or fails the test after 10 s. */
+static weft_status hear_at(uint32_t member, struct weft_error *error)
+{
+    weft_ns limit = backend_sim.now(bed.world) + 10000 * MS;
     weft_status status = WEFT_OK;
     struct io_task *task;
 
@@ -500,10 +618,15 @@ static weft_status hear(struct weft_error *error)
         ck_assert_int_eq(backend_sim.step(bed.world, limit), WEFT_OK);
         while (status == WEFT_OK &&
                (task = io_loop_pop(backend_sim.loop(bed.world))) != NULL) {
-            status = inside_progress(insides[0], task, error);
+            status = inside_progress(insides[member], task, error);
         }
     }
     return status;
+}
+
+static weft_status hear(struct weft_error *error)
+{
+    return hear_at(0, error);
 }
 
 START_TEST(who_gives_up_says_why)
@@ -629,6 +752,49 @@ START_TEST(who_lost_its_place_dials_again)
 }
 END_TEST
 
+/* Waits until rank 0 has accepted the stream of rank 1, which is not authenticated yet. */
+static struct client *accepted(void)
+{
+    gather_all();
+    held = &insides[1]->streams[0]->task;
+    while (insides[0]->strangers[0].state == CLIENT_NONE) {
+        pass(MS / 1000);
+    }
+    held = NULL;
+    return &insides[0]->strangers[0];
+}
+
+/* A peer that makes room for others ends a stream without a word. That is no death. */
+START_TEST(a_stream_lost_before_the_proof_is_dialed_again)
+{
+    add_host(2, true);
+    open_all(1);
+    client_fini(accepted(), true);
+    for (uint32_t m = 0; m < 2; m++) {
+        io_task_wake(&tasks[m]);
+    }
+    pass(50 * MS);
+    ck_assert(inside_is_up(insides[0]) && inside_is_up(insides[1]));
+    send_one(0, 1);
+    close_all();
+}
+END_TEST
+
+/* Rank 0 is killed before its streams are authenticated. */
+START_TEST(who_is_gone_before_the_proof_is_missed)
+{
+    struct weft_error error = {0};
+
+    add_host(2, true);
+    open_all(1);
+    client_fini(accepted(), true);
+    inside_stop(insides[0], NULL);
+    ck_assert_int_eq(hear_at(1, &error), WEFT_ERR_CLOSED);
+    ck_assert_str_eq(error.message, "rank 0: it died: its stream ended");
+    ck_assert_uint_eq(inside_error_peer(insides[1]), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transport/inside");
@@ -647,6 +813,13 @@ int main(void)
     tcase_add_test(tests, who_gives_up_says_why);
     tcase_add_test(tests, who_says_nothing_is_missed);
     tcase_add_test(tests, who_lost_its_place_dials_again);
+    tcase_add_test(tests, a_stream_lost_before_the_proof_is_dialed_again);
+    tcase_add_test(tests, who_is_gone_before_the_proof_is_missed);
+    tcase_add_test(tests, a_channel_that_falls_back_is_reported);
+    tcase_add_loop_test(tests, steps_outlive_the_peers_mapping, 0, 2);
+    tcase_add_loop_test(tests, a_ring_has_the_size_that_nccl_reads, 0,
+                        WEFT_LENGTH(sizes));
+    tcase_add_test(tests, steps_of_another_size_are_named);
     tcase_add_loop_test(tests, strangers_keep_no_rank_out, 0, WEFT_LENGTH(sieges));
     suite_add_tcase(suite, tests);
     return suite_run(suite);
