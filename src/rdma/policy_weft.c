@@ -126,16 +126,17 @@ static uint32_t find_pairs(const struct rdma_choice_input *input, enum scope sco
     return n;
 }
 
-/* Returns true if two ports of the hosts, up or down, share a subnet that is only on their
- * cable. */
-static bool faces_by_address(const struct rdma_choice_input *input)
+/* Finds the first two ports of the hosts, up or down, that share a subnet of a kind up to `last`. */
+static bool find_facing(const struct rdma_choice_input *input, enum scope last,
+                        struct rdma_rail *out)
 {
-    struct rdma_rail rail;
-
-    for (uint32_t l = 0; l < input->n_local; l++) {
-        for (uint32_t r = 0; r < input->n_remote; r++) {
-            if (ports_face(&input->local[l], &input->remote[r], SCOPE_ROUTABLE, &rail)) {
-                return true;
+    for (enum scope scope = SCOPE_ROUTABLE; scope <= last; scope++) {
+        for (uint32_t l = 0; l < input->n_local; l++) {
+            for (uint32_t r = 0; r < input->n_remote; r++) {
+                *out = (struct rdma_rail){.local_port = l, .remote_port = r};
+                if (ports_face(&input->local[l], &input->remote[r], scope, out)) {
+                    return true;
+                }
             }
         }
     }
@@ -148,17 +149,7 @@ bool rdma_weft_inactive(const struct rdma_choice_input *input, struct rdma_rail 
     enum scope last = input->n_local == 1 && input->n_remote == 1 ? SCOPE_LINK_LOCAL_V6
                                                                   : SCOPE_LINK_LOCAL_V4;
 
-    for (enum scope scope = SCOPE_ROUTABLE; scope <= last; scope++) {
-        for (uint32_t l = 0; l < input->n_local; l++) {
-            for (uint32_t r = 0; r < input->n_remote; r++) {
-                *out = (struct rdma_rail){.local_port = l, .remote_port = r};
-                if (ports_face(&input->local[l], &input->remote[r], scope, out)) {
-                    return true;
-                }
-            }
-        }
-    }
-    return false;
+    return find_facing(input, last, out);
 }
 
 static const struct rdma_port_facts *only_active(const struct rdma_port_facts *ports,
@@ -233,10 +224,10 @@ uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rai
     if (input->is_same_host) {
         return cap > 0 ? choose_loopback(input, out) : 0;
     }
-    struct rdma_rail pairs[PAIRS_MAX];
+    struct rdma_rail pairs[PAIRS_MAX], down;
     uint32_t n_pairs = find_pairs(input, SCOPE_ROUTABLE, pairs);
     /* Other subnets identify no cable, so a pair that is down is waited for. */
-    bool is_down = n_pairs == 0 && faces_by_address(input);
+    bool is_down = n_pairs == 0 && find_facing(input, SCOPE_ROUTABLE, &down);
     if (n_pairs == 0 && !is_down) {
         n_pairs = find_pairs(input, SCOPE_LINK_LOCAL_V4, pairs);
     }
