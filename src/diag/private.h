@@ -236,6 +236,10 @@ enum diag_known diag_failed_to_reach(const struct diag_host *host, const char *n
 /* Returns the number of frames that `from` sent and `to` did not receive, or IO_UNKNOWN. Assumes
  * that the ports exchange frames only with each other. Returns 0 if `to` counted more. */
 int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *to);
+/* Counts the rails of all processes that begin (DIAG_NEAR) or end (DIAG_FAR) at the card of a
+ * machine's port. */
+uint32_t diag_count_rails(const struct diag_input *input, const char *machine,
+                          const char *port, enum diag_end end);
 /* Returns YES if the ports face each other and no other port faces `a`, so that one cable joins
  * them. */
 enum diag_known diag_is_one_cable(const struct diag_input *input,

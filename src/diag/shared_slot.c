@@ -5,21 +5,64 @@
 #include "base/text.h"
 #include "diag/private.h"
 
-static bool is_used(const struct diag_host *host, const struct diag_port *port,
+/* Returns true if two ports of a machine are on one card. Compares the numbers of devices only within
+ * a process, because each process numbers the devices that it has opened. */
+static bool is_one_card(const struct diag_input *input, const char *machine,
+                        const char *a, const char *b)
+{
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const struct diag_host *process = &input->hosts[h];
+        const struct diag_port *first = diag_find_port(process, a);
+        const struct diag_port *second = diag_find_port(process, b);
+
+        if (diag_is_same_machine(process->name, machine) && first != NULL &&
+            second != NULL && first->device != IO_UNKNOWN &&
+            first->device == second->device) {
+            return true;
+        }
+    }
+    return strcmp(a, b) == 0;
+}
+
+uint32_t diag_count_rails(const struct diag_input *input, const char *machine,
+                          const char *port, enum diag_end end)
+{
+    uint32_t n = 0;
+
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const struct diag_host *host = &input->hosts[h];
+
+        for (uint32_t i = 0; i < host->n_uses; i++) {
+            const struct diag_use *use = &host->uses[i];
+
+            n += diag_is_same_machine(end == DIAG_NEAR ? host->name : use->peer,
+                                      machine) &&
+                 is_one_card(input, machine,
+                             end == DIAG_NEAR ? use->local_port : use->remote_port, port);
+        }
+    }
+    return n;
+}
+
+/* Returns true if a process of the machine sends to one of the peer through the port. */
+static bool is_used(const struct diag_input *input, const char *machine, const char *port,
                     const char *peer)
 {
-    for (uint32_t i = 0; i < host->n_uses; i++) {
-        const struct diag_use *use = &host->uses[i];
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const struct diag_host *host = &input->hosts[h];
 
-        if (strcmp(use->local_port, port->name) == 0 &&
-            (peer == NULL || diag_is_same_machine(use->peer, peer))) {
-            return true;
+        for (uint32_t i = 0; i < host->n_uses; i++) {
+            if (diag_is_same_machine(host->name, machine) &&
+                diag_is_same_machine(host->uses[i].peer, peer) &&
+                strcmp(host->uses[i].local_port, port) == 0) {
+                return true;
+            }
         }
     }
     return false;
 }
 
-/* Ports of one card that rails to one peer use. */
+/* Ports of one card that rails to one machine use. */
 struct shared {
     const struct diag_port *first;
     char ports[DIAG_NAME_BYTES];
@@ -27,7 +70,8 @@ struct shared {
     int64_t rate_bps; /* of all of them; IO_UNKNOWN if one is unknown */
 };
 
-static struct shared shared_with(const struct diag_host *host,
+static struct shared shared_with(const struct diag_input *input,
+                                 const struct diag_host *host,
                                  const struct diag_port *port, const char *peer)
 {
     struct shared shared = {.first = port, .rate_bps = 0};
@@ -36,7 +80,8 @@ static struct shared shared_with(const struct diag_host *host,
         const struct diag_port *other = &host->ports[i];
         char before[DIAG_NAME_BYTES];
 
-        if (other->device != port->device || !is_used(host, other, peer)) {
+        if (!is_one_card(input, host->name, other->name, port->name) ||
+            !is_used(input, host->name, other->name, peer)) {
             continue;
         }
         weft_format(before, sizeof(before), "%s", shared.ports);
@@ -51,22 +96,12 @@ static struct shared shared_with(const struct diag_host *host,
     return shared;
 }
 
-/* Returns true if no port of the card is in use by any process of the machine. */
+/* Returns true if no rail of any process begins or ends at the card of a port. */
 static bool is_idle_card(const struct diag_input *input, const struct diag_host *host,
-                         int64_t device)
+                         const struct diag_port *port)
 {
-    for (uint32_t h = 0; h < input->n_hosts; h++) {
-        const struct diag_host *process = &input->hosts[h];
-
-        for (uint32_t i = 0; i < process->n_ports; i++) {
-            if (diag_is_same_machine(process->name, host->name) &&
-                process->ports[i].device == device &&
-                is_used(process, &process->ports[i], NULL)) {
-                return false;
-            }
-        }
-    }
-    return true;
+    return diag_count_rails(input, host->name, port->name, DIAG_NEAR) == 0 &&
+           diag_count_rails(input, host->name, port->name, DIAG_FAR) == 0;
 }
 
 static bool is_sound(const struct diag_host *host, const struct diag_port *port)
@@ -85,19 +120,29 @@ static const struct diag_port *find_idle(const struct diag_input *input,
     for (uint32_t i = 0; i < host->n_ports; i++) {
         const struct diag_port *local = &host->ports[i];
 
-        if (!is_sound(host, local) || !is_idle_card(input, host, local->device)) {
+        if (!is_sound(host, local) || !is_idle_card(input, host, local)) {
             continue;
         }
         for (uint32_t k = 0; k < peer->n_ports; k++) {
             *out_remote = &peer->ports[k];
-            if (is_sound(peer, *out_remote) &&
-                is_idle_card(input, peer, (*out_remote)->device) &&
+            if (is_sound(peer, *out_remote) && is_idle_card(input, peer, *out_remote) &&
                 diag_is_one_cable(input, local, *out_remote) == DIAG_YES) {
                 return local;
             }
         }
     }
     return NULL;
+}
+
+/* Returns the name of the first process of a machine, so that a cause is reported once for it. */
+static const char *machine_of(const struct diag_input *input, const char *process)
+{
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        if (diag_is_same_machine(input->hosts[h].name, process)) {
+            return input->hosts[h].name;
+        }
+    }
+    return process;
 }
 
 static void inspect(const struct diag_input *input, const struct diag_host *host,
@@ -115,7 +160,7 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
         diag_is_same_machine(host->name, peer->name)) {
         return;
     }
-    shared = shared_with(host, port, peer->name);
+    shared = shared_with(input, host, port, peer->name);
     link_bps = diag_pcie_rate(port->pcie_lanes, port->pcie_mts);
     if (shared.n_ports < 2 || link_bps == IO_UNKNOWN || shared.rate_bps <= link_bps) {
         return;
@@ -124,7 +169,8 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     if (idle == NULL) {
         return;
     }
-    diag_name_place(&finding, host->name, shared.first->name, peer->name);
+    diag_name_place(&finding, machine_of(input, host->name), shared.first->name,
+                    machine_of(input, peer->name));
     diag_evidence_text(&finding, "ports", shared.ports);
     diag_evidence_int(&finding, "rate_bps", shared.rate_bps);
     diag_evidence_int(&finding, "pcie_rate_bps", link_bps);

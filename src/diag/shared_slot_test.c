@@ -102,6 +102,25 @@ START_TEST(ports_of_one_card_are_named)
 }
 END_TEST
 
+/* Adds a second process of titanic, which opened the cards in the other order. */
+static void add_twin(void)
+{
+    add_host("titanic/1", 1);
+    for (int i = 0; i < 4; i++) {
+        input.hosts[2].ports[i].device = 1 - i / 2;
+    }
+}
+
+START_TEST(processes_of_a_machine_share_its_cards)
+{
+    input.hosts[0].n_uses = 1;
+    add_twin();
+    ck_assert_uint_eq(n_found(), 0);
+    use(2, 1, 1);
+    ck_assert_uint_eq(n_found(), 1); /* once for the machine */
+}
+END_TEST
+
 static void wide_link(void)
 {
     for (int h = 0; h < 2; h++) {
@@ -128,7 +147,7 @@ static void no_idle_card(void)
 
 static void other_card_used_by_twin(void)
 {
-    add_host("titanic/1", 1);
+    add_twin();
     use(2, 1, 3);
 }
 
@@ -194,6 +213,7 @@ int main(void)
 
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, ports_of_one_card_are_named);
+    tcase_add_test(tests, processes_of_a_machine_share_its_cards);
     tcase_add_loop_test(tests, what_the_link_carries_or_no_other_card_could_is_not, 0,
                         (int)WEFT_LENGTH(innocent));
     suite_add_tcase(suite, tests);

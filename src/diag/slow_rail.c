@@ -15,36 +15,15 @@
  * part under way at a time is idle for too long. */
 #define LATENCY_BYTES (INT64_C(256) << 10)
 
-static bool is_one_card(const struct diag_port *a, const struct diag_port *b)
-{
-    return a != NULL && b != NULL &&
-           (strcmp(a->name, b->name) == 0 ||
-            (a->device != IO_UNKNOWN && a->device == b->device));
-}
-
-/* Counts the rails that leave through the card of `rail`, or enter through it. A rail without large
- * parts counts, too, because its short messages also take their share. */
+/* Returns how many rails share the card at which `rail` begins, or the one at which it ends if that
+ * is more. A rail without large parts counts, too, because its short messages also take their
+ * share. */
 static uint32_t count_sharers(const struct diag_input *input,
                               const struct diag_host *host, const struct diag_use *rail)
 {
-    const struct diag_port *local = diag_find_port(host, rail->local_port);
-    const struct diag_port *remote =
-        diag_find_port(diag_find_host(input, rail->peer), rail->remote_port);
-    uint32_t n_out = 0, n_in = 0;
+    uint32_t n_out = diag_count_rails(input, host->name, rail->local_port, DIAG_NEAR);
+    uint32_t n_in = diag_count_rails(input, rail->peer, rail->remote_port, DIAG_FAR);
 
-    for (uint32_t h = 0; h < input->n_hosts; h++) {
-        const struct diag_host *other = &input->hosts[h];
-
-        for (uint32_t i = 0; i < other->n_uses; i++) {
-            const struct diag_use *use = &other->uses[i];
-
-            n_out += diag_is_same_machine(other->name, host->name) &&
-                     is_one_card(local, diag_find_port(other, use->local_port));
-            n_in += diag_is_same_machine(use->peer, rail->peer) &&
-                    is_one_card(remote, diag_find_port(diag_find_host(input, use->peer),
-                                                       use->remote_port));
-        }
-    }
     return n_out > n_in ? n_out : n_in;
 }
 

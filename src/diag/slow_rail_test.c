@@ -181,9 +181,23 @@ static void shared_by_a_twin(void)
     *twin = (struct diag_host){.was_observed = true, .has_uses = true};
     weft_format(twin->name, sizeof(twin->name), "titanic/1");
     twin->uses = weft_calloc(1, sizeof(*twin->uses));
-    twin->ports = weft_calloc(1, sizeof(*twin->ports));
+    twin->ports = weft_calloc(2, sizeof(*twin->ports));
     twin->ports[twin->n_ports++] = *p0;
     use_rail(twin, "iceberg", "p0", "p1");
+}
+
+/* A process of the machine uses the other port of the card. It numbers the devices otherwise. */
+static void card_shared_by_a_twin(void)
+{
+    struct diag_host *twin;
+
+    shared_by_a_twin();
+    twin = &scene.input.hosts[scene.input.n_hosts - 1];
+    scene.a->ports[1].device = p0->device = 5;
+    twin->ports[twin->n_ports++] = scene.a->ports[1];
+    twin->ports[0].device = twin->ports[1].device = 9;
+    weft_format(twin->uses[0].local_port, DIAG_NAME_BYTES, "p1");
+    weft_format(twin->uses[0].peer, DIAG_NAME_BYTES, "britannic");
 }
 
 static void far_away(void)
@@ -261,6 +275,7 @@ static void (*const innocent[])(void) = {one_window,
                                          shared_port,
                                          shared_card,
                                          shared_by_a_twin,
+                                         card_shared_by_a_twin,
                                          far_away,
                                          rtt_unknown,
                                          slower_cable,
