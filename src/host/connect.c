@@ -384,7 +384,8 @@ bool host_all_connected(const struct host *host)
 
 /* ---- ending ---- */
 
-/* Adds to the connections of a flow how fast they were. */
+/* Adds to the connections of a flow how fast they were. A software device moves data only while its
+ * thread is scheduled, so how fast it is says nothing about the cable. */
 static void note_paces(struct host *host, const struct flow *flow)
 {
     uint32_t first = 0;
@@ -392,7 +393,8 @@ static void note_paces(struct host *host, const struct flow *flow)
     for (uint32_t lane = 0; lane < flow_n_lanes(flow); lane++) {
         const struct conn *conn = flow_lane_conn(flow, lane);
 
-        for (uint32_t i = 0; conn != NULL && i < host->n_connections; i++) {
+        for (uint32_t i = 0;
+             conn != NULL && !conn_may_stall(conn) && i < host->n_connections; i++) {
             struct host_connection *of = &host->connections[i];
 
             if (of->transport == TRANSPORT_NET && of->to == flow_peer(flow) &&

@@ -124,6 +124,38 @@ START_TEST(rows_of_every_kind_of_run_are_verified)
 }
 END_TEST
 
+static const struct io_device_ops *nic_ops;
+
+static int query_software(struct io_device *device, struct io_device_attr *out)
+{
+    int result = nic_ops->query_device(device, out);
+
+    out->may_stall = true;
+    return result;
+}
+
+/* A rail is timed unless a device at either end is software. Row: the host that has it; 2: none. */
+START_TEST(only_rails_between_nics_are_timed)
+{
+    struct io_device_ops software;
+
+    mesh_test_init(&test, 2);
+    test.rows[0].coll.count = 4u << 20;
+    test.rows[0].size_bytes = 16u << 20;
+    mesh_test_start(&test);
+    nic_ops = test.hosts[0]->env->devices[0]->ops;
+    software = *nic_ops;
+    software.query_device = query_software;
+    for (uint32_t i = 0; _i < 2 && i < test.hosts[_i]->env->n_devices; i++) {
+        test.hosts[_i]->env->devices[i]->ops = &software;
+    }
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "done done");
+    ck_assert_int_eq(test.hosts[0]->connections[0].pace.n_bytes > 0, _i == 2);
+    mesh_test_fini(&test);
+}
+END_TEST
+
 START_TEST(a_host_that_starts_late_is_waited_for)
 {
     mesh_test_init(&test, 3);
@@ -431,6 +463,7 @@ int main(void)
     tcase_add_test(tests, a_pair_runs_its_row_and_closes);
     tcase_add_test(tests, a_triangle_connects_every_pair_by_its_own_cable);
     tcase_add_test(tests, rows_of_every_kind_of_run_are_verified);
+    tcase_add_loop_test(tests, only_rails_between_nics_are_timed, 0, 3);
     tcase_add_test(tests, a_host_that_starts_late_is_waited_for);
     suite_add_sweep(tests, a_blink_of_a_cable_costs_time_only, 4, 5);
     tcase_add_test(tests, a_port_that_comes_up_during_discovery_is_used);

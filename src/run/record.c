@@ -107,7 +107,7 @@ static json_t *encode_connections(const struct host *host)
         json_array_append_new(
             array,
             json_pack("{s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:i, "
-                      "s:s, s:I}",
+                      "s:s, s:I, s:I, s:I, s:I}",
                       "to", (json_int_t)c->to, "via", via, "rail", (json_int_t)c->rail,
                       "local_port", text_of(c->local_port), "remote_port",
                       text_of(c->remote_port), "local_gid", gid_text(&c->local_gid),
@@ -116,7 +116,9 @@ static json_t *encode_connections(const struct host *host)
                       "vanished_mtu", (json_int_t)c->vanished_mtu, "qps",
                       (json_int_t)c->n_qps, "setup_ns", (json_int_t)c->setup_ns,
                       "transport", (int)c->transport, "why", c->why, "channels",
-                      (json_int_t)c->n_channels));
+                      (json_int_t)c->n_channels, "timed_bytes",
+                      (json_int_t)c->pace.n_bytes, "best_bps",
+                      (json_int_t)c->pace.best_bps, "rtt_ns", (json_int_t)c->rtt_ns));
     }
     return array;
 }

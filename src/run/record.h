@@ -11,7 +11,7 @@
 #include "diag/diag.h"
 #include "host/host.h"
 
-#define RUN_RECORD_SCHEMA 4
+#define RUN_RECORD_SCHEMA 5
 
 /* Returns a new reference. Times are those of the host's clock. */
 json_t *run_record_encode(const struct host *host);

@@ -44,19 +44,20 @@ void record_connections(struct record_decoder *decoder, json_t *from)
     for (size_t i = 0; i < n; i++) {
         struct host_connection *out = &host->connections[i];
         const char *texts[5];
-        json_int_t numbers[7];
+        json_int_t numbers[10];
         json_t *via;
         int type, transport;
 
         if (json_unpack(json_array_get(from, i),
                         "{s:I, s:o, s:I, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, "
-                        "s:i, s:s, s:I}",
+                        "s:i, s:s, s:I, s:I, s:I, s:I}",
                         "to", &numbers[0], "via", &via, "rail", &numbers[1], "local_port",
                         &texts[0], "remote_port", &texts[1], "local_gid", &texts[2],
                         "remote_gid", &texts[3], "gid_type", &type, "path_mtu",
                         &numbers[2], "vanished_mtu", &numbers[5], "qps", &numbers[3],
                         "setup_ns", &numbers[4], "transport", &transport, "why",
-                        &texts[4], "channels", &numbers[6]) != 0 ||
+                        &texts[4], "channels", &numbers[6], "timed_bytes", &numbers[7],
+                        "best_bps", &numbers[8], "rtt_ns", &numbers[9]) != 0 ||
             transport < 0 || transport >= TRANSPORT_N_KINDS || numbers[0] < 0 ||
             numbers[0] >= host->config.n_ranks || !decode_via(host, via, out) ||
             !record_gid(texts[2], &out->local_gid) ||
@@ -74,6 +75,9 @@ void record_connections(struct record_decoder *decoder, json_t *from)
         out->n_qps = (uint32_t)numbers[3];
         out->setup_ns = numbers[4];
         out->n_channels = (uint32_t)numbers[6];
+        out->pace.n_bytes = (uint64_t)numbers[7];
+        out->pace.best_bps = (uint64_t)numbers[8];
+        out->rtt_ns = numbers[9];
         out->transport = (enum transport_kind)transport;
         record_text(out->why, sizeof(out->why), texts[4]);
         host->n_connections++;

@@ -62,18 +62,21 @@ static struct host *make(void)
     host->peers[0].ports[0] = *port;
     host->peers[0].n_ports = 1;
     connection = weft_calloc(1, sizeof(*connection));
-    *connection = (struct host_connection){.to = 0,
-                                           .via = {2},
-                                           .n_via = 1,
-                                           .local_port = "p0",
-                                           .remote_port = "p1",
-                                           .local_gid = port->gids[0].gid,
-                                           .gid_type = IBV_GID_TYPE_ROCE_V2,
-                                           .path_mtu = 4096,
-                                           .n_qps = 2,
-                                           .setup_ns = 55,
-                                           .transport = TRANSPORT_SHM,
-                                           .why = "shm: same /dev/shm"};
+    *connection =
+        (struct host_connection){.to = 0,
+                                 .via = {2},
+                                 .n_via = 1,
+                                 .local_port = "p0",
+                                 .remote_port = "p1",
+                                 .local_gid = port->gids[0].gid,
+                                 .gid_type = IBV_GID_TYPE_ROCE_V2,
+                                 .path_mtu = 4096,
+                                 .n_qps = 2,
+                                 .pace = {.best_bps = 13000000000, .n_bytes = 32u << 20},
+                                 .rtt_ns = 10000,
+                                 .setup_ns = 55,
+                                 .transport = TRANSPORT_SHM,
+                                 .why = "shm: same /dev/shm"};
     free(host->connections);
     host->connections = connection;
     host->n_connections = 1;
