@@ -101,12 +101,16 @@ const char *backend_default_clock(const struct backend *backend)
                : (backend_can_be_virtual(&ignored) == WEFT_OK ? "virtual" : "real");
 }
 
-bool backend_runs_elsewhere(const char *name, int time_limit_s, const char *clock,
-                            uint64_t seed, int *out_code)
+bool backend_runs_elsewhere(const char *name, const struct backend_guest *guest,
+                            int *out_code)
 {
     bool is_soft = strcmp(name, "soft") == 0;
-    const struct rxe_guest_options options = {
-        .time_limit_s = time_limit_s, .is_virtual = is_virtual(clock), .seed = seed};
+    const struct rxe_guest_listener listener = {guest->context, guest->ended};
+    const struct rxe_guest_options options = {.time_limit_s = guest->time_limit_s,
+                                              .is_virtual = is_virtual(guest->clock),
+                                              .seed = guest->seed,
+                                              .listener = guest->ended != NULL ? &listener
+                                                                               : NULL};
     struct weft_error error = {0};
     enum lab_layout layout;
 
@@ -180,14 +184,16 @@ weft_status backend_programs_can(const struct world_spec *spec, bool has_jobs,
     return status == WEFT_OK ? lab_programs_can(spec, has_jobs, error) : status;
 }
 
-bool backend_programs_elsewhere(int time_limit_s, const char *clock, uint64_t seed,
-                                int *out_code)
+bool backend_programs_elsewhere(const struct backend_guest *guest, int *out_code)
 {
+    const struct rxe_guest_listener listener = {guest->context, guest->ended};
     const struct rxe_guest_options options = {
-        .time_limit_s = time_limit_s,
-        .is_virtual = clock == NULL ? !backend_is_in_guest() : is_virtual(clock),
-        .seed = seed,
-        .is_any_program = true};
+        .time_limit_s = guest->time_limit_s,
+        .is_virtual =
+            guest->clock == NULL ? !backend_is_in_guest() : is_virtual(guest->clock),
+        .seed = guest->seed,
+        .is_any_program = true,
+        .listener = guest->ended != NULL ? &listener : NULL};
 
     return rxe_guest_instead(&options, false, out_code);
 }

@@ -42,11 +42,21 @@ weft_status backend_create(const struct world_ops *ops, const struct world_spec 
 const char *backend_default_clock(const struct backend *backend);
 /* WEFT_OK: there is a guest for a run in virtual time on a backend that has both; else why not. */
 weft_status backend_can_be_virtual(struct weft_error *error) WEFT_MUST_CHECK;
+/* A guest for this process's whole command line. */
+struct backend_guest {
+    int time_limit_s;  /* 0: the default */
+    const char *clock; /* "virtual", "real", or NULL */
+    uint64_t seed;     /* of all chance where time is virtual */
+    void *context;
+    /* Called when the guest has ended, or NULL. `is_whole`: the command ended by itself, so that its
+     * output is whole. `n_lines`: how many lines of its stdout were passed on. */
+    void (*ended)(void *context, bool is_whole, uint64_t n_lines);
+};
+
 /* Runs this process's whole command line where backend `name` can work, if that is not
- * here, and sets its exit code; false: go on. time_limit_s 0: the default. `clock` is "virtual", or
- * "real", or NULL for real; all chance comes from `seed` where time is virtual. */
-bool backend_runs_elsewhere(const char *name, int time_limit_s, const char *clock,
-                            uint64_t seed, int *out_code);
+ * here, and sets its exit code; false: go on. A clock of NULL is real. */
+bool backend_runs_elsewhere(const char *name, const struct backend_guest *guest,
+                            int *out_code);
 /* Returns true in a guest, whose chance is its launcher's. */
 bool backend_is_in_guest(void);
 /* A world of one host, this process, on the RDMA devices it has. */
@@ -76,9 +86,8 @@ weft_status backend_guest_run(char *const *argv, int time_limit_s, const char *c
 weft_status backend_programs_can(const struct world_spec *spec, bool has_jobs,
                                  struct weft_error *error);
 /* Runs this process's whole command line in a guest, and sets its exit code; false: this is one.
- * `clock` NULL: "virtual", or as this guest has it. */
-bool backend_programs_elsewhere(int time_limit_s, const char *clock, uint64_t seed,
-                                int *out_code);
+ * A clock of NULL is virtual, or as this guest has it. */
+bool backend_programs_elsewhere(const struct backend_guest *guest, int *out_code);
 /* See lab/programs.h. */
 weft_status backend_programs_run(const struct world_spec *spec,
                                  const struct world_programs *what, int *out_code,

@@ -143,6 +143,79 @@ def test_documents_are_whole_when_a_signal_ends_the_run(tmp_path, number, form):
     assert [suite.get("errors") for suite in found.values()] == ["0", "1", "1"]
 
 
+# A guest's kernel, as far as what starts it looks. Its command writes one result, and never ends.
+KERNEL = r"""
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *volatile mark = "um_seed=";
+
+int main(int argc, char **argv)
+{
+    char path[4096];
+
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "WEFT_GUEST_SCRATCH=", 19) == 0) {
+            snprintf(path, sizeof(path), "%s/out", argv[i] + 19);
+            FILE *out = fopen(path, "w");
+            fputs("{\"result\": \"pass\"}\n", out);
+            fclose(out);
+        }
+    }
+    for (;;) {
+        pause();
+    }
+}
+"""
+
+
+@pytest.fixture(name="guest")
+def kernel_that_hangs(tmp_path):
+    (tmp_path / "kernel.c").write_text(KERNEL)
+    subprocess.run(["cc", "-o", tmp_path / "kernel", tmp_path / "kernel.c"], check=True)
+    return {**os.environ, "WEFT_GUEST_KERNEL": str(tmp_path / "kernel")}
+
+
+@pytest.mark.parametrize("ends", ["limit", signal.SIGINT, signal.SIGTERM])
+def test_documents_are_whole_when_a_guest_is_ended(tmp_path, guest, ends):
+    """By its time limit, or with the command. What it passed on stays; all else has no result."""
+    json_file, junit = tmp_path / "j.json", tmp_path / "j.xml"
+    limit = ["--time-limit", "2"] if ends == "limit" else []
+    with subprocess.Popen([WEFT, "run", "--backend", "rxe", PAIR, TRIANGLE, NCCL, "--ndjson", f"--json={json_file}",
+                           "--junit", junit, *limit], cwd=ROOT, env=guest, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        first = process.stdout.readline()
+        if ends != "limit":
+            process.send_signal(ends)
+        out, said = process.communicate(timeout=60)
+    assert process.returncode == (124 if ends == "limit" else 130), said
+    lines = [json.loads(line) for line in [first, *out.splitlines()]]
+    assert [line["result"] for line in lines] == ["pass", "error", "error"]
+    assert [line["file"] for line in lines[1:]] == [TRIANGLE, NCCL]
+    for run in json.loads(json_file.read_text())["runs"]:
+        assert set(run) == DOCUMENT_KEYS and run["error"] == "the guest was ended before all runs were over"
+    assert list(suites(junit)) == [PAIR, TRIANGLE, NCCL]
+
+
+def test_documents_are_whole_when_no_guest_starts(tmp_path, broken):
+    junit = tmp_path / "j.xml"
+    done = weft("run", "--backend", "rxe", "--clock", "virtual", PAIR, broken, "--json", "--junit", junit, code=3,
+                env={"WEFT_GUEST_KERNEL": "/bin/false"})
+    runs = json.loads(done.stdout)["runs"]
+    assert [(run["file"], run["result"]) for run in runs] == [(PAIR, "error"), (str(broken), "error")]
+    assert {run["error"] for run in runs} == {"the guest that this run needs cannot be started"}
+    assert len(suites(junit)) == 2
+
+
+def test_documents_are_whole_when_a_program_cannot_be_run(tmp_path):
+    junit, programs = tmp_path / "j.xml", "scenarios/programs/devinfo.yaml"
+    done = weft("run", "--backend", "soft", PAIR, programs, "--set", "jobs=[{exec: {titanic: 'cat {ghost}'}}]",
+                "--set", "expect={findings: []}", "--json", "--junit", junit, code=2)
+    assert ["no such placeholder" in run["error"] for run in json.loads(done.stdout)["runs"]] == [True, True]
+    assert len(suites(junit)) == 2
+
+
 def test_memory_that_the_test_bed_lacks_is_no_verdict(tmp_path):
     """256 MiB of a simulated GPU do not fit below the limit."""
     junit = tmp_path / "j.xml"

@@ -184,8 +184,9 @@ struct plan {
     int memory_mib;
     int time_limit_s;
     bool is_virtual;
-    bool may_spin;                         /* in loops that no call interrupts */
-    const struct rxe_guest_tender *tender; /* or NULL */
+    bool may_spin;                             /* in loops that no call interrupts */
+    const struct rxe_guest_tender *tender;     /* or NULL */
+    const struct rxe_guest_listener *listener; /* or NULL */
     uint64_t seed;
 };
 
@@ -363,6 +364,7 @@ struct watched {
     bool is_pinned;      /* whatever else the machine does */
     bool is_unpinned;    /* while it is idle */
     off_t seen[2];       /* of out and err */
+    uint64_t n_lines;    /* of out */
     size_t console_seen; /* whole lines */
 };
 
@@ -449,6 +451,16 @@ static bool write_all(int fd, const char *bytes, size_t n)
     return true;
 }
 
+static uint64_t count_lines(const char *bytes, size_t n)
+{
+    uint64_t n_lines = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        n_lines += bytes[i] == '\n';
+    }
+    return n_lines;
+}
+
 /* What the guest wrote since the last look goes to our own stdout and stderr. */
 static void pass_on(struct watched *w)
 {
@@ -464,6 +476,7 @@ static void pass_on(struct watched *w)
         fd = open(path, O_RDONLY | O_CLOEXEC);
         while (fd >= 0 && (n = pread(fd, bytes, sizeof(bytes), w->seen[i])) > 0) {
             w->seen[i] += n;
+            w->n_lines += i == 0 ? count_lines(bytes, (size_t)n) : 0;
             if (!write_all(i == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, (size_t)n)) {
                 break; /* the exit code still counts */
             }
@@ -606,6 +619,9 @@ static weft_status supervise(const struct plan *plan, struct lab_signals *signal
     if (status == WEFT_OK && !w.was_ended) {
         status = read_exit(plan->scratch, out_code, error);
     }
+    if (plan->listener != NULL) {
+        plan->listener->ended(plan->listener->context, status == WEFT_OK, w.n_lines);
+    }
     close(w.pid_fd);
     return status;
 }
@@ -652,7 +668,8 @@ static weft_status make_plan(const struct rxe_guest_options *options, const char
         .is_virtual = options->is_virtual,
         .may_spin = options->is_any_program,
         .seed = options->seed,
-        .tender = options->tender};
+        .tender = options->tender,
+        .listener = options->listener};
     if (options->is_virtual && must_keep_virtual_time(kernel, error) != WEFT_OK) {
         return WEFT_ERR_ENVIRONMENT;
     }

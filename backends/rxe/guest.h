@@ -36,6 +36,14 @@ struct rxe_guest_tender {
     bool (*is_idle)(const void *context);
 };
 
+/* Is told how a guest ended, before a signal that ended it ends this process. */
+struct rxe_guest_listener {
+    void *context;
+    /* `is_whole`: the command ended by itself, and its output is whole. `n_lines`: the lines of its
+     * stdout that were passed on. */
+    void (*ended)(void *context, bool is_whole, uint64_t n_lines);
+};
+
 struct rxe_guest_options {
     int time_limit_s; /* 0: one hour; then the guest is killed */
     int memory_mib;   /* 0: WEFT_GUEST_MEMORY, or 1024 to 4096; taken as touched */
@@ -43,7 +51,8 @@ struct rxe_guest_options {
                           * (docs/virtual-time.md); else time is this machine's */
     uint64_t seed;
     bool is_any_program; /* the command may spin, or read the time stamp counter */
-    const struct rxe_guest_tender *tender; /* or NULL; then no time limit counts */
+    const struct rxe_guest_tender *tender;     /* or NULL; then no time limit counts */
+    const struct rxe_guest_listener *listener; /* or NULL */
 };
 
 /* The guest's kernel: WEFT_GUEST_KERNEL, or the newest ${XDG_CACHE_HOME:-~/.cache}/weft/

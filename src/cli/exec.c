@@ -78,7 +78,10 @@ static int exec_in(struct cli_options *options, const struct scenario *scenario,
     struct weft_error error = {0};
     struct weft_text why = {NULL, 0, 0};
     struct program_plan plan;
-    uint64_t seed = options->has_seed ? options->seed : scenario->seed;
+    const struct backend_guest guest = {.time_limit_s = options->time_limit_s,
+                                        .clock = options->clock,
+                                        .seed = options->has_seed ? options->seed
+                                                                  : scenario->seed};
     int code = CLI_USAGE;
 
     world->spec.log = &options->log;
@@ -88,8 +91,7 @@ static int exec_in(struct cli_options *options, const struct scenario *scenario,
         fprintf(stderr, "weft exec: %s\n", why.bytes);
     } else if (backend_programs_can(&world->spec, false, &error) != WEFT_OK) {
         code = report(&error);
-    } else if (!backend_programs_elsewhere(options->time_limit_s, options->clock, seed,
-                                           &code)) {
+    } else if (!backend_programs_elsewhere(&guest, &code)) {
         code = run(options, &world->spec, &plan);
     }
     program_plan_fini(&plan);

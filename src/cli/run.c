@@ -222,8 +222,9 @@ static void take_result(struct session *session, json_t *document, const char *p
 }
 
 /* Renders what is written if the process ends now: the files from `first` on have no result, the
- * first of them because of `why`. */
-static void keep_rest(struct session *session, int first, const char *why)
+ * first of them because of `why`, the others because of `others`. */
+static void keep_rest(struct session *session, int first, const char *why,
+                      const char *others)
 {
     const struct cli_options *options = session->options;
     bool is_list = options->n_operands > 1;
@@ -241,7 +242,7 @@ static void keep_rest(struct session *session, int first, const char *why)
 
         cli_replay_unread(options, options->operands[i], &replay);
         document = document_without_run(session, options->operands[i], replay.bytes,
-                                        i == first ? why : "not begun");
+                                        i == first ? why : others);
         if (options->json != NULL) {
             add_run_json(session, document, i == 0, &rest[KEPT_JSON]);
         }
@@ -264,6 +265,30 @@ static void keep_rest(struct session *session, int first, const char *why)
     kept_set(KEPT_JUNIT, options->junit, &session->done[KEPT_JUNIT], &rest[KEPT_JUNIT]);
     kept_set(KEPT_NDJSON, options->ndjson ? "-" : NULL, &session->done[KEPT_NDJSON],
              &rest[KEPT_NDJSON]);
+    kept_release();
+}
+
+/* Keeps what is written if a guest, which has all outputs of its own, has ended. If that was before
+ * its run was over, no file has a result but those whose line of --ndjson was passed on. */
+static void keep_of_guest(void *context, bool is_whole, uint64_t n_lines)
+{
+    static const char why[] = "the guest was ended before all runs were over";
+    struct session *session = context;
+    struct weft_text *lines = &session->rest[KEPT_NDJSON];
+
+    if (is_whole) {
+        kept_end();
+        return;
+    }
+    keep_rest(session, 0, why, why);
+    kept_hold();
+    for (; session->options->ndjson && n_lines > 0 && lines->n > 0; n_lines--) {
+        size_t n =
+            (size_t)((char *)memchr(lines->bytes, '\n', lines->n) - lines->bytes) + 1;
+
+        memmove(lines->bytes, lines->bytes + n, lines->n - n);
+        lines->n -= n;
+    }
     kept_release();
 }
 
@@ -465,25 +490,28 @@ static int run_all(struct session *session)
     const struct cli_options *options = session->options;
     int code = CLI_OK;
 
+    for (int i = 0; i < options->n_operands; i++) {
+        keep_rest(session, i, "the process was ended before this run was over",
+                  "not begun");
+        code = cli_worse(run_file(session, options->operands[i]), code);
+    }
+    keep_rest(session, options->n_operands, "", "");
+    return write_all(session) ? code : cli_worse(CLI_USAGE, code);
+}
+
+static void session_begin(struct session *session)
+{
     session->runs = json_array();
     session->cases = json_array();
     session->observations = json_array();
     for (int i = 0; i < N_KEPT_OUTPUTS; i++) {
         weft_text_add_bytes(&session->done[i], "", 0);
     }
-    if (options->n_operands > 1) {
+    if (session->options->n_operands > 1) {
         weft_text_add(&session->done[KEPT_JSON], "{\"schema_version\": 1, \"runs\": [");
     }
     report_junit_head(&session->done[KEPT_JUNIT]);
     kept_begin();
-    for (int i = 0; i < options->n_operands; i++) {
-        keep_rest(session, i, "the process was ended before this run was over");
-        code = cli_worse(run_file(session, options->operands[i]), code);
-    }
-    keep_rest(session, options->n_operands, "");
-    code = write_all(session) ? code : cli_worse(CLI_USAGE, code);
-    kept_end();
-    return code;
 }
 
 static void session_fini(struct session *session)
@@ -503,7 +531,8 @@ struct outline {
     /* Seed of the first file; 0 if it cannot be loaded, which its run reports. */
     uint64_t seed;
     bool has_programs;
-    int code; /* exit status for errors in the commands of programs */
+    int code;             /* exit status for errors in the commands of programs */
+    struct weft_text why; /* Owned; the first of these errors */
 };
 
 static void look_at(const struct cli_options *options, const char *path, bool is_first,
@@ -522,6 +551,9 @@ static void look_at(const struct cli_options *options, const char *path, bool is
         if (!run_programs_check(scenario, &why, &result)) {
             fprintf(stderr, "weft: %s\n", why.bytes);
             outline->code = cli_worse(cli_verdict(result), outline->code);
+            if (outline->why.n == 0) {
+                weft_text_add(&outline->why, "%s", why.bytes);
+            }
         }
     }
     scenario_diagnostics_fini(&diagnostics);
@@ -534,10 +566,13 @@ static void look_at(const struct cli_options *options, const char *path, bool is
  * status. */
 static bool runs_elsewhere(struct session *session, int *code)
 {
+    static const char no_guest[] = "the guest that this run needs cannot be started";
     struct cli_options *options = session->options;
     const struct backend *backend = backend_named(options->backend);
     struct outline outline = {.code = CLI_OK};
-    uint64_t seed;
+    struct backend_guest guest = {.time_limit_s = options->time_limit_s,
+                                  .context = session,
+                                  .ended = keep_of_guest};
 
     if (options->clock != NULL && strstr(backend->clocks, options->clock) == NULL) {
         fprintf(stderr,
@@ -558,17 +593,20 @@ static bool runs_elsewhere(struct session *session, int *code)
         }
     }
     if (outline.code != CLI_OK) {
+        keep_rest(session, 0, outline.why.bytes, outline.why.bytes);
+        weft_text_fini(&outline.why);
         *code = outline.code;
         return true;
     }
-    seed = options->has_seed ? options->seed : outline.seed;
+    guest.clock = options->clock;
+    guest.seed = options->has_seed ? options->seed : outline.seed;
+    keep_rest(session, 0, no_guest, no_guest);
     if (outline.has_programs && strcmp(options->backend, "rxe") == 0
-            ? backend_programs_elsewhere(options->time_limit_s, options->clock, seed,
-                                         code)
-            : backend_runs_elsewhere(options->backend, options->time_limit_s,
-                                     options->clock, seed, code)) {
+            ? backend_programs_elsewhere(&guest, code)
+            : backend_runs_elsewhere(options->backend, &guest, code)) {
         return true;
     }
+    kept_end();
     if (options->time_limit_s != 0 && !backend_is_in_guest()) {
         fprintf(stderr,
                 "weft run: --time-limit: this run is in no guest, which is what it "
@@ -577,6 +615,33 @@ static bool runs_elsewhere(struct session *session, int *code)
         return true;
     }
     return false;
+}
+
+/* Runs all files in this process. */
+static int run_here(struct session *session)
+{
+    struct cli_options *options = session->options;
+    int code;
+
+    if (options->pcap != NULL && options->n_operands > 1) {
+        fprintf(stderr, "weft run: --pcap takes one scenario at a time\n");
+        return CLI_USAGE;
+    }
+    if (!open_output(options->events, &session->events) ||
+        !open_output(options->pcap, &session->pcap)) {
+        close_output(options->events, session->events);
+        return CLI_USAGE;
+    }
+    session->has_stdout = !options->ndjson && session->events != stdout &&
+                          session->pcap != stdout &&
+                          (options->json == NULL || strcmp(options->json, "-") != 0);
+    code = run_all(session);
+    code = close_output(options->events, session->events) ? code
+                                                          : cli_worse(CLI_USAGE, code);
+    if (session->pcap != NULL && session->pcap != stdout) {
+        fclose(session->pcap);
+    }
+    return code;
 }
 
 int cli_run(struct cli_options *options)
@@ -591,27 +656,13 @@ int cli_run(struct cli_options *options)
     if (!find_backend(&session)) {
         return CLI_USAGE;
     }
+    session_begin(&session);
     if (runs_elsewhere(&session, &code)) {
-        return code;
+        kept_write(); /* nothing, if the run was in a guest and is over */
+    } else {
+        code = run_here(&session);
     }
-    if (options->pcap != NULL && options->n_operands > 1) {
-        fprintf(stderr, "weft run: --pcap takes one scenario at a time\n");
-        return CLI_USAGE;
-    }
-    if (!open_output(options->events, &session.events) ||
-        !open_output(options->pcap, &session.pcap)) {
-        close_output(options->events, session.events);
-        return CLI_USAGE;
-    }
-    session.has_stdout = !options->ndjson && session.events != stdout &&
-                         session.pcap != stdout &&
-                         (options->json == NULL || strcmp(options->json, "-") != 0);
-    code = run_all(&session);
-    code =
-        close_output(options->events, session.events) ? code : cli_worse(CLI_USAGE, code);
-    if (session.pcap != NULL && session.pcap != stdout) {
-        fclose(session.pcap);
-    }
+    kept_end();
     session_fini(&session);
     return code;
 }
