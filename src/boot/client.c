@@ -192,6 +192,8 @@ static weft_status join(struct boot *boot)
     }
     queued = frame_send(link, CODEC_JOIN, body, message_encode_join(&join, body));
     weft_check(queued);
+    client->last_errno = 0;
+    client->joined_ns = io_now(boot->env);
     enter(boot, BOOT_DIAL_JOINED);
     return WEFT_OK;
 }
@@ -389,7 +391,8 @@ static weft_ns end_of_calls(const struct boot *boot)
  * rank 0 can first report which rank is late. */
 static weft_ns limit(const struct boot *boot)
 {
-    weft_ns patience = boot->opened_ns + boot->config.patience_ns + boot->config.step_ns;
+    weft_ns patience =
+        boot->client->joined_ns + boot->config.patience_ns + boot->config.step_ns;
     weft_ns step = boot->started_ns + 2 * boot->config.step_ns;
 
     if (boot->client->state != BOOT_DIAL_JOINED) {

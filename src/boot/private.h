@@ -89,7 +89,9 @@ struct boot_client {
     weft_ns ignored_ns; /* since when its machine does not answer; 0 if it does */
     /* Time at which a stream ended before rank 0 may have identified this rank; 0 if none did. */
     weft_ns lost_ns;
-    int last_errno;
+    weft_ns joined_ns; /* time of the last JOIN */
+    int last_errno;    /* of the last attempt that failed; 0 once joined */
+    char why[160]; /* may_miss: message of the last failure after which it tried again */
     bool server_left;
     /* Bytes of this round's blob sent, and of its result received. */
     uint32_t sent, received;

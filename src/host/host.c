@@ -336,7 +336,7 @@ static weft_status connect_step(struct host *host)
     if (!host_all_connected(host)) {
         return WEFT_AGAIN;
     }
-    boot_gather(host->boot, NULL, 0);
+    boot_barrier(host->boot, 0);
     enter(host, HOST_BARRIER);
     return WEFT_OK;
 }

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/suite_testing.h"
+#include "coll/mesh_testing.h"
 #include "host/host_testing.h"
 
+#define GBPS UINT64_C(1000000000)
 #define MS INT64_C(1000000)
 #define SECOND INT64_C(1000000000)
 #define HOUR (3600 * SECOND)
@@ -373,6 +375,38 @@ START_TEST(a_row_that_takes_too_long_is_stuck)
 }
 END_TEST
 
+/* The relay reaches the end of the job when the rows begin, and waits until they end, or as long as
+ * they may last. In the loop: with a rendezvous, over the mesh; then the same, but rank 0 stays
+ * stopped. */
+START_TEST(a_relay_waits_as_long_as_the_rows_may_last)
+{
+    bool is_stuck = _i >= 2;
+
+    mesh_test_init(&test, 3);
+    make_big();
+    test.config.n_ranks = 2;
+    coll_mesh_fini(&test.coll_mesh);
+    coll_mesh_full(2, 100 * GBPS, MS, &test.coll_mesh);
+    test.config.boot.mode = _i % 2 == 0 ? BOOT_RENDEZVOUS : BOOT_NEIGHBOURS;
+    test.rows[0].limit_ns = 200 * SECOND;
+    test.config.work_ns = test.rows[0].limit_ns;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        mesh_test_fault(&test, 4 * MS, WORLD_FAULT_STOP, rank)->for_ns =
+            (is_stuck ? 1000 : 100) * SECOND;
+    }
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)),
+                     is_stuck ? "failed failed failed" : "done done done");
+    if (is_stuck) {
+        ck_assert_int_eq(test.hosts[2]->failed_in, HOST_CLOSE);
+        ck_assert_int_ge(test.hosts[2]->error_ns, 200 * SECOND);
+        ck_assert_int_le(test.hosts[2]->error_ns, 300 * SECOND);
+    }
+    mesh_test_fini(&test);
+}
+END_TEST
+
 START_TEST(a_host_without_devices_says_so)
 {
     mesh_test_init(&test, 2);
@@ -475,6 +509,7 @@ int main(void)
     tcase_add_test(tests, without_the_management_network_the_rendezvous_times_out);
     tcase_add_test(tests, memory_beyond_the_limit_fails_with_its_errno);
     tcase_add_test(tests, a_row_that_takes_too_long_is_stuck);
+    tcase_add_loop_test(tests, a_relay_waits_as_long_as_the_rows_may_last, 0, 4);
     tcase_add_test(tests, a_host_without_devices_says_so);
     tcase_add_loop_test(tests, the_others_hear_of_one_that_ended_before_it_came, 0, 6);
     tcase_add_test(tests, the_loop_gives_up_at_its_limit);

@@ -83,7 +83,7 @@ void mesh_test_init(struct mesh_test *test, uint32_t n_hosts)
 {
     uint32_t n_cables = n_hosts == 2 ? 1 : n_hosts;
 
-    *test = (struct mesh_test){.spec = {.seed = 7}};
+    *test = (struct mesh_test){.spec = {.seed = 7}, .n_processes = 1};
     for (uint32_t i = 0; i < n_hosts; i++) {
         equip(test, i);
     }
@@ -132,6 +132,11 @@ struct world_fault *mesh_test_fault(struct mesh_test *test, weft_ns at_ns,
     return fault;
 }
 
+static uint32_t n_members(const struct mesh_test *test)
+{
+    return test->spec.n_hosts * test->n_processes;
+}
+
 void mesh_test_start(struct mesh_test *test)
 {
     const struct world_ops *sim = backend_find("sim");
@@ -143,11 +148,16 @@ void mesh_test_start(struct mesh_test *test)
     if (test->wrap != NULL) {
         test->world = test->wrap(test->world, &test->spec);
     }
-    for (uint32_t i = 0; i < test->spec.n_hosts; i++) {
-        test->config.rank = i;
-        test->config.start_ns = test->machines[i].start_ns;
-        test->hosts[i] =
-            host_create(test->world->ops->host_env(test->world, i, 0), &test->config);
+    for (uint32_t i = 0; i < n_members(test); i++) {
+        uint32_t host = i / test->n_processes;
+        struct host_config config = test->config;
+
+        config.rank = i;
+        config.n_rows = i < config.n_ranks ? config.n_rows : 0;
+        config.start_ns = test->machines[host].start_ns;
+        test->hosts[i] = host_create(
+            test->world->ops->host_env(test->world, host, i % test->n_processes),
+            &config);
     }
 }
 
@@ -156,7 +166,7 @@ weft_status mesh_test_run(struct mesh_test *test, weft_ns limit_ns,
 {
     struct host_loop loop = {.world = test->world,
                              .hosts = test->hosts,
-                             .n_hosts = test->spec.n_hosts,
+                             .n_hosts = n_members(test),
                              .limit_ns = limit_ns,
                              .tells_ends = test->tells_ends};
 
@@ -167,7 +177,7 @@ weft_status mesh_test_run(struct mesh_test *test, weft_ns limit_ns,
 const char *mesh_test_states(struct mesh_test *test, char *out, size_t out_bytes)
 {
     out[0] = '\0';
-    for (uint32_t i = 0; i < test->spec.n_hosts; i++) {
+    for (uint32_t i = 0; i < n_members(test); i++) {
         size_t n = strlen(out);
 
         weft_format(out + n, out_bytes - n, "%s%s", i > 0 ? " " : "",
@@ -180,7 +190,7 @@ void mesh_test_fini(struct mesh_test *test)
 {
     coll_mesh_fini(&test->coll_mesh);
     test->trace.sink = NULL;
-    for (uint32_t i = 0; i < test->spec.n_hosts; i++) {
+    for (uint32_t i = 0; i < n_members(test); i++) {
         host_destroy(test->hosts[i]);
     }
     test->world->ops->destroy(test->world);

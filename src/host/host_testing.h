@@ -22,11 +22,13 @@ struct mesh_test {
     /* If set, wraps the world: receives it and returns the one that the hosts use. */
     struct world *(*wrap)(struct world *world, const struct world_spec *spec);
     struct world *world;
-    struct host *hosts[MESH_HOSTS_MAX];
+    uint32_t n_processes;               /* of each host, each a member; 1 */
+    struct host *hosts[MESH_HOSTS_MAX]; /* by process */
     struct host_row rows[4];
     struct coll_mesh coll_mesh; /* every pair has a cable of 100 Gb/s */
-    struct host_config config;  /* for mesh_test_start, which sets rank and start */
-    bool tells_ends;            /* copied to host_loop.tells_ends */
+    /* For mesh_test_start, which sets rank and start, and n_rows of members without a rank. */
+    struct host_config config;
+    bool tells_ends; /* copied to host_loop.tells_ends */
 };
 
 /* Sets all fields, which a test can change before mesh_test_start. One row: 64 KiB of float32,

@@ -7,6 +7,9 @@
 /* ---- states.c ---- */
 
 bool host_state_follows(enum host_state from, enum host_state to);
+/* Discards host->error, so that it is not mixed with a later failure. For operations that may fail
+ * in CLOSE, because all data has arrived. */
+void host_forgive(struct host *host);
 /* Returns the limit of the whole state; WEFT_NEVER if it has none. */
 weft_ns host_state_limit(const struct host *host, enum host_state state);
 

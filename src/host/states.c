@@ -1,4 +1,4 @@
-/* The states of a member: names, legal transitions and limits. */
+/* The states of a member: names, legal transitions, limits, and what is no failure in CLOSE. */
 #include "base/check.h"
 #include "base/text.h"
 #include "host/private.h"
@@ -40,6 +40,13 @@ bool host_state_follows(enum host_state from, enum host_state to)
         return true; /* no host has several ranks */
     }
     return to == from + 1 && !was_over;
+}
+
+void host_forgive(struct host *host)
+{
+    weft_error_clear(&host->error);
+    host->error_is_hearsay = false;
+    host->error_peer = HOST_NOBODY;
 }
 
 weft_ns host_state_limit(const struct host *host, enum host_state state)
