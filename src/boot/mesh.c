@@ -155,11 +155,13 @@ static const struct mesh_blob *blob_of(const struct boot *boot, uint32_t m)
     return &boot->mesh->members[m].blobs[boot->round & 1];
 }
 
+/* Returns true if the member's blob was received. One of another size is none: its member is at
+ * fault, or absent. */
 static bool has_blob(const struct boot *boot, uint32_t m)
 {
     const struct mesh_blob *blob = blob_of(boot, m);
 
-    return blob->round == boot->round && blob->whole;
+    return blob->round == boot->round && blob->each == boot->each && blob->whole;
 }
 
 void mesh_gather(struct boot *boot)
@@ -198,17 +200,20 @@ static bool has_handed_out(const struct boot *boot, uint32_t *out_late)
     return true;
 }
 
+/* Notes whether the present round is whole. It ceases to be so if the process of a member is
+ * replaced by a later one, whose blob is still to come. */
 static void count_whole(struct boot *boot)
 {
     uint32_t m = 0;
 
-    while (boot->is_active && m < boot->n_members &&
+    if (!boot->is_active) {
+        return;
+    }
+    while (m < boot->n_members &&
            (has_blob(boot, m) || boot->mesh->members[m].is_absent)) {
         m++;
     }
-    if (m == boot->n_members) {
-        boot->mesh->whole_round = boot->round;
-    }
+    boot->mesh->whole_round = m == boot->n_members ? boot->round : boot->round - 1;
 }
 
 static void complete(struct boot *boot)

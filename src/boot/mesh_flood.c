@@ -159,7 +159,7 @@ static weft_status grow(struct mesh_blob *blob, const struct record_piece *piece
         blob->whole = false;
         blob->bytes = weft_realloc(blob->bytes, (size_t)piece->each + 1);
     }
-    if (piece->each != blob->each || piece->offset > blob->received) {
+    if (piece->offset > blob->received) {
         return codec_bad_field(error, WEFT_PHASE_PIECE, "offset", piece->offset,
                                "not a piece that was due");
     }
@@ -176,6 +176,8 @@ static weft_status take_piece(struct boot *boot, struct mesh_peer *peer,
 {
     struct record_piece piece;
     struct mesh_member *member;
+    const struct mesh_blob *blob;
+    bool is_mine;
     weft_status status =
         record_decode_piece(frame->body, frame->n_bytes, boot->n_members, &piece, error);
 
@@ -188,21 +190,28 @@ static weft_status take_piece(struct boot *boot, struct mesh_peer *peer,
         return WEFT_OK;
     }
     /* No member is two rounds ahead, because it would need this process's blob of the round
-     * between. */
-    if (piece.round > boot->round + 1) {
+     * between. This process's own blob exists only in rounds that it has begun. */
+    is_mine = piece.member == boot->config.rank;
+    if (piece.round > boot->round + 1 || (is_mine && piece.round > boot->round)) {
         return codec_bad_field(error, WEFT_PHASE_PIECE, "round", piece.round,
                                "not open yet");
     }
+    blob = &member->blobs[piece.round & 1];
+    if (blob->round == piece.round && blob->each != piece.each) {
+        return codec_bad_field(error, WEFT_PHASE_PIECE, "each", piece.each,
+                               "another size than that of the blob");
+    }
     note_known(peer, &piece);
-    if (piece.round < boot->round || piece.member == boot->config.rank) {
+    if (piece.round < boot->round || is_mine) {
         return WEFT_OK;
     }
     return grow(&member->blobs[piece.round & 1], &piece, error);
 }
 
-/* Records the last complete round of a neighbour. Rejects a round that this process has not
- * started, because it cannot be complete without this process's blob. With may_miss it can: the
- * others use zeros for this process. */
+/* Records the last complete round of a neighbour, which is an earlier one again if the process of a
+ * member is replaced. Rejects a round that this process has not started, because it cannot be
+ * complete without this process's blob. With may_miss it can: the others use zeros for this
+ * process. */
 static weft_status take_alive(const struct boot *boot, struct mesh_peer *peer,
                               const struct frame *frame, struct weft_error *error)
 {
@@ -213,7 +222,7 @@ static weft_status take_alive(const struct boot *boot, struct mesh_peer *peer,
         return codec_bad_field(error, WEFT_PHASE_ALIVE, "round", alive.round,
                                "not open yet");
     }
-    if (status == WEFT_OK && alive.round > peer->has_round) {
+    if (status == WEFT_OK) {
         peer->has_round = alive.round;
     }
     return status;

@@ -68,6 +68,22 @@ static weft_status links(struct stage *stage, uint32_t member,
     return take(stage, CODEC_LINKS, body, record_encode_links(&record, body));
 }
 
+static weft_status piece_of(struct stage *stage, uint32_t member, uint32_t round,
+                            uint32_t each, uint32_t offset, const char *bytes)
+{
+    uint64_t nonce = stage->mesh->members[member].identity.nonce;
+    struct record_piece record = {.member = member,
+                                  .nonce = nonce,
+                                  .round = round,
+                                  .each = each,
+                                  .offset = offset,
+                                  .n_bytes = (uint32_t)strlen(bytes),
+                                  .bytes = (const uint8_t *)bytes};
+    uint8_t body[CODEC_BODY_MAX];
+
+    return take(stage, CODEC_PIECE, body, record_encode_piece(&record, body));
+}
+
 static weft_status piece(struct stage *stage, uint64_t nonce, uint32_t round,
                          uint32_t offset, const char *bytes)
 {
@@ -188,6 +204,40 @@ START_TEST(pieces_grow_a_blob_from_its_start)
 }
 END_TEST
 
+/* A neighbour that had more of a blob than there is would be sent what follows it in memory. */
+START_TEST(pieces_of_a_blob_have_one_size)
+{
+    static const struct {
+        uint32_t member, round, each;
+        weft_status status;
+    } rows[] =
+        {
+            {0, 2, 8, WEFT_OK},           {0, 2, 9, WEFT_ERR_PROTOCOL},
+            {0, 1, 8, WEFT_OK},           {0, 1, 9, WEFT_ERR_PROTOCOL},
+            {0, 3, 8, WEFT_ERR_PROTOCOL}, /* this process has not begun it */
+            {2, 2, 8, WEFT_OK},           {2, 2, 9, WEFT_ERR_PROTOCOL},
+            {2, 1, 8, WEFT_OK},           {2, 1, 9, WEFT_ERR_PROTOCOL},
+            {2, 3, 9, WEFT_OK},
+        };
+    struct stage stage;
+
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        stage_open(&stage);
+        ck_assert_int_eq(links(&stage, 2, process(2, 100, 22), 1, 1), WEFT_OK);
+        for (uint32_t round = 1; round <= 2; round++) {
+            boot_gather(stage.boot, "own blob", 8);
+            ck_assert_int_eq(piece_of(&stage, 2, round, 8, 0, "12345678"), WEFT_OK);
+            stage.boot->is_active = false;
+        }
+        ck_assert_int_eq(
+            piece_of(&stage, rows[i].member, rows[i].round, rows[i].each, 0, "1234"),
+            rows[i].status);
+        ck_assert_int_eq(stage.boot->error.status, WEFT_OK);
+        stage_close(&stage);
+    }
+}
+END_TEST
+
 static weft_status alive(struct stage *stage, uint32_t round)
 {
     struct record_alive record = {.round = round};
@@ -208,9 +258,45 @@ START_TEST(no_neighbour_has_a_round_that_this_process_has_not_begun)
     ck_assert_int_eq(alive(&stage, 4), WEFT_OK);
     ck_assert_int_eq(alive(&stage, 5), WEFT_OK);
     ck_assert_uint_eq(stage.peer->has_round, 5);
+    ck_assert_int_eq(alive(&stage, 4), WEFT_OK); /* a process was replaced */
+    ck_assert_uint_eq(stage.peer->has_round, 4);
     /* With may_miss the others go on without this process. */
     stage.boot->config.may_miss = true;
     ck_assert_int_eq(alive(&stage, 9), WEFT_OK);
+    stage_close(&stage);
+}
+END_TEST
+
+/* A member's process is replaced while the neighbour may still lack the round. The round is whole
+ * again with the blob of the new process, and only then complete. */
+START_TEST(a_round_that_lost_a_blob_is_not_whole)
+{
+    struct record_identity late = process(2, 200, 33);
+    struct stage stage;
+
+    stage_open(&stage);
+    boot_gather(stage.boot, "own blob", 8);
+    for (uint32_t m = 1; m < N; m++) {
+        struct record_identity identity =
+            process((uint8_t)m, 100, m == 1 ? 11 : 10 * m + m);
+
+        ck_assert_int_eq(links(&stage, m, identity, 1, 0), WEFT_OK);
+        ck_assert_int_eq(piece_of(&stage, m, 1, 8, 0, "12345678"), WEFT_OK);
+    }
+    stage.peer->is_suspect = true; /* it fell silent, so that this process waits for it */
+    stage.peer->suspect_ns = town_now(&stage.town) + 1;
+    town_run(&stage.town, TOWN_S, NULL);
+    ck_assert_uint_eq(stage.mesh->whole_round, 1);
+    ck_assert_int_eq(stage.town.members[0].status, WEFT_AGAIN);
+    ck_assert_int_eq(links(&stage, 2, late, 1, 3), WEFT_OK);
+    town_run(&stage.town, 8 * TOWN_S, NULL);
+    ck_assert_uint_eq(stage.mesh->whole_round, 0);
+    ck_assert_int_eq(stage.town.members[0].status, WEFT_AGAIN);
+    ck_assert_int_eq(piece_of(&stage, 2, 1, 8, 0, "new blob"), WEFT_OK);
+    io_task_wake(boot_task(stage.boot));
+    town_run(&stage.town, TOWN_S, NULL);
+    ck_assert_int_eq(stage.town.members[0].status, WEFT_OK);
+    ck_assert_mem_eq(boot_result(stage.boot), "own blob12345678new blob12345678", 32);
     stage_close(&stage);
 }
 END_TEST
@@ -308,6 +394,8 @@ int main(void)
     tcase_add_test(tcase, a_member_on_another_host_is_a_conflict);
     tcase_add_test(tcase, pieces_grow_a_blob_from_its_start);
     tcase_add_test(tcase, no_neighbour_has_a_round_that_this_process_has_not_begun);
+    tcase_add_test(tcase, pieces_of_a_blob_have_one_size);
+    tcase_add_test(tcase, a_round_that_lost_a_blob_is_not_whole);
     tcase_add_test(tcase, rounds_are_the_present_and_the_next);
     tcase_add_test(tcase, what_no_neighbour_may_say_ends_its_stream_only);
     tcase_add_test(tcase, links_are_believed_of_both_ends);

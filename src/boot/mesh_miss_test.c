@@ -108,6 +108,26 @@ START_TEST(who_goes_between_rounds_is_absent_from_then_on)
 }
 END_TEST
 
+/* A member that gathers blobs of another size is absent, and its blob counts as zeros. */
+START_TEST(who_gathers_another_size_is_absent)
+{
+    static const size_t sizes[] = {1, 3, 5, 4096};
+    struct town town;
+
+    miss_open(&town, &triangle_of_3);
+    town_open_all(&town);
+    town_round(&town, 1, 4);
+    town_gather(&town, 1, 2, sizes[_i]);
+    town_run(&town, TOWN_S, NULL);
+    town_gather(&town, 0, 2, 4);
+    town_gather(&town, 2, 2, 4);
+    ck_assert(town_run(&town, 5 * TOWN_S, town_all_done));
+    check_at(&town, 0, 2, 1u << 1);
+    check_at(&town, 2, 2, 1u << 1);
+    town_close(&town);
+}
+END_TEST
+
 /* The middle of a line leaves. Each end is then alone, with only its own blob. */
 START_TEST(who_is_cut_off_is_absent_to_the_other_side)
 {
@@ -210,6 +230,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, who_does_not_come_is_absent_and_the_rest_go_on, 0, 3);
     tcase_add_loop_test(tcase, who_goes_between_rounds_is_absent_from_then_on, 0, 4);
+    tcase_add_loop_test(tcase, who_gathers_another_size_is_absent, 0, 4);
     tcase_add_test(tcase, who_is_cut_off_is_absent_to_the_other_side);
     tcase_add_test(tcase, who_is_known_to_be_dead_is_not_waited_for);
     tcase_add_test(tcase, who_comes_after_all_is_told);
