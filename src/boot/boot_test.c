@@ -158,6 +158,49 @@ START_TEST(a_rendezvous_that_is_not_there_is_rank_0s)
 }
 END_TEST
 
+/* Rank 1 comes long before rank 0, whose patience begins later. */
+START_TEST(a_rank_that_came_first_hears_who_is_missing)
+{
+    struct job job;
+
+    job_open(&job, 63, NULL);
+    job_open_rank(&job, 1);
+    gather(&job, 1, 1, 8);
+    bed_run(&job.bed, 50 * BED_S, NULL);
+    job_open_rank(&job, 0);
+    gather(&job, 0, 1, 8);
+    ck_assert(bed_run(&job.bed, 100 * BED_S, job_is_settled));
+    ck_assert_int_eq(job.status[0], WEFT_ERR_TIMEOUT);
+    bed_run(&job.bed, BED_S, NULL);
+    ck_assert_int_eq(job.status[1], WEFT_ERR_CLOSED);
+    ck_assert_int_eq(rank_of(&job, 1), 2);
+    job_close(&job);
+}
+END_TEST
+
+/* The errno of attempts before rank 0 came says nothing about why it does not answer. */
+START_TEST(a_rank_0_that_does_not_answer_has_no_errno)
+{
+    struct world_fault stop = {.kind = WORLD_FAULT_STOP, .for_ns = 1000 * BED_S};
+    struct job job;
+
+    job_open(&job, 63, NULL);
+    job_open_rank(&job, 1);
+    bed_run(&job.bed, BED_S, NULL);
+    job_open_rank(&job, 0);
+    bed_run(&job.bed, 2 * BED_S, NULL);
+    ck_assert_int_eq(job.bed.world->ops->inject(job.bed.world, &stop), 0);
+    job.status[0] = WEFT_OK;
+    gather(&job, 1, 1, 8);
+    ck_assert(bed_run(&job.bed, 100 * BED_S, job_is_settled));
+    ck_assert_int_eq(job.status[1], WEFT_ERR_TIMEOUT);
+    ck_assert_int_eq(rank_of(&job, 1), 0);
+    ck_assert_ptr_nonnull(strstr(job.errors[1].message, "does not answer"));
+    ck_assert_int_eq(job.errors[1].sys_errno, 0);
+    job_close(&job);
+}
+END_TEST
+
 /* Results of connections to rank 0, and the time in seconds after which its rank gives up: 1 if no
  * connection can succeed, 30 if rank 0's machine does not answer, and 60, the patience, if rank 0
  * can still appear. */
@@ -850,6 +893,8 @@ int main(void)
     tcase_add_test(tcase, the_order_of_coming_does_not_matter);
     tcase_add_test(tcase, who_does_not_come_is_named_to_all);
     tcase_add_test(tcase, a_rendezvous_that_is_not_there_is_rank_0s);
+    tcase_add_test(tcase, a_rank_that_came_first_hears_who_is_missing);
+    tcase_add_test(tcase, a_rank_0_that_does_not_answer_has_no_errno);
     tcase_add_loop_test(tcase, a_rendezvous_out_of_reach_is_given_up, 0,
                         (int)WEFT_LENGTH(unreached));
     tcase_add_test(tcase, who_is_late_is_named_to_all);

@@ -297,6 +297,9 @@ static weft_status try_again(struct boot *boot)
 {
     struct boot_client *client = boot->client;
 
+    if (boot->error.status != WEFT_OK) {
+        weft_format(client->why, sizeof(client->why), "%s", boot->error.message);
+    }
     boot->error = (struct weft_error){0};
     client->sent = 0;
     client->received = 0;
@@ -388,7 +391,7 @@ static weft_ns end_of_calls(const struct boot *boot)
 }
 
 /* Returns the time at which rank 0 counts as missing. It is later than rank 0's own limits, so that
- * rank 0 can first report which rank is late. */
+ * rank 0 can first report which rank is late. Rank 0's patience began before this rank joined. */
 static weft_ns limit(const struct boot *boot)
 {
     weft_ns patience =
@@ -402,6 +405,23 @@ static weft_ns limit(const struct boot *boot)
         return WEFT_NEVER;
     }
     return boot->round == 1 && patience > step ? patience : step;
+}
+
+/* Fails because rank 0 is missing. */
+static weft_status is_missing(struct boot *boot)
+{
+    struct boot_client *client = boot->client;
+    char what[WEFT_LENGTH(boot->error.message)];
+    weft_status status;
+
+    weft_format(what, sizeof(what), "%s%s%s",
+                client->state == BOOT_DIAL_JOINED ? "does not answer"
+                                                  : "cannot be reached",
+                client->why[0] == '\0' ? "" : "; an attempt ended with: ", client->why);
+    status = boot_fail(boot, WEFT_ERR_TIMEOUT, 0, what);
+    weft_error_text(&boot->error, "missing", "0");
+    boot->error.sys_errno = client->last_errno;
+    return status;
 }
 
 weft_status boot_client_progress(struct boot *boot)
@@ -434,14 +454,8 @@ weft_status boot_client_progress(struct boot *boot)
         client->state != BOOT_DIAL_JOINED && io_now(boot->env) >= limit(boot)) {
         return died(boot);
     }
-    if (status == WEFT_AGAIN && io_now(boot->env) >= limit(boot)) {
-        status = boot_fail(boot, WEFT_ERR_TIMEOUT, 0,
-                           client->state == BOOT_DIAL_JOINED ? "does not answer"
-                                                             : "cannot be reached");
-        weft_error_text(&boot->error, "missing", "0");
-        boot->error.sys_errno = client->last_errno;
-    }
-    return status;
+    return status == WEFT_AGAIN && io_now(boot->env) >= limit(boot) ? is_missing(boot)
+                                                                    : status;
 }
 
 void boot_client_gather(struct boot *boot)

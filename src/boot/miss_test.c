@@ -164,6 +164,25 @@ START_TEST(where_nobody_listens_any_more_nobody_waits)
 }
 END_TEST
 
+/* The rendezvous has another key. The reason is reported, not only that rank 0 is missing. */
+START_TEST(the_reason_of_a_failed_attempt_is_kept)
+{
+    struct job job;
+
+    miss_open(&job);
+    job_open_rank(&job, 0);
+    gather(&job, 0, 1, 4, false);
+    job.config.job_key[0] ^= 1;
+    job_open_rank(&job, 1);
+    gather(&job, 1, 1, 4, false);
+    ck_assert(bed_run(&job.bed, 65 * BED_S, job_is_settled));
+    ck_assert_int_eq(job.status[1], WEFT_ERR_TIMEOUT);
+    ck_assert_ptr_nonnull(strstr(job.errors[1].message, "cannot be reached"));
+    ck_assert_ptr_nonnull(strstr(job.errors[1].message, "does not know the key"));
+    job_close(&job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("boot, may miss");
@@ -175,6 +194,7 @@ int main(void)
     tcase_add_loop_test(tcase, who_goes_between_rounds_is_absent_from_then_on, 0, 3);
     tcase_add_test(tcase, who_is_known_to_be_dead_is_not_waited_for);
     tcase_add_test(tcase, coming_too_early_is_no_failure);
+    tcase_add_test(tcase, the_reason_of_a_failed_attempt_is_kept);
     tcase_add_test(tcase, where_nobody_listens_any_more_nobody_waits);
     return suite_run(suite);
 }
