@@ -67,7 +67,7 @@ struct mesh_peer {
     enum mesh_state state;
     bool is_probe;   /* true if the connection only tests whether its process exists */
     bool is_suspect; /* its stream ended without BYE */
-    bool was_ended;  /* the peer ended the stream; it did not fall silent */
+    bool was_ended;  /* the peer ended the stream, and no probe has reached it since */
     uint8_t port, peer_port; /* ports of the stream */
     /* Nonce of the candidate dialled last, whose slot may have another candidate by now. */
     uint64_t dialled_nonce;
@@ -77,7 +77,7 @@ struct mesh_peer {
     uint8_t hello[PROVE_HELLO_BYTES];
     uint64_t id;
     uint32_t attempt;
-    weft_ns suspect_ns; /* time at which is_suspect was set */
+    weft_ns suspect_ns; /* time of the last end of its stream; 0 if none ended */
     weft_ns step_ns;    /* deadline of the present attempt */
     weft_ns resume_ns;  /* earliest start of the next attempt */
     weft_ns backoff_ns;
@@ -190,8 +190,8 @@ void mesh_peer_drop(struct boot *boot, struct mesh_peer *peer,
 /* Returns when a neighbour that ended its stream without BYE counts as dead if it is not reached
  * before; WEFT_NEVER if that is not due. */
 weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *peer);
-/* Returns until when to wait for a neighbour that fell silent and that no other stream reaches; 0
- * if there is no such wait. */
+/* Returns until when to wait for a neighbour that fell silent, or whose process still exists, and
+ * that no other stream reaches; 0 if there is no such wait. */
 weft_ns mesh_peer_awaited_ns(const struct boot *boot, const struct mesh_peer *peer);
 weft_ns mesh_peer_deadline(const struct boot *boot, const struct mesh_peer *peer);
 bool mesh_candidate_is_fresh(const struct boot *boot,

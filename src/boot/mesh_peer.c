@@ -105,8 +105,10 @@ weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *pe
 
 weft_ns mesh_peer_awaited_ns(const struct boot *boot, const struct mesh_peer *peer)
 {
-    return peer->is_suspect && !peer->was_ended && peer->state != MESH_UP &&
-                   !boot->mesh->members[peer->member].is_reached
+    const struct mesh_member *member = &boot->mesh->members[peer->member];
+
+    return peer->suspect_ns != 0 && !peer->was_ended && peer->state != MESH_UP &&
+                   member->gone == MESH_HERE && !member->is_reached
                ? peer->suspect_ns + MESH_AWAIT_NS
                : 0;
 }
@@ -190,7 +192,11 @@ static weft_status say_hello(struct boot *boot, struct mesh_peer *peer)
         if (is_dead(boot, peer, error)) {
             boot->mesh->members[peer->member].gone = MESH_DIED;
         }
-        peer->is_suspect = peer->is_suspect && error != 0;
+        if (error == 0) {
+            /* Its process exists, and dials again. */
+            peer->is_suspect = false;
+            peer->was_ended = false;
+        }
         retry(boot, peer);
         return WEFT_AGAIN;
     }
@@ -461,10 +467,11 @@ void mesh_peer_pump(struct boot *boot, struct mesh_peer *peer)
     weft_status status = WEFT_OK;
     bool told = true;
 
-    while (peer->state == MESH_UP && status == WEFT_OK && told) {
-        told = mesh_tell_next(boot, peer) || say_alive(boot, peer);
-        peer->said_ns = told ? io_now(boot->env) : peer->said_ns;
+    while (peer->state == MESH_UP && told) {
+        /* Make room first, because no event follows once the stream has accepted all. */
         status = frame_flush(&peer->stream.link, &why);
+        told = status == WEFT_OK && (mesh_tell_next(boot, peer) || say_alive(boot, peer));
+        peer->said_ns = told ? io_now(boot->env) : peer->said_ns;
     }
     if (status < 0) {
         mesh_peer_drop(boot, peer, &why);
