@@ -321,6 +321,30 @@ START_TEST(who_works_is_waited_for)
 }
 END_TEST
 
+/* When a rank gives up, each of the others gets one GIVE_UP. */
+START_TEST(who_gives_up_is_reported_once)
+{
+    struct job job;
+    uint32_t n_sent;
+
+    job_open(&job, 66, NULL);
+    open_all(&job);
+    round_of_all(&job, 1, 4);
+    gather(&job, 0, 2, 4);
+    gather(&job, 1, 2, 4);
+    n_sent = job.boots[0]->server->ranks[1].stream->link.tx_sequence;
+    boot_abort(job.boots[2], "out of luck");
+    job.status[2] = WEFT_ERR_CLOSED;
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled));
+    ck_assert_int_eq(rank_of(&job, 0), 2);
+    ck_assert_int_eq(rank_of(&job, 1), 2);
+    ck_assert_str_eq(job.errors[1].message, "rank 2: out of luck");
+    ck_assert_uint_eq(job.boots[0]->server->ranks[1].stream->link.tx_sequence,
+                      n_sent + 1);
+    job_close(&job);
+}
+END_TEST
+
 /* A rank is killed, sends BYE, or gives up; the others report which rank and why. */
 START_TEST(who_goes_is_named_to_all)
 {
@@ -602,6 +626,34 @@ static void on_task_of_others(struct bed *bed, struct io_task *task)
             boot_progress(job->boots[task->host], &job->errors[task->host]);
     }
 }
+
+/* Rank 2 contributes and then reads nothing. Rank 0 reports rank 2, not itself. */
+START_TEST(who_does_not_take_the_result_is_named)
+{
+    const size_t n_bytes = 65536; /* the result exceeds a stream's buffer */
+    struct job job;
+
+    job_open(&job, 71, NULL);
+    open_all(&job);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        gather(&job, r, 1, n_bytes);
+    }
+    while (!job.boots[0]->server->handing_out) {
+        bed_run(&job.bed, 10000, NULL);
+    }
+    job_of_slow = &job;
+    job.bed.on_task = on_task_of_others;
+    bed_run(&job.bed, 25 * BED_S, NULL);
+    check_result(&job, 1, 1, n_bytes);
+    bed_run(&job.bed, 6 * BED_S, NULL);
+    ck_assert_int_eq(job.status[0], WEFT_ERR_TIMEOUT);
+    ck_assert_str_eq(weft_error_value(&job.errors[0], "missing")->text, "2");
+    for (uint32_t r = 0; r < 2; r++) {
+        ck_assert_int_eq(rank_of(&job, r), 2);
+    }
+    job_close(&job);
+}
+END_TEST
 
 /* Rank 1 has its result and is a round ahead while rank 0 still sends the result to rank 2. */
 START_TEST(a_fast_rank_goes_on_while_a_slow_one_reads)
@@ -907,6 +959,8 @@ int main(void)
     tcase_add_test(tcase, another_job_key_does_not_get_in);
     tcase_add_loop_test(tcase, a_rank_that_is_wrong_about_the_job_does_not_get_in, 0, 2);
     tcase_add_test(tcase, a_fast_rank_goes_on_while_a_slow_one_reads);
+    tcase_add_test(tcase, who_gives_up_is_reported_once);
+    tcase_add_test(tcase, who_does_not_take_the_result_is_named);
     tcase_add_loop_test(tcase, a_piece_out_of_order_is_refused, 0, 6);
     tcase_add_loop_test(tcase, blobs_of_different_sizes_are_told, 0, 2);
     tcase_add_test(tcase, strangers_do_not_disturb);

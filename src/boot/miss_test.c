@@ -120,6 +120,30 @@ START_TEST(who_is_known_to_be_dead_is_not_waited_for)
 }
 END_TEST
 
+/* Rank 2 is found to be dead after more than a step; rank 1, which has joined, has a step from
+ * then. */
+START_TEST(who_is_here_has_its_time_after_a_death)
+{
+    struct job job;
+
+    miss_open(&job);
+    for (uint32_t r = 0; r < 2; r++) {
+        job_open_rank(&job, r);
+    }
+    gather(&job, 0, 1, 4, false);
+    bed_run(&job.bed, 40 * BED_S, NULL);
+    boot_ended(job.boots[0], 2);
+    bed_run(&job.bed, 5 * BED_S, NULL);
+    ck_assert(boot_is_absent(job.boots[0], 2));
+    ck_assert(!boot_is_absent(job.boots[0], 1));
+    gather(&job, 1, 1, 4, false);
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled));
+    check_at(&job, 0, 1, 4, 2);
+    check_at(&job, 1, 1, 4, 2);
+    job_close(&job);
+}
+END_TEST
+
 /* Rank 1 finishes first, and connects while the job's own rendezvous is still held. */
 START_TEST(coming_too_early_is_no_failure)
 {
@@ -193,6 +217,7 @@ int main(void)
     tcase_add_test(tcase, who_does_not_come_is_absent_and_the_rest_go_on);
     tcase_add_loop_test(tcase, who_goes_between_rounds_is_absent_from_then_on, 0, 3);
     tcase_add_test(tcase, who_is_known_to_be_dead_is_not_waited_for);
+    tcase_add_test(tcase, who_is_here_has_its_time_after_a_death);
     tcase_add_test(tcase, coming_too_early_is_no_failure);
     tcase_add_test(tcase, the_reason_of_a_failed_attempt_is_kept);
     tcase_add_test(tcase, where_nobody_listens_any_more_nobody_waits);

@@ -112,6 +112,8 @@ void boot_server_drop(struct boot *boot, uint32_t r)
     if (!rank->joined) {
         rank->joined = true; /* joining later is refused */
         server->n_joined++;
+        /* The limit of the remaining ranks counts from now. */
+        server->joined_ns = io_now(boot->env);
     }
     if (!rank->contributed && server->round_known) {
         memset(server->blobs + (size_t)r * server->each, 0, server->each);
@@ -227,7 +229,9 @@ static weft_status take_blob(struct boot *boot, uint32_t r, const struct frame *
     return WEFT_OK;
 }
 
-static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame)
+/* Handles one message of a rank. If the rank gave up, `reason` is set to its reason. */
+static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame,
+                        char reason[MESSAGE_REASON_BYTES])
 {
     struct message_give_up give_up;
     weft_status status;
@@ -249,11 +253,11 @@ static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame
         return WEFT_ERR_CLOSED; /* the others need no report */
     }
     if (status == WEFT_OK) {
+        memcpy(reason, give_up.reason, MESSAGE_REASON_BYTES);
         weft_error_text(&boot->error, "reason", give_up.reason);
         weft_fail(&boot->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "rank %u: %s", r,
                   give_up.reason);
         weft_error_int(&boot->error, "rank", r);
-        boot_server_tell_all(boot, r, give_up.reason);
         status = WEFT_ERR_CLOSED;
     }
     return status;
@@ -262,6 +266,7 @@ static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame
 static weft_status hear(struct boot *boot, uint32_t r)
 {
     struct boot_rank *rank = &boot->server->ranks[r];
+    char reason[MESSAGE_REASON_BYTES] = "";
     struct weft_error why = {0};
     struct frame frame;
     weft_status status;
@@ -269,14 +274,15 @@ static weft_status hear(struct boot *boot, uint32_t r)
     do {
         status = frame_receive(&rank->stream->link, &frame, &why);
         if (status == WEFT_OK) {
-            status = take(boot, r, &frame);
+            status = take(boot, r, &frame, reason);
             if (status < 0 && boot->config.may_miss) {
                 boot->error = (struct weft_error){0};
                 boot_server_drop(boot, r);
                 return WEFT_OK;
             }
             if (status < 0) {
-                boot_server_tell_all(boot, r, boot->error.message);
+                boot_server_tell_all(boot, r,
+                                     reason[0] != '\0' ? reason : boot->error.message);
                 weft_error_int(&boot->error, "rank", r);
                 return status;
             }
@@ -332,31 +338,49 @@ static weft_status send_result(struct boot *boot, uint32_t r)
     return status < 0 ? blame_dead(boot, r, &why) : status;
 }
 
-static bool list_missing(const struct boot *boot, bool joined, char *out,
-                         size_t out_bytes, uint32_t *out_first)
+static bool all_joined(const struct boot *boot)
+{
+    return boot->server->n_joined == boot->n_members;
+}
+
+/* Returns true if the round waits for rank `r`: to join, or, if all have joined, to contribute or
+ * to take the result. */
+static bool is_late(const struct boot *boot, uint32_t r, bool have_joined)
+{
+    const struct boot_rank *rank = &boot->server->ranks[r];
+
+    if (!have_joined) {
+        return r != 0 && !rank->joined;
+    }
+    if (!boot->server->handing_out) {
+        return !rank->contributed;
+    }
+    return is_there(boot, r) &&
+           (!rank->result_sent || frame_queued(&rank->stream->link) > 0);
+}
+
+/* Lists the ranks that are late. Returns the first; 0 if none is. */
+static uint32_t list_late(const struct boot *boot, char *out, size_t out_bytes)
 {
     struct weft_text text = {0};
-    bool any = false;
+    uint32_t first = 0;
 
     for (uint32_t r = 0; r < boot->n_members; r++) {
-        const struct boot_rank *rank = &boot->server->ranks[r];
-
-        if (joined ? !rank->contributed : r != 0 && !rank->joined) {
-            weft_text_add(&text, "%s%u", any ? "," : "", r);
-            *out_first = any ? *out_first : r;
-            any = true;
+        if (is_late(boot, r, all_joined(boot))) {
+            first = text.n == 0 ? r : first;
+            weft_text_add(&text, "%s%u", text.n > 0 ? "," : "", r);
         }
     }
-    weft_format(out, out_bytes, "%s", any ? text.bytes : "");
+    weft_format(out, out_bytes, "%s", text.n > 0 ? text.bytes : "");
     weft_text_fini(&text);
-    return any;
+    return first;
 }
 
 static weft_ns limit(const struct boot *boot)
 {
     const struct boot_server *server = boot->server;
 
-    if (server->n_joined < boot->n_members) {
+    if (!all_joined(boot)) {
         return boot->opened_ns + boot->config.patience_ns;
     }
     if (!boot->is_active) {
@@ -367,15 +391,12 @@ static weft_ns limit(const struct boot *boot)
 }
 
 /* may_miss: marks the ranks absent that the round waits for. */
-static weft_status drop_late(struct boot *boot, bool all_joined)
+static weft_status drop_late(struct boot *boot)
 {
-    for (uint32_t r = 1; r < boot->n_members; r++) {
-        const struct boot_rank *rank = &boot->server->ranks[r];
-        bool is_done = boot->server->handing_out ? rank->result_sent
-                       : all_joined              ? rank->contributed
-                                                 : rank->joined;
+    bool have_joined = all_joined(boot);
 
-        if (!is_done && !rank->is_absent) {
+    for (uint32_t r = 1; r < boot->n_members; r++) {
+        if (is_late(boot, r, have_joined)) {
             boot_server_drop(boot, r);
         }
     }
@@ -385,23 +406,19 @@ static weft_status drop_late(struct boot *boot, bool all_joined)
 
 static weft_status check_limit(struct boot *boot)
 {
-    bool joined = boot->server->n_joined == boot->n_members;
     char missing[64];
-    uint32_t first = 0;
     weft_status status;
 
     if (io_now(boot->env) < limit(boot)) {
         return WEFT_AGAIN;
     }
     if (boot->config.may_miss) {
-        return drop_late(boot, joined);
+        return drop_late(boot);
     }
-    if (boot->server->handing_out ||
-        !list_missing(boot, joined, missing, sizeof(missing), &first)) {
-        return blame(boot, WEFT_ERR_TIMEOUT, 0, "could not hand out the result in time");
-    }
-    status = blame(boot, WEFT_ERR_TIMEOUT, first,
-                   joined ? "is late" : "did not come to the rendezvous");
+    status = blame(boot, WEFT_ERR_TIMEOUT, list_late(boot, missing, sizeof(missing)),
+                   !all_joined(boot)           ? "did not come to the rendezvous"
+                   : boot->server->handing_out ? "is late: it does not take the result"
+                                               : "is late");
     weft_error_text(&boot->error, "missing", missing);
     return status;
 }
