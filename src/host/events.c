@@ -40,10 +40,12 @@ static weft_status check_devices(struct host *host, uint32_t lost)
         return WEFT_OK;
     }
     host->error_peer = host_trouble(host, HOST_NOBODY);
-    return host->error_peer != HOST_NOBODY
-               ? host->error.status
-               : weft_fail_errno(&host->error, EIO, WEFT_PHASE_DEVICE, "%s is gone",
-                                 host->env->devices[lost]->name);
+    if (host->error_peer != HOST_NOBODY && !host_is_hearsay(&host->error)) {
+        return host->error.status;
+    }
+    host_forgive(host); /* a peer's report is less specific than the loss of the device */
+    return weft_fail_errno(&host->error, EIO, WEFT_PHASE_DEVICE, "%s is gone",
+                           host->env->devices[lost]->name);
 }
 
 static void keep(struct host *host, uint32_t device, const struct io_async_event *event)

@@ -458,9 +458,7 @@ static weft_status hear(struct host *host)
     if (status < 0 && host->state == HOST_CLOSE) {
         /* All ranks have received what they waited for. It is no failure if one ends first and its
          * last message was lost. */
-        weft_error_clear(&host->error);
-        host->error_is_hearsay = false;
-        host->error_peer = HOST_NOBODY;
+        host_forgive(host);
         return WEFT_OK;
     }
     return status < 0 ? status : WEFT_OK;
@@ -473,7 +471,7 @@ static weft_status serve_connection(struct host *host, struct conn *conn)
     weft_status status = host_connection_progress(host, conn);
 
     if (status < 0 && host->state == HOST_CLOSE) {
-        weft_error_clear(&host->error); /* not to be mixed with a later failure */
+        host_forgive(host);
         return WEFT_OK;
     }
     return status;

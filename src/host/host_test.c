@@ -7,6 +7,7 @@
 #include "base/suite_testing.h"
 #include "coll/mesh_testing.h"
 #include "host/host_testing.h"
+#include "xfer/flow_private.h"
 
 #define GBPS UINT64_C(1000000000)
 #define MS INT64_C(1000000)
@@ -422,6 +423,78 @@ START_TEST(a_host_without_devices_says_so)
 }
 END_TEST
 
+/* A process of the same host stops its streams while both close. That is no failure, and is not
+ * mixed with one that may follow. */
+START_TEST(the_end_of_a_stream_inside_a_host_is_forgiven_in_close)
+{
+    weft_ns at = 0;
+
+    mesh_test_init(&test, 2);
+    test.spec.n_hosts = 1;
+    test.spec.n_cables = 0;
+    test.n_processes = 2;
+    test.machines[0].n_processes = 2;
+    mesh_test_start(&test);
+    while (test.hosts[0]->state != HOST_CLOSE || test.hosts[1]->state != HOST_CLOSE) {
+        at += 1000;
+        ck_assert_int_eq(mesh_test_run(&test, at, &error), WEFT_ERR_TIMEOUT);
+    }
+    inside_stop(test.hosts[1]->inside, "enough");
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "done done");
+    ck_assert_int_eq(test.hosts[0]->error.status, WEFT_OK);
+    ck_assert_uint_eq(test.hosts[0]->error_peer, HOST_NOBODY);
+    mesh_test_fini(&test);
+}
+END_TEST
+
+static struct io_device *lost[2]; /* devices that have reported their loss */
+static unsigned n_lost;
+
+/* Reports the loss of each device once. */
+static int fatal_once(struct io_device *device, struct io_async_event *out)
+{
+    if (n_lost == 2 || (n_lost == 1 && lost[0] == device)) {
+        return EAGAIN;
+    }
+    lost[n_lost++] = device;
+    *out = (struct io_async_event){.type = IBV_EVENT_DEVICE_FATAL};
+    return 0;
+}
+
+/* A flow waits because its peer gave up a lane. Then this host loses its devices, which is more
+ * specific than the peer's report. */
+START_TEST(a_lost_device_is_not_a_report_of_the_peer)
+{
+    struct io_device_ops ops;
+    struct io_env *env;
+    struct flow *flow;
+
+    mesh_test_init(&test, 2);
+    make_big();
+    mesh_test_start(&test);
+    ck_assert_int_eq(mesh_test_run(&test, 4 * MS, &error), WEFT_ERR_TIMEOUT);
+    ck_assert_int_eq(test.hosts[0]->state, HOST_JOBS);
+    flow = test.hosts[0]->peers[1].send;
+    flow->without_ns = 4 * MS;
+    weft_fail(&flow->first_failure, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "gave up");
+    env = test.hosts[0]->env;
+    ops = *env->devices[0]->ops;
+    ops.async_event = fatal_once;
+    n_lost = 0;
+    for (uint32_t i = 0; i < env->n_devices; i++) {
+        env->devices[i]->ops = &ops;
+    }
+    io_task_wake(env->devices[0]->async_task);
+    ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
+    ck_assert_int_eq(test.hosts[0]->state, HOST_FAILED);
+    ck_assert_str_eq(weft_phase_name(test.hosts[0]->error.phase), "device");
+    ck_assert_int_eq(test.hosts[0]->error.sys_errno, EIO);
+    ck_assert(!test.hosts[0]->error_is_hearsay);
+    mesh_test_fini(&test);
+}
+END_TEST
+
 /* ---- the loop ---- */
 
 /* A member dies, has no device, or is refused every call, before it joins. The others are informed
@@ -511,6 +584,8 @@ int main(void)
     tcase_add_test(tests, a_row_that_takes_too_long_is_stuck);
     tcase_add_loop_test(tests, a_relay_waits_as_long_as_the_rows_may_last, 0, 4);
     tcase_add_test(tests, a_host_without_devices_says_so);
+    tcase_add_test(tests, the_end_of_a_stream_inside_a_host_is_forgiven_in_close);
+    tcase_add_test(tests, a_lost_device_is_not_a_report_of_the_peer);
     tcase_add_loop_test(tests, the_others_hear_of_one_that_ended_before_it_came, 0, 6);
     tcase_add_test(tests, the_loop_gives_up_at_its_limit);
     tcase_add_test(tests, the_loop_calls_a_stall_a_stall);

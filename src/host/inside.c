@@ -172,7 +172,10 @@ weft_status host_inside_progress(struct host *host, struct io_task *task)
     if (!was_up && inside_is_up(host->inside)) {
         note_all(host);
     }
-    /* In CLOSE all data has arrived, so it is no failure if a peer closes first. */
+    if (status < 0 && host->state == HOST_CLOSE) {
+        host_forgive(host); /* it is no failure if a peer closes first */
+        return WEFT_OK;
+    }
     return host->state == HOST_CLOSE ? WEFT_OK : status;
 }
 
