@@ -166,6 +166,8 @@ def test_the_timers_are_those_that_are_promised():
     promise = re.search(r"up to (\d+) s without any route are always survived",
                         (ROOT / "docs/scenario.md").read_text()).group(1)
     assert rows["an outage of all routes of a mesh that every job survives"] == (f"{promise}s",) * 2
+    assert rows["one address is tried, at first"] == ("500ms", "1.3s")
+    assert rows["pause after the second failure (none after the first), doubling"] == ("4ms",) * 2
     assert len(rows) > 20 and all(len(line) <= 96 for line in said.splitlines())
     assert weft("explain", "--times", "-q").stdout == said
 
@@ -420,6 +422,11 @@ def test_output_that_is_lost_is_an_error(words):
 def test_a_file_that_cannot_be_written_is_an_error(flag):
     done = weft("run", PAIR, "-q", f"{flag}=/dev/full", code=2)
     assert "/dev/full: " in done.stderr
+
+
+def test_validate_names_what_is_not_implemented():
+    done = weft("validate", PAIR, "--set", "faults=[{on: titanic, kind: clock, by: 1s}]")
+    assert done.stdout == f"{PAIR}: ok, but not implemented yet: faults.0.clock\n"
 
 
 def test_list_and_validate_know_every_scenario():

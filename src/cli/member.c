@@ -144,24 +144,34 @@ static bool take_master(bool is_first, struct cli_member *out)
     return take_host("MASTER_ADDR", address, is_first, out);
 }
 
-/* ---- PMIx ---- */
+/* ---- PMIx and launchers ---- */
 
-/* Takes the rank from PMIx (mpirun, srun --mpi=pmix) and, unless set elsewhere, the address of rank
- * 0. */
-static bool take_pmix(const struct cli_options *options, struct cli_member *out)
+/* Returns true if the launcher offers PMIx (mpirun, srun --mpi=pmix), and what it says. */
+static bool join_pmix(const struct cli_options *options, bool asks, struct pmix_job *out)
 {
-    /* Processes on loopback addresses of backend soft know the address of rank 0. */
-    bool asks = options->rendezvous == NULL && getenv("MASTER_ADDR") == NULL &&
-                getenv("WEFT_SOFT_BLOCK") == NULL;
     struct weft_error error = {0};
-    struct pmix_job job;
 
     if (getenv("PMIX_NAMESPACE") == NULL || getenv("RANK") != NULL) {
         return false;
     }
-    if (backend_pmix_join(asks, &job, &error) != WEFT_OK) {
+    if (backend_pmix_join(asks, out, &error) != WEFT_OK) {
         weft_log(&options->log, WEFT_LOG_INFO, "PMIx: %s", error.message);
         return false;
+    }
+    return true;
+}
+
+/* Takes the rank from the launcher: from PMIx with, unless set elsewhere, the address of rank 0, or
+ * from its environment variables. */
+static bool take_launcher(const struct cli_options *options, struct cli_member *out)
+{
+    /* Processes on loopback addresses of backend soft know the address of rank 0. */
+    bool asks = options->rendezvous == NULL && getenv("MASTER_ADDR") == NULL &&
+                getenv("WEFT_SOFT_BLOCK") == NULL;
+    struct pmix_job job;
+
+    if (!join_pmix(options, asks, &job)) {
+        return find_starter(out);
     }
     out->has_rank = true;
     out->started_by = "the launcher";
@@ -221,7 +231,7 @@ static bool take_rank(const struct cli_options *options, struct cli_member *out)
     if (options->rank != NULL || options->nranks != NULL) {
         return take_numbers(options, out);
     }
-    return take_pmix(options, out) || find_starter(out);
+    return take_launcher(options, out);
 }
 
 bool cli_member_find(const struct cli_options *options, bool is_relay,

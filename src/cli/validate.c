@@ -105,13 +105,11 @@ int cli_validate(struct cli_options *options)
         if (scenario == NULL) {
             code = CLI_USAGE;
         } else if (!options->quiet && options->json == NULL) {
-            const char *key = NULL;
+            const char *key = "";
+            bool can_run = !scenario_not_implemented(scenario, &key);
 
             printf("%s: ok%s%s\n", path,
-                   scenario_not_implemented(scenario, &key)
-                       ? ", but not implemented yet: "
-                       : "",
-                   key != NULL ? key : "");
+                   can_run ? "" : ", but not implemented yet: ", key);
         }
         scenario_free(scenario);
     }

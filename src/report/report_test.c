@@ -200,6 +200,24 @@ START_TEST(colour_marks_the_verdict_and_wrong_data_only_when_asked)
 }
 END_TEST
 
+START_TEST(cables_without_drops_are_shown_only_when_asked)
+{
+    struct report_style plain = report_style(false);
+    json_t *document = document_of("{\"links\":[{\"link\":\"a-b\",\"drops\":0},"
+                                   "{\"link\":\"b-c\",\"drops\":1}]}");
+
+    for (int all = 0; all < 2; all++) {
+        struct weft_text text = {NULL, 0, 0};
+
+        report_run(document, all == 1, &plain, &text);
+        ck_assert_int_eq(strstr(text.bytes, "a-b") != NULL, all);
+        ck_assert_ptr_nonnull(strstr(text.bytes, "b-c"));
+        weft_text_fini(&text);
+    }
+    json_decref(document);
+}
+END_TEST
+
 START_TEST(an_empty_document_prints_question_marks_and_never_crashes)
 {
     struct report_style plain = report_style(false);
@@ -480,6 +498,7 @@ int main(void)
     tcase_add_test(cases,
                    an_explained_failure_leaves_out_what_worked_unless_all_is_asked_for);
     tcase_add_test(cases, colour_marks_the_verdict_and_wrong_data_only_when_asked);
+    tcase_add_test(cases, cables_without_drops_are_shown_only_when_asked);
     tcase_add_test(cases, an_empty_document_prints_question_marks_and_never_crashes);
     tcase_add_test(cases, junit_has_a_case_per_expectation_and_escapes);
     tcase_add_test(cases, no_control_character_leaves_a_table_or_a_junit_file);

@@ -374,7 +374,7 @@ void report_run(const json_t *document, bool all, const struct report_style *sty
         report_jobs(document, all, style, out);
     }
     if (!is_short) {
-        report_links(document, false, out);
+        report_links(document, all, out);
     }
     report_findings(document, style, out);
     report_verdict(document, style, out);
