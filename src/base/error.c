@@ -17,6 +17,24 @@ static const char *const wc_status_names[] = {
     "RESP_TIMEOUT_ERR", "GENERAL_ERR",
 };
 
+/* Copies text to a field, as much as fits without splitting a character of UTF-8, which would be no
+ * text for JSON. */
+static void put(char *out, size_t out_bytes, const char *text)
+{
+    size_t n = weft_text_cut(text, strlen(text), out_bytes - 1);
+
+    memcpy(out, text, n);
+    out[n] = '\0';
+}
+
+static void put_formatted(char *out, size_t out_bytes, const char *format, va_list args)
+{
+    char whole[512] = ""; /* longer than any field */
+
+    vsnprintf(whole, sizeof(whole), format, args);
+    put(out, out_bytes, whole);
+}
+
 void weft_error_clear(struct weft_error *error)
 {
     if (error != NULL) {
@@ -43,7 +61,7 @@ weft_status weft_fail(struct weft_error *error, weft_status status, enum weft_ph
 
     if (begin(error, status, phase)) {
         va_start(args, format);
-        vsnprintf(error->message, sizeof(error->message), format, args);
+        put_formatted(error->message, sizeof(error->message), format, args);
         va_end(args);
     }
     return status;
@@ -58,7 +76,7 @@ weft_status weft_fail_errno(struct weft_error *error, int sys_errno,
     if (begin(error, WEFT_ERR_SYSTEM, phase)) {
         error->sys_errno = sys_errno;
         va_start(args, format);
-        vsnprintf(error->message, sizeof(error->message), format, args);
+        put_formatted(error->message, sizeof(error->message), format, args);
         va_end(args);
     }
     return WEFT_ERR_SYSTEM;
@@ -73,7 +91,7 @@ weft_status weft_fail_completion(struct weft_error *error, int wc_status,
     if (begin(error, WEFT_ERR_COMPLETION, phase)) {
         error->wc_status = wc_status;
         va_start(args, format);
-        vsnprintf(error->message, sizeof(error->message), format, args);
+        put_formatted(error->message, sizeof(error->message), format, args);
         va_end(args);
     }
     return WEFT_ERR_COMPLETION;
@@ -121,7 +139,7 @@ void weft_error_object(struct weft_error *error, const char *format, ...)
         return;
     }
     va_start(args, format);
-    vsnprintf(error->object, sizeof(error->object), format, args);
+    put_formatted(error->object, sizeof(error->object), format, args);
     va_end(args);
 }
 
@@ -155,7 +173,7 @@ void weft_error_text(struct weft_error *error, const char *name, const char *tex
 
     if (value != NULL) {
         value->kind = WEFT_VALUE_TEXT;
-        weft_format(value->text, sizeof(value->text), "%s", text);
+        put(value->text, sizeof(value->text), text);
     }
 }
 

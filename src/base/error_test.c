@@ -46,6 +46,21 @@ START_TEST(the_first_place_that_knows_wins)
 }
 END_TEST
 
+START_TEST(a_long_text_ends_with_a_whole_character)
+{
+    struct weft_error error = {0};
+
+    weft_fail(&error, WEFT_ERR_INPUT, WEFT_PHASE_DISCOVER, "%0158d\xe2\x82\xac", 1);
+    weft_error_object(&error, "%046d\xc3\xa4", 1);
+    weft_error_text(&error, "name",
+                    "00000000000000000000000000000000000000000000000000000000000000"
+                    "\xc3\xa4");
+    ck_assert_uint_eq(strlen(error.message), 158);
+    ck_assert_uint_eq(strlen(error.object), 46);
+    ck_assert_uint_eq(strlen(weft_error_value(&error, "name")->text), 62);
+}
+END_TEST
+
 START_TEST(nobody_to_tell_is_fine)
 {
     char text[8];
@@ -121,6 +136,7 @@ int main(void)
     TCase *tcase = tcase_create("error");
 
     tcase_add_test(tcase, the_first_place_that_knows_wins);
+    tcase_add_test(tcase, a_long_text_ends_with_a_whole_character);
     tcase_add_test(tcase, nobody_to_tell_is_fine);
     tcase_add_test(tcase, completions_are_named_as_in_verbs_h);
     tcase_add_test(tcase, long_texts_and_many_values_are_cut);
