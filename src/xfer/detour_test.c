@@ -1,5 +1,6 @@
 /* Tests flows with two routes, or with one cable, of which a cable fails during set-up or later. */
 #include <check.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -8,6 +9,7 @@
 #include "rdma/timers.h"
 #include "xfer/flow_private.h"
 #include "xfer/grid_testing.h"
+#include "xfer/private.h"
 
 static struct grid grid;
 static const struct fabric_cable square[] = {{0, 1}, {0, 2}, {2, 1},
@@ -472,6 +474,55 @@ START_TEST(the_only_cable_that_crawls_ends_in_time)
 }
 END_TEST
 
+static const struct io_device_ops *real_ops;
+static uint32_t n_until_refused; /* notices, until one is refused */
+
+static int refuse_a_notice(struct ibv_qp *qp, struct ibv_send_wr *wr,
+                           struct ibv_send_wr **bad)
+{
+    if (wr->wr_id >> 56 == XFER_WR_NOTICE && n_until_refused > 0 &&
+        --n_until_refused == 0) {
+        *bad = wr;
+        return ENOMEM;
+    }
+    return real_ops->post_send(qp, wr, bad);
+}
+
+/* The receiver's device refuses a notice on the first of two lanes, while either lane is handled.
+ * That lane fails and comes back, and the data arrives. */
+START_TEST(a_notice_that_is_refused_fails_its_lane_only)
+{
+    static const uint32_t via_2[] = {2}, via_3[] = {3};
+    struct flow_config config = {
+        .n_lanes = 2, .may_fail_over = true, .failover_ns = 10 * FABRIC_S};
+    struct io_device_ops refusing;
+    struct io_device *device;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = square, .n_cables = 5});
+    grid_relay(&grid, 2, 0, 0);
+    grid_relay(&grid, 3, 0, 0);
+    config.lanes[0].share = config.lanes[1].share = 32768;
+    config.lanes[0].n_via = config.lanes[1].n_via = 1;
+    config.lanes[0].via = via_2;
+    config.lanes[1].via = via_3;
+    grid_flow(&grid, 0, 1, &config);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    device = grid.fabric.hosts[1].rdma->ports[grid_port(&grid, 1, 2, 0)].device;
+    real_ops = device->ops;
+    refusing = *real_ops;
+    refusing.post_send = refuse_a_notice;
+    device->ops = &refusing;
+    n_until_refused = 1 + (uint32_t)_i;
+    grid_send_all(&grid, 50, grid_mixed, GRID_MIXED_MAX);
+    ck_assert(grid_run(&grid, 20 * FABRIC_S));
+    device->ops = real_ops;
+    ck_assert_uint_eq(n_until_refused, 0);
+    ck_assert_uint_gt(grid_counters(&grid, 0, false).failovers, 0);
+    grid_close(&grid);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
@@ -489,6 +540,7 @@ int main(void)
     suite_add_sweep(tcase, a_port_held_while_data_flows_ends_no_flow, 0, 60);
     suite_add_sweep(tcase, a_direct_cable_held_while_data_flows_ends_no_flow, 0, 60);
     suite_add_sweep(tcase, the_only_cable_held_while_data_flows_ends_in_time, 0, 40);
+    tcase_add_loop_test(tcase, a_notice_that_is_refused_fails_its_lane_only, 0, 8);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

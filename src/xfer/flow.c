@@ -411,7 +411,7 @@ weft_status flow_progress(struct flow *flow)
     status = flow_lanes_progress(flow);
 
     if (status == WEFT_OK && !flow->is_closing && !flow->config.is_sender) {
-        status = flow_post(flow);
+        flow_post(flow);
     }
     if (status == WEFT_OK && !flow->is_closing) {
         flow_flush_progress(flow);

@@ -382,7 +382,7 @@ void flow_receive_take(struct flow *flow, struct flow_lane *lane);
 /* Fills in which messages this end has received. */
 void flow_receive_final(const struct flow *flow, struct flow_final *out);
 /* Requests data for the open receives, as far as there is room, and sends a notice that is due. */
-weft_status flow_post(struct flow *flow) WEFT_MUST_CHECK;
+void flow_post(struct flow *flow);
 /* Makes progress with flushes. Restarts those whose lane has failed on the lanes that are up. */
 void flow_flush_progress(struct flow *flow);
 

@@ -111,18 +111,19 @@ static struct flow_lane *lane_to_tell(struct flow *flow)
 }
 
 /* Sends a notice if one is due. It reports `base` where an ACK does not show that data has arrived,
- * and a port that could add a rail. */
-static weft_status tell(struct flow *flow)
+ * and a port that could add a rail. If it is refused, its lane fails, which may be another than the
+ * one in progress. */
+static void tell(struct flow *flow)
 {
     struct flow_lane *lane = lane_to_tell_late(flow);
     uint32_t late = 0;
 
     if (lane == NULL && flow->base == flow->told && !flow->must_tell) {
-        return WEFT_OK;
+        return;
     }
     lane = lane != NULL ? lane : lane_to_tell(flow);
     if (lane == NULL) {
-        return WEFT_OK;
+        return;
     }
     if (lane->n_via == 0) {
         late = flow->has_late_port ? FLOW_NOTICE_LATE : 0;
@@ -130,7 +131,9 @@ static weft_status tell(struct flow *flow)
     }
     flow->told = flow->base;
     flow->must_tell = false;
-    return xfer_notify(lane->xfer, flow->base | late);
+    if (xfer_notify(lane->xfer, flow->base | late) != WEFT_OK) {
+        io_task_wake(&lane->conn->task); /* the lane's progress handles the failure */
+    }
 }
 
 void flow_receive_take(struct flow *flow, struct flow_lane *lane)
@@ -174,7 +177,10 @@ weft_status flow_receive_progress(struct flow *flow, struct flow_lane *lane)
     weft_status status = xfer_progress(lane->xfer);
 
     harvest(flow, lane);
-    return status == WEFT_OK ? tell(flow) : status;
+    if (status == WEFT_OK) {
+        tell(flow);
+    }
+    return status;
 }
 
 /* ---- what was lost ---- */
@@ -460,18 +466,17 @@ static bool ask_for_request(struct flow *flow, struct flow_request *request)
 
 /* Requests data in the order of messages, because the sender can only send it in that order. In
  * another order, the few buffers of a relay could fill with requests that must wait. */
-weft_status flow_post(struct flow *flow)
+void flow_post(struct flow *flow)
 {
     struct flow_request *request = flow->open;
 
-    if (flow->has_all_asked) {
-        return tell(flow);
+    if (!flow->has_all_asked) {
+        while (request != NULL && ask_for_request(flow, request)) {
+            request = request->next;
+        }
+        flow->has_all_asked = request == NULL;
     }
-    while (request != NULL && ask_for_request(flow, request)) {
-        request = request->next;
-    }
-    flow->has_all_asked = request == NULL;
-    return tell(flow);
+    tell(flow);
 }
 
 weft_status flow_irecv(struct flow *flow, uint32_t n, void *const *data,
@@ -513,5 +518,6 @@ weft_status flow_irecv(struct flow *flow, uint32_t n, void *const *data,
     flow_open_append(flow, request);
     flow->has_all_asked = false;
     *out = request;
-    return flow_post(flow) < 0 ? flow->error.status : WEFT_OK;
+    flow_post(flow);
+    return WEFT_OK;
 }
