@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "base/suite_testing.h"
 #include "rdma/timers.h"
+#include "xfer/flow_private.h"
 #include "xfer/grid_testing.h"
 
 static struct grid grid;
@@ -465,6 +466,71 @@ START_TEST(every_message_comes_once)
 }
 END_TEST
 
+/* Sets the number of the next message at both ends of the first flow, as if all messages before it
+ * were complete. */
+static void start_at(uint32_t number)
+{
+    struct flow *out = grid.flows[0].out, *in = grid.flows[0].in;
+
+    out->next_number = in->next_number = in->base = number & XFER_MESSAGE_MASK;
+}
+
+/* The only cable of a flow goes down after half a million messages, which its sender completed by
+ * ACKs. What the receiver then reports is believed, however far it is from the first message. */
+START_TEST(a_cable_may_fail_after_any_number_of_messages)
+{
+    static const uint32_t direct = UINT32_MAX, share = 65536;
+    static const uint32_t numbers[] = {300000, 600000, 900000};
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 2, .cables = twins, .n_cables = 1});
+    open_flow(0, 1, 1, &direct, &share, 10 * FABRIC_S);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    start_at(numbers[_i]);
+    grid_send_all(&grid, 100, grid_mixed, GRID_MIXED_MAX);
+    grid_step_for(&grid, FABRIC_MS / 2);
+    grid_down(&grid, 0, 1, 0, 300 * FABRIC_MS);
+    ck_assert(grid_run(&grid, 5 * FABRIC_S));
+    ck_assert_uint_ge(grid_counters(&grid, 0, true).failovers, 1);
+    grid_close(&grid);
+}
+END_TEST
+
+/* A notice came over the second lane while the first was down. Half a million messages later it is
+ * not taken for one about messages to come: no send is done before its receive. */
+START_TEST(an_old_notice_stays_old)
+{
+    static const uint32_t vias[] = {2, 3}, shares[] = {32768, 32768};
+    struct grid_flow *flow = &grid.flows[0];
+    uint32_t first;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = diamond, .n_cables = 5});
+    grid_relay(&grid, 2, 0, 0);
+    grid_relay(&grid, 3, 0, 0);
+    open_flow(0, 1, 2, vias, shares, 10 * FABRIC_S);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_down(&grid, 0, 2, 0, 500 * FABRIC_MS);
+    grid_step_for(&grid, 200 * FABRIC_MS);
+    grid_send_all(&grid, 50, NULL, 70000);
+    ck_assert(grid_run(&grid, 5 * FABRIC_S));
+    grid_step_for(&grid, 5 * FABRIC_S);
+    ck_assert_ptr_nonnull(flow_lane_conn(flow->out, 0));
+    ck_assert(flow->out->lanes[1].has_heard);
+    first = flow->in->base + (UINT32_C(1) << 19) + 1;
+    start_at(first);
+    flow->in->told = flow->in->base;
+    grid_free_traffic(&grid, flow);
+    grid_send_all(&grid, 50, NULL, 70000);
+    while (flow->traffic.n_received < 50) {
+        grid_step_for(&grid, 10000);
+        ck_assert_int_le((int32_t)flow->traffic.n_send_done,
+                         flow_distance(flow->in->base, first));
+    }
+    grid_close(&grid);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
@@ -485,6 +551,8 @@ int main(void)
     tcase_add_test(tcase, the_only_relay_dies);
     tcase_add_loop_test(tcase, a_dead_peer_is_no_failover, 0, 4);
     tcase_add_test(tcase, a_relay_forgets_what_is_mended);
+    tcase_add_loop_test(tcase, a_cable_may_fail_after_any_number_of_messages, 0, 3);
+    tcase_add_test(tcase, an_old_notice_stays_old);
     suite_add_sweep(tcase, every_message_comes_once, 0, SWEEP(12));
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

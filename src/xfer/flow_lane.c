@@ -488,6 +488,7 @@ static weft_status came_up(struct flow *flow, struct flow_lane *lane)
     lane->state = FLOW_LANE_UP;
     lane->was_up = true;
     lane->seen = (struct xfer_cursor){0};
+    lane->has_heard = false;
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         flow->lanes[i].dealt = 0; /* a lane that was down has nothing to catch up on */
     }

@@ -84,6 +84,8 @@ struct flow_lane {
     struct weft_error *why;
     uint64_t dealt;          /* receiver: bytes posted since any lane came up last */
     struct xfer_cursor seen; /* sender: position behind the grants that were read */
+    uint32_t heard;          /* sender: last notice on this connection, if has_heard */
+    bool has_heard;
     /* sender: a grant was skipped because a queue or pool was full */
     bool has_passed_over;
     struct flow_piece *pieces, *last_piece; /* pieces in progress, in order */
@@ -183,7 +185,8 @@ struct flow {
     struct flow_message *messages; /* Owned [FLOW_MESSAGES]; sender */
     /* sender: number of the oldest message that is not matched; receiver: number of the next one */
     uint32_t next_number;
-    uint32_t base;       /* all messages before this number are complete; modulo 2^20 */
+    uint32_t
+        base; /* receiver: all messages before this number are complete; modulo 2^20 */
     uint32_t told;       /* receiver: `base` in the last notice */
     bool must_tell;      /* receiver: send a notice even if `base` has not changed */
     bool has_late_port;  /* receiver: a set-up now would give more rails */

@@ -50,10 +50,6 @@ void flow_send_base(struct flow *flow, uint32_t base)
 {
     struct flow_request *next;
 
-    if (flow_distance(base, flow->base) <= 0) {
-        return;
-    }
-    flow->base = base & XFER_MESSAGE_MASK;
     for (struct flow_request *request = flow->open; request != NULL; request = next) {
         next = request->next;
         if (flow_distance(request->number, base) < 0) {
@@ -223,7 +219,12 @@ weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane)
     weft_status status = xfer_progress(lane->xfer);
 
     if (status == WEFT_OK && xfer_notice(lane->xfer, &base)) {
-        flow_send_base(flow, base & XFER_MESSAGE_MASK);
+        /* Each once: numbers wrap, so that an old one would become a future one. */
+        if (!lane->has_heard || lane->heard != base) {
+            lane->has_heard = true;
+            lane->heard = base;
+            flow_send_base(flow, base & XFER_MESSAGE_MASK);
+        }
         if ((base & FLOW_NOTICE_LATE) != 0 && lane->n_via == 0) {
             flow_hear_late(flow, lane);
         }
