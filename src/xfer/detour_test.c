@@ -475,11 +475,13 @@ START_TEST(the_only_cable_that_crawls_ends_in_time)
 END_TEST
 
 static const struct io_device_ops *real_ops;
-static uint32_t n_until_refused; /* notices, until one is refused */
+static uint32_t n_notices;
+static uint32_t n_until_refused; /* notices, until one is refused; 0: none is */
 
 static int refuse_a_notice(struct ibv_qp *qp, struct ibv_send_wr *wr,
                            struct ibv_send_wr **bad)
 {
+    n_notices += wr->wr_id >> 56 == XFER_WR_NOTICE;
     if (wr->wr_id >> 56 == XFER_WR_NOTICE && n_until_refused > 0 &&
         --n_until_refused == 0) {
         *bad = wr;
@@ -523,6 +525,37 @@ START_TEST(a_notice_that_is_refused_fails_its_lane_only)
 }
 END_TEST
 
+/* A lane that stands in and has never been needed costs no message a notice. */
+START_TEST(a_stand_in_costs_nothing_until_it_is_used)
+{
+    static const uint32_t via_2[] = {2};
+    struct flow_config config = {
+        .n_lanes = 2, .may_fail_over = true, .failover_ns = 10 * FABRIC_S};
+    struct io_device_ops counting;
+    struct io_device *device;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = square, .n_cables = 5});
+    grid_relay(&grid, 2, 0, 0);
+    config.lanes[0].share = FLOW_SHARE_WHOLE;
+    config.lanes[1].n_via = 1;
+    config.lanes[1].via = via_2;
+    grid_flow(&grid, 0, 1, &config);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    device = grid.fabric.hosts[1].rdma->ports[grid_port(&grid, 1, 0, 0)].device;
+    real_ops = device->ops;
+    counting = *real_ops;
+    counting.post_send = refuse_a_notice;
+    device->ops = &counting;
+    n_notices = n_until_refused = 0;
+    grid_send_all(&grid, 50, grid_mixed, GRID_MIXED_MAX);
+    ck_assert(grid_run(&grid, 20 * FABRIC_S));
+    device->ops = real_ops;
+    ck_assert_uint_eq(n_notices, 0);
+    grid_close(&grid);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
@@ -541,6 +574,7 @@ int main(void)
     suite_add_sweep(tcase, a_direct_cable_held_while_data_flows_ends_no_flow, 0, 60);
     suite_add_sweep(tcase, the_only_cable_held_while_data_flows_ends_in_time, 0, 40);
     tcase_add_loop_test(tcase, a_notice_that_is_refused_fails_its_lane_only, 0, 8);
+    tcase_add_test(tcase, a_stand_in_costs_nothing_until_it_is_used);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

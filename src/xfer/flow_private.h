@@ -257,10 +257,20 @@ static inline int32_t flow_distance(uint32_t a, uint32_t b)
     return (int32_t)((a - b) << (32 - XFER_MESSAGE_BITS)) >> (32 - XFER_MESSAGE_BITS);
 }
 /* Returns true if the receiver must report completions on this lane by notices. An ACK of the next
- * NIC does not show there that the receiver has the data. */
+ * NIC does not show there that the receiver has the data. On the first connection of a direct lane
+ * it does, unless another lane has been up. The receiver reports from the moment that the other
+ * lane connects, so that it does not wait longer than the sender believes. */
 static inline bool flow_is_noticed(const struct flow *flow, const struct flow_lane *lane)
 {
-    return lane->n_via > 0 || flow->config.n_lanes > 1 || lane->epoch > 1;
+    bool is_noticed = lane->n_via > 0 || lane->epoch > 1;
+
+    for (uint32_t i = 0; i < flow->config.n_lanes && !is_noticed; i++) {
+        const struct flow_lane *other = &flow->lanes[i];
+
+        is_noticed =
+            other != lane && (flow->config.is_sender ? other->was_up : other->epoch > 0);
+    }
+    return is_noticed;
 }
 /* Bit of a notice beside the base: the receiver has a port that no rail uses, but one could. */
 #define FLOW_NOTICE_LATE (UINT32_C(1) << XFER_MESSAGE_BITS)
