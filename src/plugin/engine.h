@@ -137,7 +137,8 @@ struct engine_region {
     int fd; /* DMABUF: descriptor, and offset of the region in it */
     uint64_t offset;
 };
-/* Returns true if all devices can register memory of this kind. */
+/* Returns true if all devices can register memory of this kind. Those whose ports are all left out
+ * (engine_config.hca) do not count. */
 bool engine_takes(const struct engine *engine, enum engine_place place);
 /* Register and deregister memory for one comm. Both wait for the engine's thread and hold no
  * lock. Fails with WEFT_ERR_UNSUPPORTED if engine_takes() is false. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/suite_testing.h"
+#include "plugin/engine_private.h"
 #include "plugin/engine_testing.h"
 
 #define SECOND INT64_C(1000000000)
@@ -136,6 +137,38 @@ START_TEST(a_peer_behind_a_port_that_is_not_wanted_is_reached_by_a_relay)
 }
 END_TEST
 
+/* A device whose ports are all left out does not decide how memory can be registered, and registers
+ * none. */
+START_TEST(a_device_that_is_not_wanted_registers_nothing)
+{
+    struct io_device_attr *attrs;
+    struct engine_comm *out, *in;
+    struct engine_memory *memory;
+    struct weft_error error = {0};
+    uint8_t bytes[100];
+
+    harness_with(without_first_port);
+    harness_open(&harness, 2, 2);
+    attrs = harness.engines[0]->rdma->attrs;
+    attrs[0].has_dmabuf = false;
+    ck_assert(engine_takes(harness.engines[0], ENGINE_PLACE_DMABUF));
+    attrs[0].has_dmabuf = true;
+    attrs[1].has_dmabuf = false;
+    ck_assert(!engine_takes(harness.engines[0], ENGINE_PLACE_DMABUF));
+    attrs[1].has_dmabuf = true;
+    harness_connect(&harness, 0, 1, &out, &in);
+    ck_assert_int_eq(harness_register(out, bytes, sizeof(bytes), &memory, &error),
+                     WEFT_OK);
+    ck_assert_ptr_null(memory->memory.mrs[0].entry);
+    ck_assert_ptr_nonnull(memory->memory.mrs[1].entry);
+    engine_deregister(out, memory);
+    engine_close(out);
+    engine_close(in);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
 /* ---- NCCL_IB_TC, and a communicator's trafficClass ---- */
 
 static const struct class_row {
@@ -188,6 +221,7 @@ int main(void)
     TCase *tcase = tcase_create("choice");
 
     tcase_add_test(tcase, a_port_that_is_not_wanted_is_not_used);
+    tcase_add_test(tcase, a_device_that_is_not_wanted_registers_nothing);
     tcase_add_test(tcase, a_peer_behind_a_port_that_is_not_wanted_is_reached_by_a_relay);
     tcase_add_loop_test(tcase, packets_are_of_the_traffic_class, 0,
                         sizeof(class_rows) / sizeof(class_rows[0]));

@@ -18,13 +18,16 @@ static void submit(struct engine *engine, struct engine_call *call)
 
 bool engine_takes(const struct engine *engine, enum engine_place place)
 {
+    const struct rdma *rdma = engine->rdma;
     bool all = true;
 
-    for (uint32_t i = 0; i < engine->env->n_devices; i++) {
-        const struct io_device_attr *attr = &engine->rdma->attrs[i];
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        uint32_t device = rdma->ports[i].device_index;
+        const struct io_device_attr *attr = &rdma->attrs[device];
 
         all = all &&
-              (place == ENGINE_PLACE_HOST ||
+              (conn_excludes(&engine->config.conn, device, rdma->ports[i].port) ||
+               place == ENGINE_PLACE_HOST ||
                (place == ENGINE_PLACE_GPU ? attr->has_peer_memory : attr->has_dmabuf));
     }
     return all;

@@ -422,8 +422,8 @@ weft_status flow_progress(struct flow *flow)
 /* ---- memory ---- */
 
 /* Returns true if memory must be registered on a device. With failover, these are all devices with
- * a GID, because each may carry the flow later. Without it, these are the devices that carry the
- * flow, or all devices with a GID while no lane is up. */
+ * a GID on a port that the configuration does not exclude, because each may carry the flow later.
+ * Without it, these are the devices that carry the flow, or the former while no lane is up. */
 static bool is_wanted(const struct flow *flow, uint32_t device)
 {
     bool none = true;
@@ -444,7 +444,8 @@ static bool is_wanted(const struct flow *flow, uint32_t device)
     for (uint32_t p = 0; p < flow->rdma->n_ports && none; p++) {
         const struct rdma_port *port = &flow->rdma->ports[p];
 
-        if (port->device_index == device && port->n_gids > 0) {
+        if (port->device_index == device && port->n_gids > 0 &&
+            !conn_excludes(&flow->config.conn, device, port->port)) {
             return true;
         }
     }
