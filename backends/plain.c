@@ -12,6 +12,7 @@
 #include "backends/soft/udp.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "io/interface.h"
 
 #define PORTS_MAX 16u
 
@@ -29,6 +30,7 @@ struct plain_world {
     struct world_port ports[PORTS_MAX];
     struct io_prefix *addresses[PORTS_MAX]; /* Owned */
     char names[PORTS_MAX][32], name[64], management[32], process[8];
+    char interfaces[256];
     struct world_setting settings[3];
     uint64_t root_bps;
 };
@@ -68,22 +70,38 @@ static void add_port(struct plain_world *plain, const struct io_netdev *netdev)
     plain->host.n_ports++;
 }
 
-static void choose_management(struct plain_world *plain, const struct io_hostinfo *info,
-                              const char *named)
+static bool is_port(const struct plain_world *plain, const char *netdev)
 {
-    weft_format(plain->management, sizeof(plain->management), "%s",
-                named != NULL ? named : "");
-    for (uint32_t i = 0; i < info->n_netdevs && named == NULL; i++) {
-        const struct io_netdev *netdev = &info->netdevs[i];
-        bool is_port = false;
+    for (uint32_t p = 0; p < plain->host.n_ports; p++) {
+        if (strcmp(netdev, plain->names[p]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
 
-        for (uint32_t p = 0; p < plain->host.n_ports; p++) {
-            is_port = is_port || strcmp(netdev->name, plain->names[p]) == 0;
+/* Sets the management netdev to the first that is up, has an address and that `interfaces` selects
+ * (NULL: any). Prefers one that is no port; without `interfaces` takes no other. */
+static void choose_management(struct plain_world *plain, const struct io_hostinfo *info,
+                              const char *interfaces)
+{
+    const struct io_netdev *best = NULL;
+
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        const struct io_netdev *netdev = &info->netdevs[i];
+        bool is_shared = is_port(plain, netdev->name);
+
+        if (!netdev->is_up || netdev->n_addresses == 0 ||
+            (interfaces == NULL && is_shared) ||
+            (interfaces != NULL && !io_interface_is_selected(interfaces, netdev->name))) {
+            continue;
         }
-        if (netdev->is_up && netdev->n_addresses > 0 && !is_port) {
-            weft_format(plain->management, sizeof(plain->management), "%s", netdev->name);
-            return;
+        if (best == NULL || (is_port(plain, best->name) && !is_shared)) {
+            best = netdev;
         }
+    }
+    if (best != NULL) {
+        weft_format(plain->management, sizeof(plain->management), "%s", best->name);
     }
 }
 
@@ -112,7 +130,15 @@ static weft_status describe_soft(struct plain_world *plain,
                 add_port(plain, netdev);
             }
         }
-        choose_management(plain, info, config->management);
+        if (config->management != NULL) {
+            weft_format(plain->management, sizeof(plain->management), "%s",
+                        config->management);
+        } else {
+            choose_management(plain, info, config->interfaces);
+        }
+        if (plain->management[0] == '\0') {
+            choose_management(plain, info, NULL);
+        }
         if (plain->host.n_ports == 0 && info->netdevs_errno != 0) {
             status = weft_fail_errno(error, info->netdevs_errno, WEFT_PHASE_START,
                                      "cannot ask the kernel for its interfaces");
@@ -150,6 +176,22 @@ static void set(struct plain_world *plain, const char *name, const char *value)
 {
     plain->settings[plain->host.n_settings++] =
         (struct world_setting){.name = name, .value = value};
+}
+
+/* With RDMA devices, the host chooses the management netdev, because it knows which netdevs have a
+ * port. */
+static void set_interfaces(struct plain_world *plain, const struct plain_config *config)
+{
+    if (config->management != NULL) {
+        weft_format(plain->interfaces, sizeof(plain->interfaces), "=%s",
+                    config->management);
+    } else if (config->interfaces != NULL) {
+        weft_format(plain->interfaces, sizeof(plain->interfaces), "%s",
+                    config->interfaces);
+    }
+    if (plain->interfaces[0] != '\0') {
+        set(plain, "WEFT_INTERFACES", plain->interfaces);
+    }
 }
 
 /* ---- the world ---- */
@@ -272,11 +314,7 @@ weft_status plain_world_create(const struct plain_config *config, struct world *
             status = create_soft(plain, error);
         }
     } else {
-        if (config->management != NULL) {
-            weft_format(plain->management, sizeof(plain->management), "%s",
-                        config->management);
-            set(plain, "WEFT_MANAGEMENT", plain->management);
-        }
+        set_interfaces(plain, config);
         status = node_world_create(&plain->spec, 0, 0, false, NULL, &plain->node, error);
     }
     if (status != WEFT_OK) {

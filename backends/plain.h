@@ -10,9 +10,14 @@ struct plain_config {
     bool is_soft;
     /* soft: comma-separated netdevs; NULL: all that are up and have an address. */
     const char *netdevs;
-    /* Netdev that reaches every host. NULL: as in backends/verbs/host.h; for soft, the first that
-     * is up, has an address and is not a port, or none. If a port is named, it carries both. */
+    /* Netdev that reaches every host, unless it has an RDMA port. For soft, a port that is named
+     * carries both. NULL: `interfaces` selects it. */
     const char *management;
+    /* Value of NCCL_SOCKET_IFNAME (io_interface_is_selected). The management netdev is the first
+     * that it selects: without an RDMA port, or for soft preferably one that is no port. NULL, or
+     * if it selects none: as in backends/verbs/host.h; for soft, the first that is up, has an
+     * address and is not a port, or none. */
+    const char *interfaces;
     /* soft: a host of a mesh on loopback (plain_loopback.h) instead of netdevs; or NULL. */
     const char *loopback;
     /* Replaces all of the above: all hosts of a mesh, "0-1 1-2 0-2", simulated in this process in

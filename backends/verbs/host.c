@@ -10,6 +10,7 @@
 #include "backends/verbs/device.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "io/interface.h"
 
 #define DEVICES_MAX 64
 
@@ -224,48 +225,53 @@ static bool has_rdma_port(const struct verbs_host *host, uint32_t ifindex)
     return false;
 }
 
-static bool names_rdma_port(struct verbs_host *host, const char *name)
+/* Returns the first netdev without an RDMA port that `interfaces` selects (NULL: any), or NULL. */
+static const struct io_netdev *find_management(const struct verbs_host *host,
+                                               const struct io_hostinfo *info,
+                                               const char *interfaces, bool is_usable)
 {
-    struct io_env *env = verbs_host_env(host);
-    const struct io_hostinfo *info = env->ops->hostinfo(env);
-
     for (uint32_t i = 0; i < info->n_netdevs; i++) {
-        if (strcmp(info->netdevs[i].name, name) == 0) {
-            return has_rdma_port(host, info->netdevs[i].ifindex);
+        const struct io_netdev *netdev = &info->netdevs[i];
+
+        if ((!is_usable || (netdev->is_up && netdev->n_addresses > 0)) &&
+            (interfaces == NULL || io_interface_is_selected(interfaces, netdev->name)) &&
+            !has_rdma_port(host, netdev->ifindex)) {
+            return netdev;
         }
     }
-    return false;
+    return NULL;
 }
 
-/* Chooses the netdev that WEFT_MANAGEMENT or `named` names, or else the first one without an RDMA
- * port. `named` is often NCCL_SOCKET_IFNAME, which many users set to the netdev of a cable. Such a
- * netdev must stay a cable, because a management network carries no data. */
-static void choose_management(struct verbs_host *host, const char *named)
+/* Chooses the netdev that WEFT_MANAGEMENT names, or the first without an RDMA port that
+ * WEFT_INTERFACES selects, or the first without one. Many users set NCCL_SOCKET_IFNAME to the
+ * netdev of a cable. Such a netdev must stay a cable, because a management network carries no
+ * data. */
+static void choose_management(struct verbs_host *host)
 {
     struct io_env *env = verbs_host_env(host);
-    const char *setting = env->ops->setting(env, "WEFT_MANAGEMENT");
+    const char *name = env->ops->setting(env, "WEFT_MANAGEMENT");
+    const char *interfaces = env->ops->setting(env, "WEFT_INTERFACES");
     const struct io_hostinfo *info;
+    const struct io_netdev *netdev = NULL;
 
-    if (named != NULL && names_rdma_port(host, named)) {
-        weft_log(env->log, WEFT_LOG_INFO,
-                 "%s has an RDMA port, so it is a cable and not the management network",
-                 named);
-        named = NULL;
-    }
-    named = named != NULL ? named : setting;
-    if (named != NULL) {
-        linux_env_set_management(host->linux_env, named);
+    if (name != NULL) {
+        linux_env_set_management(host->linux_env, name);
         return;
     }
     info = env->ops->hostinfo(env);
-    for (uint32_t i = 0; i < info->n_netdevs; i++) {
-        const struct io_netdev *netdev = &info->netdevs[i];
-        if (netdev->is_up && netdev->n_addresses > 0 &&
-            !has_rdma_port(host, netdev->ifindex)) {
-            linux_env_set_management(host->linux_env, netdev->name);
-            return;
-        }
+    if (interfaces != NULL) {
+        netdev = find_management(host, info, interfaces, true);
+        netdev = netdev != NULL ? netdev : find_management(host, info, interfaces, false);
     }
+    if (interfaces != NULL && netdev == NULL) {
+        weft_log(
+            env->log, WEFT_LOG_INFO,
+            "\"%s\" selects no netdev without an RDMA port, so the management network "
+            "is the default",
+            interfaces);
+    }
+    netdev = netdev != NULL ? netdev : find_management(host, info, NULL, true);
+    linux_env_set_management(host->linux_env, netdev == NULL ? NULL : netdev->name);
 }
 
 /* ---- scheduling ---- */
@@ -311,7 +317,7 @@ static weft_status start(struct verbs_host *host, const struct verbs_host_config
     }
     status = open_devices(host, config, &wish, error);
     if (status == WEFT_OK) {
-        choose_management(host, config->env.management);
+        choose_management(host);
         env->devices = host->devices;
         env->n_devices = host->n_devices;
         if (config->owns_thread && has_software_nic(host)) {

@@ -4,8 +4,9 @@
  * Settings: WEFT_DEVICES ("p0=rxe_ab,p1=rxe_ac", or "mlx5_0,mlx5_1") selects devices, their order
  * and names. Without it, all devices with a netdev in the host's network namespace are used,
  * sorted by name; a device with an address of a port of `like` has that port's name.
- * WEFT_MANAGEMENT is the netdev that reaches every host; the default is the first that is up, has
- * an address and no RDMA port. */
+ * WEFT_MANAGEMENT is the netdev that reaches every host. Without it, WEFT_INTERFACES
+ * (io_interface_is_selected) selects the first of its netdevs without an RDMA port; the default is
+ * the first that is up, has an address and no RDMA port. */
 #ifndef WEFT_BACKENDS_VERBS_HOST_H
 #define WEFT_BACKENDS_VERBS_HOST_H
 
@@ -16,8 +17,7 @@ struct verbs_host;
 struct verbs_library;
 
 struct verbs_host_config {
-    /* `management` takes precedence over WEFT_MANAGEMENT. */
-    struct linux_env_config env;
+    struct linux_env_config env;         /* `management` is ignored */
     const struct verbs_library *library; /* NULL: the system's, opened at run time */
     const char *sysfs;                   /* NULL: "/sys" */
     /* Not owned; only during the call; NULL if none. */

@@ -135,20 +135,27 @@ START_TEST(named_devices_in_the_order_and_by_the_names_given)
 }
 END_TEST
 
-/* NCCL_SOCKET_IFNAME that names the netdev of a cable does not take the cable away. */
-START_TEST(a_cable_is_no_management_network)
+/* The management netdev is the first without an RDMA port that NCCL_SOCKET_IFNAME selects. If it
+ * selects only the netdevs of cables, these stay cables. */
+START_TEST(a_list_selects_the_management_network_but_no_cable)
 {
     static const struct {
-        const char *named, *management;
-    } cases[] = {{"c0", "m0"}, {"m0", "m0"}, {"c1", "m0"}};
+        const char *interfaces, *management;
+    } cases[] = {{"c0", "m0"},  {"m0", "m0"},     {"c1", "m0"}, {"m", "m0"},
+                 {"m1", "m1"},  {"=m1", "m1"},    {"=m", "m0"}, {"c1,m1", "m1"},
+                 {"^m0", "m1"}, {"^=m0,c", "m1"}, {"^c", "m0"}, {"docker", "m0"}};
+    struct world_setting setting = {"WEFT_INTERFACES", cases[_i].interfaces};
     const struct verbs_host_config config = {.env = {.name = "titanic",
                                                      .netns_fd = netns,
                                                      .only_given_settings = true,
-                                                     .management = cases[_i].named},
+                                                     .settings = &setting,
+                                                     .n_settings = 1},
                                              .library = &fake.library,
                                              .sysfs = "/nowhere"};
     struct weft_error error = {.status = WEFT_OK};
 
+    netns_testing_veth(netns, "m1", elsewhere, "m1", 1500);
+    netns_testing_address(netns, "m1", "10.89.0.1/24");
     ck_assert_int_eq(verbs_host_create(loop, &config, &host, &error), WEFT_OK);
     ck_assert(!is_management("c0") && !is_management("c1"));
     ck_assert(is_management(cases[_i].management));
@@ -265,7 +272,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, all_devices_of_this_namespace_by_name);
     tcase_add_test(tcase, named_devices_in_the_order_and_by_the_names_given);
-    tcase_add_loop_test(tcase, a_cable_is_no_management_network, 0, 3);
+    tcase_add_loop_test(tcase, a_list_selects_the_management_network_but_no_cable, 0, 12);
     tcase_add_test(tcase, devices_are_called_like_the_ports_whose_addresses_they_have);
     tcase_add_test(tcase, a_missing_device_is_named);
     tcase_add_test(tcase, nonsense_is_refused);

@@ -1,6 +1,5 @@
 /* Predicts whether NCCL finds an interface for its bootstrap. Follows NCCL's src/misc/socket.cc
- * (ncclFindInterfaces), src/os/linux.cc (ncclOsFindInterfaces) and src/misc/utils.cc
- * (parseStringList, matchIfList). */
+ * (ncclFindInterfaces) and src/os/linux.cc (ncclOsFindInterfaces). */
 #ifndef WEFT_DIAG_INTERFACE_H
 #define WEFT_DIAG_INTERFACE_H
 
@@ -9,9 +8,6 @@
 
 #include "base/text.h"
 #include "io/hostinfo.h"
-
-/* Returns true if NCCL_SOCKET_IFNAME=`setting` selects the interface `name`. */
-bool diag_interface_is_named(const char *setting, const char *name);
 
 /* Returns true if NCCL_SOCKET_IFNAME=`setting` selects none of the `interfaces` [n] that NCCL can
  * use with NCCL_SOCKET_FAMILY=`family` (NULL if unset). Appends to `out_named` the selected

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/suite_testing.h"
 #include "diag/interface.h"
+#include "io/interface.h"
 
 /* Checks that `setting` selects the interfaces `expected`, such as "lo enP7s7", of lo, eno1, eno12
  * and enP7s7. */
@@ -15,7 +16,7 @@ static void leaves(const char *setting, const char *expected)
 
     weft_text_add(&text, "%s", "");
     for (size_t i = 0; i < WEFT_LENGTH(names); i++) {
-        if (diag_interface_is_named(setting, names[i])) {
+        if (io_interface_is_selected(setting, names[i])) {
             weft_text_add(&text, "%s%s", text.n > 0 ? " " : "", names[i]);
         }
     }

@@ -124,6 +124,7 @@ static bool start(void)
 {
     struct weft_error error = {0};
     struct engine_config config;
+    weft_status status;
     uint32_t n_hosts;
 
     process_log(ABI_LOG_INFO, "weft %s", weft_version);
@@ -132,8 +133,12 @@ static bool start(void)
         process.knows_forks = true;
     }
     engine_config_default(&config);
-    plugin_settings_read(get_setting, warn, &process.settings, &config);
+    status = plugin_settings_read(get_setting, warn, &process.settings, &config, &error);
     plugin_settings_unread(environ, warn);
+    if (status != WEFT_OK) {
+        tell_failure(&error);
+        return false;
+    }
     process.log.level = process.settings.is_debug ? WEFT_LOG_DEBUG : WEFT_LOG_INFO;
     process.log.write = write_line;
     process.settings.plain.log = &process.log;

@@ -75,7 +75,10 @@ weft_status plugin_relayd(const char *(*get)(const char *name), struct weft_log 
     weft_status status;
 
     engine_config_default(&config);
-    plugin_settings_read(get, warn_nobody, &settings, &config);
+    status = plugin_settings_read(get, warn_nobody, &settings, &config, error);
+    if (status != WEFT_OK) {
+        return status;
+    }
     settings.plain.log = log;
     config.relays = config.is_dedicated = true;
     config.wake = wake;

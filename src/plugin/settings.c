@@ -27,8 +27,8 @@ static const struct plugin_setting settings[] = {
      "loopback "
      "addresses of this machine (backend `soft`); NCCL_HOSTID has to differ, too"},
     {"NCCL_MESH_MANAGEMENT", "the first netdev without an RDMA port",
-     "netdev that reaches every host, for handshakes; NCCL_SOCKET_IFNAME's single name "
-     "otherwise"},
+     "netdev that reaches every host, for handshakes; otherwise the first that "
+     "NCCL_SOCKET_IFNAME selects"},
     {"NCCL_MESH_QPS", "2", "queue pairs for each rail of a connection, 1 to 4"},
     {"NCCL_MESH_RELAY", "1",
      "1: forwards for hosts without a cable in common, in the plugin's thread; 0: not"},
@@ -87,31 +87,30 @@ static long number(const char *(*get)(const char *name), void (*warn)(const char
     return result;
 }
 
-static void read_secret(const char *(*get)(const char *name),
-                        void (*warn)(const char *text), struct conn_config *conn)
+/* Fails if the value is invalid, because without it the process would trust every peer. */
+static weft_status read_secret(const char *(*get)(const char *name),
+                               struct conn_config *conn, struct weft_error *error)
 {
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
     const char *value = look(get, "NCCL_MESH_SECRET");
     uint8_t secret[CONN_SECRET_BYTES] = {0};
 
     if (value == NULL) {
-        return;
+        return WEFT_OK;
+    }
+    if (strlen(value) != 2 * sizeof(secret) ||
+        strspn(value, digits) != 2 * sizeof(secret)) {
+        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_START,
+                         "NCCL_MESH_SECRET is not 64 hexadecimal digits");
     }
     for (size_t i = 0; i < 2 * sizeof(secret); i++) {
-        static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-        const char *at = value[i] == '\0' ? NULL : strchr(digits, value[i]);
+        const char *at = strchr(digits, value[i]);
 
-        if (at == NULL) {
-            warn("NCCL_MESH_SECRET: not 64 hexadecimal digits; it is ignored");
-            return;
-        }
         secret[i / 2] = (uint8_t)(secret[i / 2] << 4 | ((at - digits) & 15));
-    }
-    if (value[2 * sizeof(secret)] != '\0') {
-        warn("NCCL_MESH_SECRET: not 64 hexadecimal digits; it is ignored");
-        return;
     }
     conn->has_secret = true;
     memcpy(conn->secret, secret, sizeof(secret));
+    return WEFT_OK;
 }
 
 /* Reads settings of NCCL's own network. NCCL_IB_TC applies to all connections; without it,
@@ -176,23 +175,19 @@ static void read_dump(const char *(*get)(const char *name),
     }
 }
 
+/* NCCL ignores a NCCL_SOCKET_IFNAME of one character. */
 static void read_management(const char *(*get)(const char *name),
-                            void (*warn)(const char *text), struct plugin_settings *out)
+                            struct plugin_settings *out)
 {
     const char *value = look(get, "NCCL_MESH_MANAGEMENT");
     const char *theirs = look(get, "NCCL_SOCKET_IFNAME");
 
-    if (value == NULL && theirs != NULL) {
-        value = theirs[0] == '=' ? theirs + 1 : theirs;
-        if (strpbrk(value, "^,=") != NULL) {
-            complain(warn, "NCCL_SOCKET_IFNAME", theirs,
-                     "not one netdev: NCCL_MESH_MANAGEMENT names it for this plugin");
-            value = NULL;
-        }
-    }
     if (value != NULL) {
         weft_format(out->management, sizeof(out->management), "%s", value);
         out->plain.management = out->management;
+    } else if (theirs != NULL && theirs[1] != '\0') {
+        weft_format(out->interfaces, sizeof(out->interfaces), "%s", theirs);
+        out->plain.interfaces = out->interfaces;
     }
 }
 
@@ -214,9 +209,10 @@ static void read_backend(const char *(*get)(const char *name),
     }
 }
 
-void plugin_settings_read(const char *(*get)(const char *name),
-                          void (*warn)(const char *text), struct plugin_settings *out,
-                          struct engine_config *config)
+weft_status plugin_settings_read(const char *(*get)(const char *name),
+                                 void (*warn)(const char *text),
+                                 struct plugin_settings *out,
+                                 struct engine_config *config, struct weft_error *error)
 {
     const char *netdevs = look(get, "NCCL_MESH_DEVICES");
     const char *mesh = look(get, "NCCL_MESH_LOOPBACK");
@@ -233,7 +229,7 @@ void plugin_settings_read(const char *(*get)(const char *name),
         out->plain.loopback = out->loopback;
         out->plain.is_soft = true;
     }
-    read_management(get, warn, out);
+    read_management(get, out);
     read_dump(get, warn, out);
     out->is_debug = number(get, warn, "NCCL_MESH_DEBUG", 0, 9, 0) > 0;
     config->relays = number(get, warn, "NCCL_MESH_RELAY", 0, 1, 1) != 0;
@@ -244,8 +240,8 @@ void plugin_settings_read(const char *(*get)(const char *name),
     engine_config_outlast_retries(config);
     conn->qps_per_rail =
         (uint32_t)number(get, warn, "NCCL_MESH_QPS", 1, 4, (long)conn->qps_per_rail);
-    read_secret(get, warn, conn);
     warn_of_others(get, warn);
+    return read_secret(get, conn, error);
 }
 
 static bool is_read(const char *name, size_t n_name)

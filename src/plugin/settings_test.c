@@ -1,0 +1,134 @@
+/* Tests what the plugin reads from the environment: the secret, and the management network. */
+#include "plugin/settings.h"
+
+#include <check.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/suite_testing.h"
+#include "plugin/relayd.h"
+
+#define D16 "0123456789abcDEF"
+#define D64 D16 D16 D16 D16
+
+/* The environment of the current test. */
+static struct {
+    const char *name, *value;
+} environment[2];
+
+static const char *get(const char *name)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(environment); i++) {
+        if (environment[i].name != NULL && strcmp(environment[i].name, name) == 0) {
+            return environment[i].value;
+        }
+    }
+    return NULL;
+}
+
+static void no_warning(const char *text)
+{
+    ck_abort_msg("%s", text);
+}
+
+static weft_status read_all(struct plugin_settings *settings,
+                            struct engine_config *config, struct weft_error *error)
+{
+    *error = (struct weft_error){0};
+    engine_config_default(config);
+    return plugin_settings_read(get, no_warning, settings, config, error);
+}
+
+static const struct {
+    const char *value;
+    bool is_valid, is_used;
+} secrets[] = {
+    {NULL, true, false},
+    {"", true, false}, /* as if unset */
+    {D64, true, true},
+    {D16, false, false},
+    {D64 "0", false, false},
+    {D16 D16 D16 "0123456789abcDE", false, false},
+    {D16 D16 D16 "0123456789abcDEG", false, false},
+    {" " D16 D16 D16 "0123456789abcDE", false, false},
+    {D64 "\n", false, false},
+};
+
+static bool is_never_over(void)
+{
+    return false;
+}
+
+static void no_line(const char *line)
+{
+    ck_abort_msg("%s", line);
+}
+
+/* With an invalid secret neither the plugin nor `weft relayd` starts, because they would trust every
+ * peer without one. The error does not contain the value. */
+START_TEST(a_secret_that_is_none_is_refused)
+{
+    struct plugin_settings settings;
+    struct engine_config config;
+    struct weft_error error;
+    struct weft_log log = {0};
+    weft_status status;
+
+    environment[0].name = "NCCL_MESH_SECRET";
+    environment[0].value = secrets[_i].value;
+    status = read_all(&settings, &config, &error);
+    ck_assert_int_eq(status, secrets[_i].is_valid ? WEFT_OK : WEFT_ERR_INPUT);
+    ck_assert_int_eq(config.conn.has_secret, secrets[_i].is_used);
+    if (secrets[_i].is_used) {
+        ck_assert_uint_eq(config.conn.secret[0], 0x01);
+        ck_assert_uint_eq(config.conn.secret[31], 0xef);
+    }
+    if (!secrets[_i].is_valid) {
+        ck_assert_str_eq(error.message, "NCCL_MESH_SECRET is not 64 hexadecimal digits");
+        error = (struct weft_error){0};
+        ck_assert_int_eq(plugin_relayd(get, &log, is_never_over, no_line, &error),
+                         WEFT_ERR_INPUT);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *ours, *theirs;
+    const char *management, *interfaces; /* what the backend gets; NULL if nothing */
+} networks[] = {
+    {NULL, NULL, NULL, NULL},
+    {"eth1", NULL, "eth1", NULL},
+    {"eth1", "eth0", "eth1", NULL},
+    {NULL, "eth", NULL, "eth"},
+    {NULL, "=eth0,eth2", NULL, "=eth0,eth2"},
+    {NULL, "^docker,lo", NULL, "^docker,lo"},
+    {NULL, "e", NULL, NULL}, /* NCCL ignores a value of one character */
+};
+
+START_TEST(the_management_network_is_named_or_selected)
+{
+    struct plugin_settings settings;
+    struct engine_config config;
+    struct weft_error error;
+
+    environment[0].name = "NCCL_MESH_MANAGEMENT";
+    environment[0].value = networks[_i].ours;
+    environment[1].name = "NCCL_SOCKET_IFNAME";
+    environment[1].value = networks[_i].theirs;
+    ck_assert_int_eq(read_all(&settings, &config, &error), WEFT_OK);
+    ck_assert_pstr_eq(settings.plain.management, networks[_i].management);
+    ck_assert_pstr_eq(settings.plain.interfaces, networks[_i].interfaces);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("plugin/settings");
+    TCase *tcase = tcase_create("settings");
+
+    tcase_add_loop_test(tcase, a_secret_that_is_none_is_refused, 0, WEFT_LENGTH(secrets));
+    tcase_add_loop_test(tcase, the_management_network_is_named_or_selected, 0,
+                        WEFT_LENGTH(networks));
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}
