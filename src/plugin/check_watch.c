@@ -280,7 +280,7 @@ static void run_body(struct check *check, void (*body)(struct check *check))
     _exit(0);
 }
 
-bool check_watch(struct check *check, void (*body)(struct check *check))
+static bool watch(struct check *check, void (*body)(struct check *check))
 {
     static const struct timespec look = {.tv_nsec = LOOK_NS};
     struct check_shared *shared = check->shared;
@@ -321,4 +321,18 @@ bool check_watch(struct check *check, void (*body)(struct check *check))
         tell_crash(check, status);
     }
     return atomic_load(&shared->verdict) == VERDICT_NONE;
+}
+
+/* The caller's parent may have ignored SIGCHLD. waitpid(2) would then not tell how a process has
+ * ended. */
+bool check_watch(struct check *check, void (*body)(struct check *check))
+{
+    const struct sigaction usual = {.sa_handler = SIG_DFL};
+    struct sigaction before;
+    bool is_kept;
+
+    sigaction(SIGCHLD, &usual, &before);
+    is_kept = watch(check, body);
+    sigaction(SIGCHLD, &before, NULL);
+    return is_kept;
 }

@@ -1,6 +1,7 @@
 /* Tests the verdict on a check whose processes end while they write it, or cannot start. */
 #define _GNU_SOURCE
 #include <check.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -90,6 +91,19 @@ START_TEST(something_is_said_of_every_end)
         ck_assert_str_ne(shared->detail, "");
         ck_assert_str_eq(shared->part, "load");
     }
+}
+END_TEST
+
+/* A program that ignores SIGCHLD passes that on to `weft plugin-check`. */
+START_TEST(a_crash_is_seen_if_the_parent_ignores_sigchld)
+{
+    void (*before)(int signal_number) = signal(SIGCHLD, SIG_IGN);
+
+    options.patience_ms = FOR_EVER_MS;
+    ck_assert(!check_watch(&watched, body_that_ends_amid));
+    ck_assert_str_eq(shared->clause, "no.crash");
+    ck_assert_ptr_nonnull(strstr(shared->detail, "exit code 1"));
+    ck_assert(signal(SIGCHLD, before) == SIG_IGN);
 }
 END_TEST
 
@@ -250,6 +264,7 @@ int main(void)
     tcase_add_loop_test(tcase, nothing_is_said_of_a_plugin_that_was_not_judged, 0,
                         sizeof(lacking) / sizeof(lacking[0]));
     tcase_add_test(tcase, no_plugin_is_judged_without_a_process);
+    tcase_add_test(tcase, a_crash_is_seen_if_the_parent_ignores_sigchld);
     tcase_add_test(tcase, patience_is_counted_in_looks);
     tcase_add_loop_test(tcase, the_call_that_was_looked_at_is_named, 0, 3);
     tcase_add_loop_test(tcase, a_standstill_is_told_by_what_came_before, 0, 2);
