@@ -61,6 +61,11 @@ static void *run(void *context)
     return NULL;
 }
 
+static void prepare_thread(void)
+{
+    plain_world_wakes(driver.world, engine_task(driver.engines[0]));
+}
+
 static bool start_thread(void)
 {
     pthread_attr_t attributes;
@@ -68,7 +73,6 @@ static bool start_thread(void)
     sigset_t all, before;
     int result;
 
-    plain_world_wakes(driver.world, engine_task(driver.engines[0]));
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
@@ -87,6 +91,7 @@ static void nothing(void)
 const struct driver_ops driver_thread = {.wake = wake_thread,
                                          .wait = wait_for_thread,
                                          .done = done_by_thread,
+                                         .prepare = prepare_thread,
                                          .start = start_thread,
                                          .enter = nothing,
                                          .leave = nothing,
@@ -177,6 +182,7 @@ static bool needs_no_start(void)
 const struct driver_ops driver_stepped = {.wake = wake_later,
                                           .wait = step_until,
                                           .done = is_seen,
+                                          .prepare = nothing,
                                           .start = needs_no_start,
                                           .enter = enter,
                                           .leave = leave,

@@ -13,7 +13,9 @@ struct driver_ops {
     void (*wake)(void *context);
     void (*wait)(void *context, const _Atomic int *is_done);
     void (*done)(void *context);
-    /* Starts running the engines, which must exist. Returns false if no thread can be created. */
+    /* Makes `wake` callable from any thread. The engines must exist. */
+    void (*prepare)(void);
+    /* Starts running the engines. Returns false if no thread can be created. */
     bool (*start)(void);
     /* Surround calls that must not run while engines are being run. */
     void (*enter)(void);

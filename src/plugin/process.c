@@ -155,6 +155,7 @@ static bool start(void)
             return false;
         }
     }
+    driver.ops->prepare(); /* a signal may call `wake` from now on */
     start_dump();
     if (!driver.ops->start()) {
         process_log(ABI_LOG_WARN, "cannot start: no thread");
