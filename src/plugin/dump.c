@@ -97,6 +97,7 @@ static void write_state(struct engine *const *engines, uint32_t n, const char *w
     time_t seconds = time(NULL);
     struct tm parts;
     FILE *file;
+    bool ok;
 
     if (gmtime_r(&seconds, &parts) != NULL) {
         strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &parts);
@@ -107,13 +108,14 @@ static void write_state(struct engine *const *engines, uint32_t n, const char *w
         engine_dump(engines[i], &text);
     }
     file = fopen(dump.path, "a");
-    if (file == NULL || fwrite(text.bytes, 1, text.n, file) != text.n) {
+    ok = file != NULL && fwrite(text.bytes, 1, text.n, file) == text.n;
+    if (file != NULL) {
+        ok = fclose(file) == 0 && ok; /* writes what was buffered */
+    }
+    if (!ok) {
         process_log(ABI_LOG_WARN, "NCCL_MESH_DUMP: cannot write %s", dump.path);
     } else {
         process_log(ABI_LOG_INFO, "state written to %s: %s", dump.path, why);
-    }
-    if (file != NULL) {
-        fclose(file);
     }
     weft_text_fini(&text);
 }

@@ -4,11 +4,18 @@
 
 #include <check.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "base/text.h"
+#include "plugin/process.h"
 
 static void wake(void *context)
 {
@@ -104,12 +111,63 @@ START_TEST(what_is_said_of_a_signal_is_why)
 }
 END_TEST
 
+static char logged[600]; /* the last line */
+static sem_t woken;
+
+static void log_line(int level, unsigned long subsystems, const char *file, int line,
+                     const char *format, ...)
+{
+    va_list arguments;
+
+    (void)level, (void)subsystems, (void)file, (void)line;
+    va_start(arguments, format);
+    vsnprintf(logged, sizeof(logged), format, arguments);
+    va_end(arguments);
+}
+
+static void wake_test(void *context)
+{
+    (void)context;
+    sem_post(&woken);
+}
+
+static const struct {
+    const char *target, *line;
+} files[] = {{"/dev/null", "state written to "}, {"/dev/full", "cannot write "}};
+
+/* Buffered text is written when the file is closed, which can fail on a full disk. */
+START_TEST(a_full_disk_is_said)
+{
+    char folder[] = "/tmp/weft-dump-XXXXXX", path[64], file[96];
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    weft_format(path, sizeof(path), "%s/state", folder);
+    weft_format(file, sizeof(file), "%s.%d", path, (int)getpid());
+    ck_assert_int_eq(symlink(files[_i].target, file), 0);
+    /* Sets the log; the start fails. */
+    ck_assert_int_eq(setenv("NCCL_MESH_SECRET", "none", 1), 0);
+    ck_assert_int_ne(process_start(log_line), ABI_SUCCESS);
+    ck_assert_int_eq(unsetenv("NCCL_MESH_SECRET"), 0);
+    ck_assert_int_eq(sem_init(&woken, 0, 0), 0);
+    ck_assert_ptr_null(dump_start(path, SIGUSR1, wake_test, NULL));
+    ck_assert_int_eq(raise(SIGUSR1), 0);
+    while (sem_wait(&woken) != 0) {
+    }
+    dump_look(NULL, 0);
+    ck_assert_msg(strstr(logged, files[_i].line) != NULL, "%s", logged);
+    signal(SIGUSR1, SIG_DFL);
+    unlink(file);
+    rmdir(folder);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plugin/dump");
     TCase *tcase = tcase_create("dump");
 
     tcase_add_loop_test(tcase, what_is_said_of_a_signal_is_why, 0, WEFT_LENGTH(rows));
+    tcase_add_loop_test(tcase, a_full_disk_is_said, 0, WEFT_LENGTH(files));
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

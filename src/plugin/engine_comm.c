@@ -124,6 +124,9 @@ void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why)
 {
     struct engine *engine = comm->engine;
     struct weft_error error = *why;
+    /* A peer that ends while no request is open is the normal end of a job. */
+    bool is_end = why->status == WEFT_ERR_CLOSED && comm->moving.first == NULL &&
+                  comm->waiting.first == NULL;
     char text[400];
 
     if (atomic_load(&comm->state) >= ENGINE_COMM_FAILED) {
@@ -131,19 +134,14 @@ void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why)
     }
     finding_name(engine->rdma, &error);
     finding_format(&error, text, sizeof(text));
-    /* A peer that ends while no request is open is the normal end of a job. */
-    weft_log(engine->env->log,
-             why->status == WEFT_ERR_CLOSED && comm->moving.first == NULL &&
-                     comm->waiting.first == NULL
-                 ? WEFT_LOG_DEBUG
-                 : WEFT_LOG_WARN,
+    weft_log(engine->env->log, is_end ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
              "connection %08x to %08x: %s", comm->from, comm->to, text);
     pthread_mutex_lock(&comm->lock);
     comm->error = error;
     pthread_mutex_unlock(&comm->lock);
     set_state(comm, ENGINE_COMM_FAILED);
     pthread_mutex_lock(&engine->lock);
-    engine->counters.n_failed++;
+    engine->counters.n_failed += !is_end;
     pthread_mutex_unlock(&engine->lock);
 }
 

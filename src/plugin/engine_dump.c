@@ -38,6 +38,9 @@ static const char *why_not_started(const struct engine_comm *comm,
     if (comm->flow == NULL || !flow_is_up(comm->flow)) {
         return "a way to the peer";
     }
+    if (request->is_flush) {
+        return "room"; /* flushes pass receives */
+    }
     if (!comm->is_sender) {
         return before == request ? "room" : "those before it";
     }
@@ -51,7 +54,11 @@ static const char *why_not_started(const struct engine_comm *comm,
 static void describe_request(const struct engine_comm *comm,
                              const struct engine_request *request, struct weft_text *out)
 {
-    weft_text_add(out, "  %s", comm->is_sender ? "send" : "receive");
+    if (request->is_flush) {
+        weft_text_add(out, "  flush %zu B", request->sizes[0]);
+    } else {
+        weft_text_add(out, "  %s", comm->is_sender ? "send" : "receive");
+    }
     for (uint32_t i = 0; i < request->n; i++) {
         weft_text_add(out, "%s %zu B tag %u", i == 0 ? "" : ",", request->sizes[i],
                       request->tags[i]);

@@ -6,6 +6,7 @@
 #include "base/suite_testing.h"
 #include "base/text.h"
 #include "plugin/engine.h"
+#include "plugin/engine_private.h"
 #include "plugin/engine_testing.h"
 
 #define SECOND INT64_C(1000000000)
@@ -105,6 +106,68 @@ START_TEST(it_says_what_each_request_waits_for)
 }
 END_TEST
 
+/* A flush is described as one, with its size. The cable is down, so that it does not end. */
+START_TEST(a_flush_is_no_receive)
+{
+    const struct world_fault down = {
+        .kind = WORLD_FAULT_DOWN, .host = 0, .has_port = true};
+    struct engine_comm *out, *in;
+    struct engine_memory *memory;
+    struct engine_request *flush;
+    struct weft_error error = {0};
+    static uint8_t data[4096];
+
+    harness_open(&harness, 2, 1);
+    harness_connect(&harness, 0, 1, &out, &in);
+    ck_assert_int_eq(harness_register(in, data, sizeof(data), &memory, &error), WEFT_OK);
+    memory->memory.is_gpu = true;
+    ck_assert_int_eq(harness.world->ops->inject(harness.world, &down), 0);
+    ck_assert_int_eq(engine_iflush(in, data, 1000, memory, &flush), WEFT_OK);
+    harness_run(&harness, SECOND / 1000);
+    expect(1, "  flush 1000 B: waits for reads to come back\n");
+    engine_deregister(in, memory);
+    engine_close(out);
+    engine_close(in);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+/* A process ends without closing. That is the normal end of a job if no request is open, and a
+ * failure otherwise, for which the state is written (dump_look). */
+START_TEST(a_normal_end_is_no_failure)
+{
+    struct engine_comm *out, *in;
+    struct engine_memory *memory;
+    struct engine_request *receive;
+    struct engine_counters counters;
+    struct weft_error error = {0};
+    static uint8_t data[4096];
+    void *at = data;
+    const size_t size = sizeof(data);
+    const uint32_t tag = 5;
+
+    harness_open(&harness, 2, 1);
+    harness_connect(&harness, 0, 1, &out, &in);
+    ck_assert_int_eq(harness_register(in, data, sizeof(data), &memory, &error), WEFT_OK);
+    if (_i == 1) {
+        ck_assert_int_eq(engine_irecv(in, 1, &at, &size, &tag, &memory, &receive),
+                         WEFT_OK);
+    }
+    harness_run(&harness, SECOND / 100);
+    harness_kill(&harness, 0);
+    harness_run(&harness, 5 * SECOND);
+    engine_comm_error(in, &error);
+    ck_assert_int_lt(error.status, 0);
+    engine_counters(harness.engines[1], &counters);
+    ck_assert_uint_eq(counters.n_failed, (uint64_t)_i);
+    engine_deregister(in, memory);
+    engine_close(in);
+    harness_run(&harness, SECOND);
+    harness_close(&harness);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine dump");
@@ -112,6 +175,8 @@ int main(void)
 
     tcase_add_test(tcase, ports_and_listens_are_there);
     tcase_add_test(tcase, it_says_what_each_request_waits_for);
+    tcase_add_test(tcase, a_flush_is_no_receive);
+    tcase_add_loop_test(tcase, a_normal_end_is_no_failure, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
