@@ -380,6 +380,53 @@ static size_t record(struct io_announcer *announcer, uint8_t out[IO_ANNOUNCEMENT
     return n;
 }
 
+static const struct io_oob_ops *real_oob;
+static uint32_t n_strange; /* datagrams of a stranger that are read before others */
+
+static int hear_strangers(struct io_announcer *announcer, void *out, size_t cap,
+                          size_t *out_n, struct io_endpoint *out_from)
+{
+    if (n_strange == 0) {
+        return real_oob->hear(announcer, out, cap, out_n, out_from);
+    }
+    n_strange--;
+    *out_n = 1;
+    memset(out, 'x', 1);
+    *out_from = (struct io_endpoint){0};
+    return 0;
+}
+
+/* A process is stopped for 7 s. The beacons of that time wait behind a stranger's datagrams, and are
+ * read before any process is dropped. */
+START_TEST(beacons_behind_a_flood_count)
+{
+    const struct engine_mesh *mesh;
+    struct io_oob_ops flooded;
+    struct io_env *env;
+
+    harness_open(&harness, 2, 1);
+    mesh = &harness.engines[0]->mesh;
+    harness_run(&harness, 5 * SECOND);
+    ck_assert_uint_eq(mesh->n_processes, 1);
+    harness_hold(&harness, 0);
+    harness_run(&harness, 7 * SECOND);
+    env = harness.world->ops->host_env(harness.world, 0, 0);
+    real_oob = env->oob;
+    flooded = *real_oob;
+    flooded.hear = hear_strangers;
+    env->oob = &flooded;
+    n_strange = 1000;
+    harness_release(&harness, 0);
+    harness_run(&harness, SECOND);
+    env->oob = real_oob;
+    ck_assert_uint_eq(n_strange, 0);
+    ck_assert_uint_eq(mesh->n_processes, 1);
+    ck_assert_uint_eq(mesh->n_gone, 0);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
 static uint32_t n_neighbours(const struct engine_mesh *mesh)
 {
     uint32_t n = 0;
@@ -446,6 +493,7 @@ int main(void)
 
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, another_secret_is_refused);
+    tcase_add_test(tcase, beacons_behind_a_flood_count);
     tcase_add_loop_test(tcase, another_version_is_refused_by_number, 0, 2);
     tcase_add_test(tcase, a_memlock_limit_is_told);
     tcase_add_test(tcase, a_registration_is_whole_or_nothing);

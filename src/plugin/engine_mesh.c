@@ -17,6 +17,9 @@
 #define DEAF_NS (4 * SECOND)  /* a silent neighbour is dropped after this */
 #define FORGET_NS (6 * SECOND)
 #define HEARD_MAX 64 /* maximum number of datagrams received at once */
+/* Maximum number of looks that leave datagrams unread before processes are dropped nevertheless;
+ * more than the queue of a socket holds. */
+#define UNREAD_MAX 32
 
 /* ---- start and end ---- */
 
@@ -327,7 +330,9 @@ static void tell_once(struct engine *engine, bool *told, const char *what)
     }
 }
 
-static void hear(struct engine *engine, struct mesh_port *port)
+/* Receives beacons. Returns false if some are left, which are read later so that other tasks can
+ * run. */
+static bool hear(struct engine *engine, struct mesh_port *port)
 {
     struct engine_mesh *mesh = &engine->mesh;
     uint8_t bytes[IO_ANNOUNCEMENT_MAX];
@@ -339,13 +344,12 @@ static void hear(struct engine *engine, struct mesh_port *port)
         weft_status status;
 
         if (n == HEARD_MAX) {
-            /* Read the rest later, so that other tasks can run. */
             io_task_wake(&mesh->task);
-            return;
+            return false;
         }
         if (engine->env->oob->hear(port->announcer, bytes, sizeof(bytes), &n_bytes,
                                    &from) != 0) {
-            return;
+            return true;
         }
         status = beacon_decode(bytes, n_bytes, mesh->key, &beacon);
         if (status == WEFT_OK) {
@@ -356,6 +360,7 @@ static void hear(struct engine *engine, struct mesh_port *port)
             tell_once(engine, &mesh->told_jobs, "another NCCL_MESH_SECRET");
         }
     }
+    return true;
 }
 
 /* ---- sending ---- */
@@ -421,14 +426,19 @@ static void tell_others(struct engine *engine)
 void engine_mesh_progress(struct engine *engine)
 {
     struct engine_mesh *mesh = &engine->mesh;
+    bool all_heard = true;
 
     if (mesh->processes == NULL) {
         return;
     }
     for (uint32_t i = 0; i < mesh->n_ports; i++) {
-        hear(engine, &mesh->ports[i]);
+        all_heard = hear(engine, &mesh->ports[i]) && all_heard;
     }
-    forget(engine);
+    /* After this process has stood still, the beacons of that time are in the queues. */
+    mesh->n_unread = all_heard ? 0 : mesh->n_unread + 1;
+    if (all_heard || mesh->n_unread > UNREAD_MAX) {
+        forget(engine);
+    }
     tell_others(engine);
     if (io_now(engine->env) >= mesh->announce_at_ns) {
         tell_own(engine);

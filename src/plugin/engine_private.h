@@ -154,6 +154,7 @@ struct engine_mesh {
     uint32_t n_gone; /* total number; selects the next entry */
     weft_ns opened_ns, announced_ns, announce_at_ns;
     uint32_t n_changes; /* changes of the processes or of their neighbours */
+    uint32_t n_unread;  /* looks in succession that left beacons unread */
     bool told_versions, told_jobs;
 };
 
