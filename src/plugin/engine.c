@@ -371,13 +371,6 @@ static struct engine_comm *receiver_for(struct engine *engine,
     return comm;
 }
 
-static void count_refused(struct engine *engine)
-{
-    pthread_mutex_lock(&engine->lock);
-    engine->counters.n_refused++;
-    pthread_mutex_unlock(&engine->lock);
-}
-
 static void progress_relay(struct engine *engine, const struct conn *conn)
 {
     struct relay_counters passed;
@@ -392,14 +385,38 @@ static void progress_relay(struct engine *engine, const struct conn *conn)
     atomic_store_explicit(&engine->bytes_passed, passed.bytes, memory_order_relaxed);
 }
 
+/* Returns why a connection is refused that belongs to `comm` (NULL: none) by its purpose. */
+static const char *why_refused(const struct flow_purpose *purpose,
+                               const struct engine_comm *comm)
+{
+    if (comm != NULL) {
+        return "its connection has ended here, or a newer attempt has come";
+    }
+    return purpose->kind == FLOW_FORWARD ? "this process does not relay"
+                                         : "it is for no listener of this process";
+}
+
+static void refuse(struct engine *engine, struct conn *conn, const char *reason)
+{
+    struct weft_error why = {0};
+
+    pthread_mutex_lock(&engine->lock);
+    engine->counters.n_refused++;
+    pthread_mutex_unlock(&engine->lock);
+    weft_log(engine->env->log, WEFT_LOG_WARN, "a connection from %s is refused: %s",
+             conn->peer.host, reason);
+    weft_fail(&why, WEFT_ERR_PROTOCOL, WEFT_PHASE_PURPOSE, "%s", reason);
+    conn_refuse(conn, &why);
+    conn_destroy(conn);
+}
+
 static void accept_all(struct engine *engine)
 {
     struct conn *conn;
 
     conn_listener_progress(engine->listener);
     while ((conn = conn_accept(engine->listener)) != NULL) {
-        struct weft_error why = {0};
-        struct flow_purpose purpose;
+        struct flow_purpose purpose = {0};
         struct engine_comm *comm = NULL;
 
         if (flow_purpose_decode(conn->peer.purpose, &purpose) &&
@@ -417,13 +434,7 @@ static void accept_all(struct engine *engine)
             progress_relay(engine, conn);
             continue;
         }
-        count_refused(engine);
-        weft_log(engine->env->log, WEFT_LOG_WARN,
-                 "a connection from %s is for no listener of this process",
-                 conn->peer.host);
-        weft_fail(&why, WEFT_ERR_PROTOCOL, WEFT_PHASE_PURPOSE, "it is for no listener");
-        conn_refuse(conn, &why);
-        conn_destroy(conn);
+        refuse(engine, conn, why_refused(&purpose, comm));
     }
 }
 

@@ -179,6 +179,36 @@ START_TEST(an_accept_without_descriptors_is_told_once)
 }
 END_TEST
 
+/* ---- refused connections ---- */
+
+static void with_little_patience(uint32_t host, struct world_host *world_host,
+                                 struct engine_config *config)
+{
+    (void)world_host;
+    config->flow.failover_ns = host == 1 ? SECOND / 10 : 20 * SECOND;
+}
+
+/* The receiver has given up the connection when the cable is back, and the sender comes again. The
+ * log does not say that it comes to no listener. */
+START_TEST(a_connection_that_has_ended_is_refused_as_such)
+{
+    const struct world_fault down = {
+        .kind = WORLD_FAULT_DOWN, .host = 0, .has_port = true, .for_ns = 15 * SECOND};
+    struct engine_comm *out, *in;
+
+    harness_with(with_little_patience);
+    open_two();
+    harness_connect(&harness, 0, 1, &out, &in);
+    ck_assert_int_eq(harness.world->ops->inject(harness.world, &down), 0);
+    harness_run(&harness, 40 * SECOND);
+    ck_assert_ptr_nonnull(
+        strstr(told.bytes, "a connection from titanic is refused: its connection has "));
+    engine_close(out);
+    engine_close(in);
+    close_two();
+}
+END_TEST
+
 /* ---- unauthenticated peers ---- */
 
 /* The kinds of messages that the stranger sends. */
@@ -389,6 +419,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, a_connect_without_descriptors_fails_in_time, 0, 2);
     tcase_add_test(tcase, an_accept_without_descriptors_is_told_once);
+    tcase_add_test(tcase, a_connection_that_has_ended_is_refused_as_such);
     tcase_add_loop_test(tcase, hostile_answers_are_told, 0, N_WORDS);
     tcase_add_loop_test(tcase, hostile_clients_are_told, 0, N_WORDS);
     tcase_add_test(tcase, a_handle_of_noise_is_told);
