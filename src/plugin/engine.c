@@ -95,6 +95,7 @@ weft_status engine_create(const struct engine_config *config, struct engine **ou
     weft_status status;
 
     engine->config = *config;
+    engine->idle_look_ns = engine->route_at_ns = WEFT_NEVER;
     engine->env = config->world->ops->host_env(config->world, config->host, 0);
     pthread_mutex_init(&engine->lock, NULL);
     io_task_init(&engine->task, engine->env->loop, engine->env->host, ENGINE_TASK_MAIN);
@@ -271,9 +272,16 @@ static void look_at_late(struct engine *engine)
     io_task_deadline(&engine->task, first);
 }
 
-/* Opens connectors that wait for a route. */
+/* Opens connectors that wait for a route, if the mesh has changed or route_at_ns has passed. */
 static void open_routed(struct engine *engine)
 {
+    if (engine->mesh.n_changes == engine->routed_changes &&
+        io_now(engine->env) < engine->route_at_ns) {
+        io_task_wake_by(&engine->mesh.task, engine->route_at_ns);
+        return;
+    }
+    engine->routed_changes = engine->mesh.n_changes;
+    engine->route_at_ns = WEFT_NEVER;
     for (struct engine_comm *comm = engine->comms; comm != NULL; comm = comm->next) {
         if (comm->flow == NULL && comm->is_sender &&
             atomic_load(&comm->state) == ENGINE_COMM_NEW) {
@@ -474,6 +482,8 @@ static void take_event(struct engine *engine, uint32_t device,
     if (!is_lost && atomic_load(&engine->progress) == ENGINE_READY) {
         (void)(rdma_refresh(engine->rdma, &ignored) == WEFT_OK);
     }
+    engine->route_at_ns = 0; /* other ports can face the peers now */
+    io_task_wake(&engine->mesh.task);
     for (struct engine_comm *comm = engine->comms; comm != NULL; comm = comm->next) {
         if (comm->flow != NULL) {
             flow_device_event(comm->flow, device, event);

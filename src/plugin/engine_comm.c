@@ -145,6 +145,13 @@ void engine_comm_fail(struct engine_comm *comm, const struct weft_error *why)
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* Makes the engine's thread look at connectors without a route at `at`. */
+static void wait_for_route(struct engine *engine, weft_ns at)
+{
+    engine->route_at_ns = at < engine->route_at_ns ? at : engine->route_at_ns;
+    io_task_wake_by(&engine->mesh.task, at);
+}
+
 /* Chooses the route of a connector. Returns WEFT_AGAIN while no route is known and route_ns has
  * not passed. After that tries a direct connection, whose error reports the addresses of both
  * ends. */
@@ -154,7 +161,7 @@ static weft_status choose_way(struct engine_comm *comm, struct flow_config *conf
 {
     struct engine *engine = comm->engine;
     uint8_t handle[CONN_HANDLE_BYTES];
-    weft_ns now = io_now(engine->env);
+    weft_ns now = io_now(engine->env), again;
     uint32_t number;
     weft_status status = engine_handle_split(comm->handle, handle, &number, error);
 
@@ -164,8 +171,9 @@ static weft_status choose_way(struct engine_comm *comm, struct flow_config *conf
     if (comm->route_by_ns == 0) {
         comm->route_by_ns = now + engine->config.route_ns;
     }
-    if (engine_route(engine, handle, config, via) == WEFT_AGAIN) {
+    if (engine_route(engine, handle, config, via, &again) == WEFT_AGAIN) {
         if (now < comm->route_by_ns) {
+            wait_for_route(engine, again < comm->route_by_ns ? again : comm->route_by_ns);
             return WEFT_AGAIN;
         }
         weft_log(

@@ -189,6 +189,9 @@ struct engine {
     struct engine_call *calls; /* in progress; owned by their callers */
     struct engine_ended ended[ENGINE_ENDED_MAX];
     uint32_t n_ended; /* total number; selects the next entry */
+    /* when connectors without a route are looked at, and mesh.n_changes at the last time */
+    weft_ns route_at_ns;
+    uint32_t routed_changes;
     /* Owned: closing connections that were answered with a final state */
     struct conn *answered[ENGINE_ANSWERED_MAX];
     _Atomic(struct engine_comm *) kicked;
@@ -196,6 +199,7 @@ struct engine {
     pthread_mutex_t lock;
     struct engine_listen *listens;
     struct engine_comm *pending; /* connectors not returned by engine_connect_as() yet */
+    weft_ns idle_look_ns;        /* next look at `pending`; WEFT_NEVER if it was empty */
     struct engine_comm *opening; /* comms that the thread has not seen yet */
     struct engine_comm *closing; /* comms that their users have closed */
     struct engine_call *new_calls;
@@ -256,10 +260,12 @@ const uint8_t *engine_mesh_handle_of(void *context, uint32_t place);
 /* ---- engine_route.c: routes to a handle ---- */
 /* Sets the lanes. If a subnet is shared: a direct one, and one over relays that stands in for it
  * if there is a route. Otherwise: over relays. They point into `via`. Returns WEFT_AGAIN, with a
- * direct lane, if no route is known yet. */
+ * direct lane, if no route is known yet; it can then return something else when the mesh changes,
+ * and at *out_again_ns. */
 weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
                          struct flow_config *out,
-                         uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX]) WEFT_MUST_CHECK;
+                         uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX],
+                         weft_ns *out_again_ns) WEFT_MUST_CHECK;
 /* Remembers the hosts at which the lanes of a connector begin. */
 void engine_route_note(struct engine_comm *comm, const struct flow_config *lanes);
 /* Implements flow_config.reroute; `user` is the comm. Chooses the same host's relay, or else one

@@ -6,6 +6,7 @@
 
 #include "base/suite_testing.h"
 #include "plugin/engine.h"
+#include "plugin/engine_private.h"
 #include "plugin/engine_testing.h"
 
 #define SECOND INT64_C(1000000000)
@@ -249,6 +250,35 @@ START_TEST(other_hosts_stand_in_for_a_cable)
 }
 END_TEST
 
+/* A connection over a cable waits 0.25 s for a route over a third host that has just been heard, and
+ * not until the next beacon, which comes after up to 1 s. */
+START_TEST(a_host_that_comes_back_delays_nothing_for_long)
+{
+    static const struct harness_cable corner[] = {{0, 1}, {0, 2}};
+    struct engine_comm *out, *in;
+    const struct engine_mesh *mesh;
+    weft_ns begun;
+
+    harness_open_cables(&harness, 3, corner, 2, NULL);
+    harness_run(&harness, 5 * SECOND);
+    mesh = &harness.engines[0]->mesh;
+    harness_hold(&harness, 2);
+    while (mesh->n_processes == 2) {
+        harness_run(&harness, SECOND / 100);
+    }
+    harness_release(&harness, 2);
+    while (mesh->n_processes == 1) {
+        harness_run(&harness, SECOND / 100);
+    }
+    begun = harness_now(&harness);
+    harness_connect(&harness, 0, 1, &out, &in);
+    ck_assert_int_le(harness_now(&harness) - begun, 3 * SECOND / 10);
+    engine_close(out);
+    engine_close(in);
+    end();
+}
+END_TEST
+
 /* In a line of four there are two relays, each named by the one before it. */
 START_TEST(relays_behind_each_other)
 {
@@ -304,6 +334,7 @@ int main(void)
     tcase_add_test(tcase, opposite_hosts_of_a_ring_use_both_ways);
     tcase_add_test(tcase, a_relay_whose_cable_goes_is_passed_by);
     tcase_add_loop_test(tcase, other_hosts_stand_in_for_a_cable, 0, 4);
+    tcase_add_test(tcase, a_host_that_comes_back_delays_nothing_for_long);
     tcase_add_test(tcase, relays_behind_each_other);
     tcase_add_test(tcase, no_way_is_told);
     suite_add_tcase(suite, tcase);

@@ -194,45 +194,51 @@ static void go_direct(const uint8_t handle[CONN_HANDLE_BYTES], struct flow_confi
     memcpy(out->lanes[0].handle, handle, CONN_HANDLE_BYTES);
 }
 
-/* Returns true if a route that stands in for a cable to the process of `target` might become
- * known soon: its beacon is missing, or that of a third host which may relay is new, so that it
- * need not name both ends yet. */
-static bool is_settling(const struct engine *engine, const struct beacon *target)
+/* Returns until when a route that stands in for a cable to the process of `target` might become
+ * known: its beacon is missing, or that of a third host which may relay is new, so that it need not
+ * name both ends yet. Returns 0 if none can. */
+static weft_ns settles_at(const struct engine *engine, const struct beacon *target)
 {
     const struct engine_mesh *mesh = &engine->mesh;
     const struct beacon *self = &mesh->self;
-    weft_ns now = io_now(engine->env);
+    weft_ns now = io_now(engine->env), at = 0;
 
     if (target == NULL) {
-        return now < mesh->opened_ns + SETTLE_NS;
+        at = mesh->opened_ns + SETTLE_NS;
+        return at > now ? at : 0;
     }
     for (uint32_t i = 0; i < mesh->n_processes && by_host(&self, &target) != 0; i++) {
         const struct beacon *third = &mesh->processes[i].beacon;
+        weft_ns until = mesh->processes[i].first_ns + SETTLE_NS;
 
         if (by_host(&third, &target) != 0 && by_host(&third, &self) != 0 &&
-            (third->flags & BEACON_MAY_RELAY) != 0 &&
-            now < mesh->processes[i].first_ns + SETTLE_NS) {
-            return true;
+            (third->flags & BEACON_MAY_RELAY) != 0 && until > now && until > at) {
+            at = until;
         }
     }
-    return false;
+    return at;
 }
 
 /* Does what engine_route() does, with up to `n_stand_in` lanes beside a direct one. */
 static weft_status find_route(struct engine *engine,
                               const uint8_t handle[CONN_HANDLE_BYTES],
                               uint32_t n_stand_in, struct flow_config *out,
-                              uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
+                              uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX],
+                              weft_ns *out_again_ns)
 {
     const struct beacon *target;
+    weft_ns settled;
 
+    *out_again_ns = WEFT_NEVER;
     go_direct(handle, out);
     target = engine_mesh_find(engine, handle);
     if (conn_faces(engine->rdma, &engine->config.conn, handle)) {
         if (target != NULL) {
             add_relays(engine, target, n_stand_in, out, via);
         }
-        return out->n_lanes == 1 && is_settling(engine, target) ? WEFT_AGAIN : WEFT_OK;
+        settled = out->n_lanes == 1 ? settles_at(engine, target) : 0;
+        *out_again_ns = settled;
+        return settled > 0 ? WEFT_AGAIN : WEFT_OK;
     }
     if (target == NULL) {
         return WEFT_AGAIN;
@@ -249,9 +255,10 @@ static weft_status find_route(struct engine *engine,
 
 weft_status engine_route(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES],
                          struct flow_config *out,
-                         uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX])
+                         uint32_t via[FLOW_LANES_MAX][FLOW_VIA_MAX],
+                         weft_ns *out_again_ns)
 {
-    return find_route(engine, handle, 1, out, via);
+    return find_route(engine, handle, 1, out, via, out_again_ns);
 }
 
 /* ---- rerouting ---- */
@@ -299,9 +306,11 @@ weft_status engine_reroute(void *user, uint32_t lane, uint8_t handle[CONN_HANDLE
     uint8_t target[CONN_HANDLE_BYTES], host[16];
     struct weft_error ignored = {0};
     uint32_t number, chosen = UINT32_MAX;
+    weft_ns ignored_ns;
 
     if (engine_handle_split(comm->handle, target, &number, &ignored) != WEFT_OK ||
-        find_route(comm->engine, target, FLOW_LANES_MAX - 1, &ways, vias) != WEFT_OK) {
+        find_route(comm->engine, target, FLOW_LANES_MAX - 1, &ways, vias, &ignored_ns) !=
+            WEFT_OK) {
         return WEFT_AGAIN;
     }
     for (uint32_t i = 0; i < ways.n_lanes; i++) {
