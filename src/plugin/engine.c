@@ -253,11 +253,12 @@ static void take_closing(struct engine *engine)
     }
 }
 
-/* Progresses closing ends that have reached their deadline, and sets the deadline of the next. */
-static void look_at_late(struct engine *engine)
+/* Progresses closing ends that have reached their deadline, and sets the deadline of the next, or
+ * `first` if that is earlier. */
+static void look_at_late(struct engine *engine, weft_ns first)
 {
     struct engine_comm *comm = engine->comms, *next;
-    weft_ns now = io_now(engine->env), first = WEFT_NEVER, limit;
+    weft_ns now = io_now(engine->env), limit;
 
     for (; comm != NULL; comm = next) {
         next = comm->next;
@@ -519,6 +520,8 @@ static void take_events(struct engine *engine)
 
 void engine_dispatch(struct engine *engine, struct io_task *task)
 {
+    weft_ns look_ns;
+
     switch (task->kind) {
     case ENGINE_TASK_MAIN:
         if (atomic_load(&engine->progress) == ENGINE_STARTING) {
@@ -526,9 +529,10 @@ void engine_dispatch(struct engine *engine, struct io_task *task)
         }
         take_opening(engine);
         take_kicked(engine);
+        look_ns = engine_pending_look(engine);
         take_closing(engine);
         engine_calls_progress(engine);
-        look_at_late(engine);
+        look_at_late(engine, look_ns);
         break;
     case ENGINE_TASK_LISTENER:
         accept_all(engine);

@@ -86,6 +86,8 @@ struct engine_comm {
     uint8_t relays[FLOW_LANES_MAX][16];
     uint32_t n_relays;
     struct engine_comm *next_pending; /* in engine->pending */
+    uint32_t
+        n_idle; /* looks since engine_connect() asked last; protected by the engine's lock */
     struct engine_comm *next_closing; /* in engine->closing */
 };
 
@@ -234,6 +236,11 @@ void engine_comm_kick(struct engine_comm *comm);
 
 /* ---- engine_request.c ---- */
 void engine_queue_push(struct engine_queue *queue, struct engine_request *request);
+
+/* ---- engine_setup.c ---- */
+/* Closes connectors that NCCL has abandoned. Returns when to call it again unless a connector is
+ * added; WEFT_NEVER if none is pending. */
+weft_ns engine_pending_look(struct engine *engine);
 
 /* ---- engine_memory.c ---- */
 /* Advances the calls that other threads wait for. */

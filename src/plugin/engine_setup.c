@@ -131,6 +131,50 @@ static void forget_pending(struct engine *engine, const struct engine_comm *comm
     *at = comm->next_pending;
 }
 
+/* A connection is abandoned if no thread calls connect for it during up to this number of looks.
+ * NCCL calls in a loop, and does not report when it gives up. Looks are counted, not time, because a
+ * process that was stopped calls again when it continues. */
+#define IDLE_LOOKS 60u
+#define IDLE_LOOK_NS INT64_C(10000000000)
+
+/* Moves abandoned connectors to the closing comms; needs the lock. */
+static void close_idle(struct engine *engine)
+{
+    struct engine_comm **at = &engine->pending, *comm;
+
+    while ((comm = *at) != NULL) {
+        if (++comm->n_idle <= IDLE_LOOKS) {
+            at = &comm->next_pending;
+            continue;
+        }
+        *at = comm->next_pending;
+        comm->next_closing = engine->closing;
+        engine->closing = comm;
+        weft_log(engine->env->log, WEFT_LOG_INFO,
+                 "connection %08x to %08x is closed: connect has not been called for it "
+                 "for 10 minutes",
+                 comm->from, comm->to);
+    }
+}
+
+weft_ns engine_pending_look(struct engine *engine)
+{
+    weft_ns now = io_now(engine->env), at;
+
+    pthread_mutex_lock(&engine->lock);
+    if (engine->pending == NULL) {
+        engine->idle_look_ns = WEFT_NEVER;
+    } else if (engine->idle_look_ns == WEFT_NEVER) {
+        engine->idle_look_ns = now + IDLE_LOOK_NS;
+    } else if (now >= engine->idle_look_ns) {
+        engine->idle_look_ns = now + IDLE_LOOK_NS;
+        close_idle(engine);
+    }
+    at = engine->idle_look_ns;
+    pthread_mutex_unlock(&engine->lock);
+    return at;
+}
+
 /* Creates a connector; needs the lock. */
 static struct engine_comm *new_connector(struct engine *engine, const uint8_t *handle,
                                          uint32_t to, int traffic_class)
@@ -180,6 +224,7 @@ weft_status engine_connect_as(struct engine *engine,
         comm = new_connector(engine, handle, to, traffic_class);
         is_new = true;
     } else {
+        comm->n_idle = 0;
         status = look_at(comm, error);
         if (status != WEFT_AGAIN) {
             forget_pending(engine, comm);

@@ -132,6 +132,36 @@ START_TEST(a_listener_that_is_gone_takes_nobody)
 }
 END_TEST
 
+/* NCCL gives up a connection without a word, for example after ncclCommAbort. Whether it is up or
+ * has failed, it is closed once connect has not been called for it for 10 minutes. */
+START_TEST(a_connection_that_is_not_asked_for_is_closed)
+{
+    struct engine_listen *listen;
+    struct engine_comm *comm = NULL;
+    struct weft_error error = {0};
+    struct engine_counters counters;
+    uint8_t handle[CONN_HANDLE_BYTES];
+
+    harness_open(&harness, 2, 1);
+    ck_assert_int_eq(engine_listen(harness.engines[1], handle, &listen, &error), WEFT_OK);
+    ck_assert_int_eq(engine_connect(harness.engines[0], handle, &comm, &error),
+                     WEFT_AGAIN);
+    if (_i == 1) {
+        harness_hold(&harness, 1);
+    }
+    harness_run(&harness, 9 * 60 * SECOND);
+    engine_counters(harness.engines[0], &counters);
+    ck_assert_uint_eq(counters.n_comms, 1);
+    harness_run(&harness, 2 * 60 * SECOND);
+    engine_counters(harness.engines[0], &counters);
+    ck_assert_uint_eq(counters.n_comms, 0);
+    harness_release(&harness, 1);
+    engine_close_listen(listen);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
 START_TEST(ports_tell_the_truth)
 {
     harness_open(&harness, 3, 2);
@@ -160,6 +190,7 @@ int main(void)
     tcase_add_test(tcase, who_connects_does_not_look_at_the_machine);
     tcase_add_loop_test(tcase, a_connection_looks_at_the_machine_seldom, 0, 2);
     tcase_add_test(tcase, a_listener_that_is_gone_takes_nobody);
+    tcase_add_loop_test(tcase, a_connection_that_is_not_asked_for_is_closed, 0, 2);
     tcase_add_test(tcase, ports_tell_the_truth);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
