@@ -201,6 +201,13 @@ static void leave_ready_list(struct sim_qp *qp)
     qp->is_ready = false;
 }
 
+void sim_qp_leave_port(struct sim_qp *qp)
+{
+    leave_ready_list(qp);
+    rc_own_frames(qp);
+    qp->verified = NULL;
+}
+
 void sim_qp_free(struct sim_qp *qp)
 {
     struct sim_nic *nic = qp->nic;
@@ -232,7 +239,6 @@ int sim_qp_destroy(struct sim_qp *qp)
     if (qp->n_unacked > 0) {
         /* The device destroys it at once; the library waits for its user. */
         rc_reset(qp);
-        sim_qp_release_gid(qp);
         rc_set_state(qp, IBV_QPS_RESET);
         return EINPROGRESS;
     }

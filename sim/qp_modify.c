@@ -285,6 +285,7 @@ static void bind_port(struct sim_qp *qp, uint8_t number)
     struct sim_nic_port *port = &qp->nic->ports[number - 1];
     if (qp->port != port) {
         sim_qp_release_gid(qp);
+        sim_qp_leave_port(qp);
         port->n_bound++;
         qp->ordinal = port->n_bound;
     }
@@ -377,7 +378,6 @@ static void enter(struct sim_qp *qp, enum ibv_qp_state from, enum ibv_qp_state t
     }
     if (to == IBV_QPS_RESET) {
         rc_reset(qp);
-        sim_qp_release_gid(qp);
     }
     rc_set_state(qp, to);
     if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) {
@@ -416,8 +416,9 @@ void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
 {
     enum ibv_qp_state from = qp->state;
     enum ibv_qp_state to = sim_qp_target(qp, attr, mask);
-    if (qp->port != NULL) {
-        sim_train_settle(qp->port->port);
+    const struct sim_nic_port *before = qp->port;
+    if (before != NULL) {
+        sim_train_settle(before->port);
     }
     if ((mask & IBV_QP_PORT) != 0) {
         bind_port(qp, attr->port_num);
@@ -437,5 +438,8 @@ void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
     set_model(qp);
     if ((mask & IBV_QP_STATE) != 0) {
         enter(qp, from, to);
+    }
+    if (before != NULL && qp->port != before) {
+        rc_kick(qp); /* its frames wait at the new port from now on */
     }
 }

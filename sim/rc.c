@@ -30,8 +30,7 @@ static void stop_timers(struct sim_qp *qp)
     qp->sq.is_rnr_waiting = false;
 }
 
-/* Copies payloads on the wire, because the user gets the memory back. */
-static void own_frames(struct sim_qp *qp)
+void rc_own_frames(struct sim_qp *qp)
 {
     if (qp->port != NULL) {
         sim_port_own_qp(qp->port->port, qp->ibv.qp_num);
@@ -61,7 +60,7 @@ void rc_fini(struct sim_qp *qp)
         sim_cq_purge(qp->send_cq, qp->serial);
         sim_cq_purge(qp->recv_cq, qp->serial);
     }
-    own_frames(qp);
+    rc_own_frames(qp);
     stop_timers(qp);
     sim_cancel(qp->nic->engine, &qp->rq.due);
     forget_resources(qp);
@@ -71,6 +70,7 @@ void rc_reset(struct sim_qp *qp)
 {
     struct rc_requester *sq = &qp->sq;
     struct rc_responder *rq = &qp->rq;
+    sim_qp_release_gid(qp); /* before `attr`, which has its slot, is cleared */
     rc_fini(qp);
     sq->free = sq->una = sq->send = sq->post = sq->started = 0;
     sq->packet = sq->since_ack_req = sq->n_outstanding = sq->checked = 0;
@@ -169,7 +169,7 @@ void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_rep
         sim_train_settle(qp->port->port);
     }
     rc_set_state(qp, IBV_QPS_ERR);
-    own_frames(qp);
+    rc_own_frames(qp);
     stop_timers(qp);
     if (!keeps_reply) {
         sim_cancel(qp->nic->engine, &qp->rq.due);

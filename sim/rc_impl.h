@@ -13,6 +13,9 @@ int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *a
 void sim_qp_accept_ece(struct sim_qp *qp);
 /* Releases the source GID's slot; does nothing if it is not held. */
 void sim_qp_release_gid(struct sim_qp *qp);
+/* Ends what ties the QP to its port, if it has one, before it is bound to another:
+ * frames that wait there, payloads on the wire, the verified path. */
+void sim_qp_leave_port(struct sim_qp *qp);
 void sim_qp_apply(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask,
                   uint64_t destination_mac);
 enum ibv_qp_state sim_qp_target(const struct sim_qp *qp, const struct ibv_qp_attr *attr,
@@ -24,7 +27,10 @@ void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_rep
 void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state);
 /* Completes everything in both queues with WR_FLUSH_ERR. */
 void rc_flush(struct sim_qp *qp);
-/* Clears both sides for RESET. */
+/* Copies the payloads that are on the wire of the QP's port, if it has one, because the
+ * user gets the memory back. */
+void rc_own_frames(struct sim_qp *qp);
+/* Clears both sides for RESET, and releases the source GID's slot. */
 void rc_reset(struct sim_qp *qp);
 void rc_init(struct sim_qp *qp);
 void rc_fini(struct sim_qp *qp);

@@ -300,6 +300,30 @@ START_TEST(attributes_change_in_sqd)
 }
 END_TEST
 
+/* A message is under way at the first port when the QP moves to the second, which has no
+ * cable. */
+START_TEST(frames_that_wait_move_to_the_new_port)
+{
+    struct ibv_qp_attr second = {.port_num = 2};
+    rc_pair_init(&pair, &(struct rc_options){.profile = "synth2port"});
+    struct rc_end *end = &pair.ends[0];
+    struct sim_request destroy = {.verb = SIM_VERB_DESTROY_QP, .arg.qp = end->qp};
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, RC_MEMORY_BYTES, 0), 0);
+    ck_assert_int_eq(modify_sqd((struct ibv_qp_attr){.port_num = 1}, 0), 0);
+    ck_assert_int_eq(modify_sqd(second, IBV_QP_PORT), 0);
+    uint64_t before = sim_port_sent(end->port).packets;
+    ck_assert_uint_gt(before, 1);
+    ck_assert_uint_lt(before, RC_MEMORY_BYTES / 4096); /* not yet all */
+    memset(end->memory, 0x77, RC_MEMORY_BYTES); /* packets on the wire have a copy */
+    rc_run(&pair, 10 * RC_PS_PER_US);
+    ck_assert_uint_eq(sim_port_sent(end->port).packets, before);
+    ck_assert_uint_gt(sim_port_sent(end->second).packets, 0);
+    ck_assert_int_eq(rc_verb(&pair, 0, &destroy), 0);
+    rc_run(&pair, RC_PS_PER_MS);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
 /* rxe and hns round up to powers of two. */
 START_TEST(read_limits_are_kept_as_the_device_keeps_them)
 {
@@ -361,6 +385,7 @@ int main(void)
     tcase_add_test(all, what_began_is_retried_in_sqd);
     tcase_add_test(all, rxe_does_not_leave_sqd_while_it_drains);
     tcase_add_test(all, attributes_change_in_sqd);
+    tcase_add_test(all, frames_that_wait_move_to_the_new_port);
     tcase_add_test(all, read_limits_are_kept_as_the_device_keeps_them);
     tcase_add_loop_test(all, the_wait_is_that_of_the_table, 0, 32);
     suite_add_tcase(suite, all);
