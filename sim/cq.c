@@ -253,6 +253,11 @@ int sim_nic_req_notify(struct ibv_cq *ibv_cq, bool solicited_only)
     struct sim_cq *cq = sim_cq_of(ibv_cq);
     struct sim_engine *engine = cq->nic->engine;
     weft_ps now = sim_now(engine);
+    if (sim_is_scheduled(&cq->notify) && cq->notify.at <= now) {
+        /* It belongs to an entry that is visible, and must not use up the new arming. */
+        sim_cancel(engine, &cq->notify);
+        notify(&cq->notify);
+    }
     /* Arming for all completions includes solicited ones; arming for solicited ones does
      * not undo that (ibv_req_notify_cq(3)). */
     cq->armed_solicited = solicited_only && (!cq->is_armed || cq->armed_solicited);

@@ -304,6 +304,27 @@ START_TEST(an_armed_cq_wakes_once)
 }
 END_TEST
 
+/* The user polls an entry and arms again before it is notified of that entry. It is
+ * notified of the next one, too. */
+START_TEST(a_notification_leaves_the_next_arming)
+{
+    struct ibv_wc wc;
+    restart(&(struct rc_options){.overrides = {{"cqe_overhead", "0ns"}}});
+    ck_assert_int_eq(sim_nic_req_notify(pair.ends[0].cq, false), 0);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 8, 0), 0);
+    while (rc_poll(&pair, 0, &wc, 1) == 0) {
+        ck_assert(sim_step(pair.engine, SIM_NEVER));
+    }
+    ck_assert_int_eq(pair.ends[0].n_wakes, 0);
+    ck_assert_int_eq(sim_nic_req_notify(pair.ends[0].cq, false), 0);
+    rc_run(&pair, RC_PS_PER_US);
+    ck_assert_int_eq(pair.ends[0].n_wakes, 1);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 2, 0, 8, 0), 0);
+    rc_run(&pair, RC_PS_PER_MS);
+    ck_assert_int_eq(pair.ends[0].n_wakes, 2);
+}
+END_TEST
+
 START_TEST(solicited_only_waits_for_the_solicited)
 {
     struct ibv_sge sge = {(uintptr_t)pair.ends[0].memory, 8, pair.ends[0].mr->lkey};
@@ -512,6 +533,7 @@ int main(void)
     tcase_add_test(all, numbers_are_reused_by_the_devices_rule);
     tcase_add_test(all, a_full_cq_is_never_silent);
     tcase_add_test(all, an_armed_cq_wakes_once);
+    tcase_add_test(all, a_notification_leaves_the_next_arming);
     tcase_add_test(all, solicited_only_waits_for_the_solicited);
     tcase_add_test(all, verbs_fail_when_told_to);
     tcase_add_test(all, abandoned_verbs_are_undone_or_finished);
