@@ -163,6 +163,17 @@ void sim_land_range(struct sim_nic *nic, const void *from, uint64_t n_bytes)
     }
 }
 
+void sim_land_list(struct sim_nic *nic, const struct ibv_sge *sges, uint32_t n_sge,
+                   uint64_t offset, const uint8_t *bytes, size_t n_bytes)
+{
+    struct ibv_sge scratch[SIM_SGES_MAX];
+    sges = sim_sges_placed(nic, sges, n_sge, scratch);
+    for (uint32_t i = 0; i < n_sge && nic->pieces != NULL; i++) {
+        sim_land_range(nic, (const void *)(uintptr_t)sges[i].addr, sges[i].length);
+    }
+    sim_sges_scatter(nic->phantom, sges, n_sge, offset, bytes, n_bytes);
+}
+
 void sim_land_qp(struct sim_qp *qp)
 {
     while (qp->pieces != NULL) {

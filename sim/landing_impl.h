@@ -40,6 +40,10 @@ void sim_land_qp(struct sim_qp *qp);
 /* Detaches the pieces that `qp` wrote, because it is being freed. */
 void sim_land_without(struct sim_qp *qp);
 void sim_land_range(struct sim_nic *nic, const void *from, uint64_t n_bytes);
+/* Copies `n_bytes` into the list, starting at byte `offset` of it, at once. What was
+ * written to its memory before lands first. */
+void sim_land_list(struct sim_nic *nic, const struct ibv_sge *sges, uint32_t n_sge,
+                   uint64_t offset, const uint8_t *bytes, size_t n_bytes);
 /* Lands what the NIC wrote to the same side (host or GPU) as each source, because the
  * NIC's reads are ordered behind its writes. */
 void sim_land_sources(struct sim_nic *nic, const struct ibv_sge *sges, uint32_t n_sge);

@@ -264,6 +264,36 @@ START_TEST(a_receive_completes_when_all_is_there)
 }
 END_TEST
 
+/* Of two writes to one address the later one lands later, also if it is a SEND or the
+ * response of a READ or atomic. */
+START_TEST(what_is_written_last_stays)
+{
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_READ,
+                                                 IBV_WR_ATOMIC_FETCH_AND_ADD};
+    unsigned poster = opcodes[_i] == IBV_WR_SEND ? 0 : 1;
+    start(&(struct rc_options){.overrides = {{"write_spread", "1s"}}});
+    uint8_t *there = pair.ends[1].memory;
+    uint8_t *here = pair.ends[0].memory;
+    uint8_t last[8];
+    struct ibv_mr *mr = reg_with((uintptr_t)there, -1, (int)IBV_ACCESS_RELAXED_ORDERING);
+    memset(there, 0, 8);
+    memset(here, 0x11, 8);
+    memset(last, 0x22, 8);
+    memcpy(here + 8, last, 8);
+    post_at(IBV_WR_RDMA_WRITE, (uintptr_t)there, mr->rkey, 8);
+    ck_assert_int_eq(rc_wait(&pair, 0).status, IBV_WC_SUCCESS);
+    ck_assert_uint_eq(there[0], 0); /* still on its way */
+    ck_assert_int_eq(rc_post_recv(&pair, 1, 9, 0, 8), 0);
+    ck_assert_int_eq(rc_post(&pair, poster, opcodes[_i], 1, poster == 0 ? 8 : 0, 8, 8),
+                     0);
+    ck_assert_int_eq(rc_wait(&pair, 1).status, IBV_WC_SUCCESS);
+    ck_assert_mem_eq(there, last, 8);
+    rc_run(&pair, 2 * RC_PS_PER_S);
+    ck_assert_mem_eq(there, last, 8);
+    finish();
+}
+END_TEST
+
 /* The sender's completion means that the NIC has the data; a READ behind it makes it
  * visible. */
 START_TEST(a_gpu_sees_late_what_a_read_does_not_flush)
@@ -341,6 +371,7 @@ int main(void)
     tcase_add_test(all, a_relaxed_region_has_no_order);
     tcase_add_test(all, many_pieces_cost_no_more_than_their_logarithm);
     tcase_add_test(all, a_receive_completes_when_all_is_there);
+    tcase_add_loop_test(all, what_is_written_last_stays, 0, 3);
     tcase_add_test(all, a_gpu_sees_late_what_a_read_does_not_flush);
     tcase_add_test(all, ends_agree_on_options);
     suite_add_tcase(suite, all);

@@ -196,10 +196,8 @@ static bool take_send(struct sim_qp *qp, const struct sim_frame *frame)
                   is_rxe ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_LEN_ERR);
         return false;
     }
-    struct ibv_sge scratch[SIM_SGES_MAX];
-    sim_sges_scatter(qp->nic->phantom,
-                     sim_sges_placed(qp->nic, sges, wqe->n_sge, scratch), wqe->n_sge,
-                     rq->message_bytes, frame->payload, frame->n_payload);
+    sim_land_list(qp->nic, sges, wqe->n_sge, rq->message_bytes, frame->payload,
+                  frame->n_payload);
     rq->message_bytes += frame->n_payload;
     return true;
 }

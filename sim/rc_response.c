@@ -244,10 +244,7 @@ static void handle_read_response(struct sim_qp *qp, const struct sim_frame *fram
         rc_enter_error(qp, IBV_WC_LOC_PROT_ERR, false);
         return;
     }
-    struct ibv_sge scratch[SIM_SGES_MAX];
-    sges = sim_sges_placed(qp->nic, sges, wqe->n_sge, scratch);
-    sim_sges_scatter(qp->nic->phantom, sges, wqe->n_sge, offset, frame->payload,
-                     frame->n_payload);
+    sim_land_list(qp->nic, sges, wqe->n_sge, offset, frame->payload, frame->n_payload);
     finish_response(qp, wqe);
 }
 
@@ -270,9 +267,7 @@ static void handle_atomic_ack(struct sim_qp *qp, const struct sim_frame *frame)
         return;
     }
     memcpy(bytes, &original, sizeof(bytes));
-    struct ibv_sge scratch[SIM_SGES_MAX];
-    sges = sim_sges_placed(qp->nic, sges, wqe->n_sge, scratch);
-    sim_sges_scatter(qp->nic->phantom, sges, wqe->n_sge, 0, bytes, sizeof(bytes));
+    sim_land_list(qp->nic, sges, wqe->n_sge, 0, bytes, sizeof(bytes));
     finish_response(qp, wqe);
 }
 
