@@ -237,6 +237,9 @@ static inline bool execute_only(struct sim_qp *qp, const struct sim_frame *frame
                        &rq->grant))) {
         return false;
     }
+    if (has_imm && rq->reply.is_pending) {
+        rc_withdraw_rnr_nak(qp);
+    }
     sim_move(nic->phantom, (void *)(uintptr_t)frame->va, frame->payload, n);
     rq->epsn = (rq->epsn + 1) & RC_PSN_MASK;
     rq->msn = (rq->msn + 1) & RC_PSN_MASK;

@@ -381,12 +381,13 @@ START_TEST(a_nak_leaves_before_the_response_of_its_psn)
 }
 END_TEST
 
-/* The first packet is accepted the second time, while its first refusal is still
- * waiting. */
+/* The first packet of a SEND, or all of a WRITE with immediate data, is accepted the
+ * second time, while its first refusal is still waiting. */
 START_TEST(what_is_taken_is_not_refused_after_all)
 {
+    uint8_t opcode = _i == 0 ? RC_SEND_FIRST : RC_WRITE_ONLY_IMM;
     begin(NULL);
-    struct sim_frame first = request(RC_SEND_FIRST, PSN + 10, 0, MTU);
+    struct sim_frame first = request(opcode, PSN + 10, 0, MTU);
     first.flags = 0;
     first.payload = pair.ends[0].memory;
     first.n_payload = MTU;
@@ -431,7 +432,7 @@ int main(void)
     tcase_add_test(all, each_gap_draws_one_nak);
     tcase_add_test(all, acknowledgements_coalesce);
     tcase_add_test(all, a_nak_leaves_before_the_response_of_its_psn);
-    tcase_add_test(all, what_is_taken_is_not_refused_after_all);
+    tcase_add_loop_test(all, what_is_taken_is_not_refused_after_all, 0, 2);
     tcase_add_test(all, a_reply_that_gives_way_wakes_the_next);
     tcase_add_loop_test(all, a_duplicate_does_not_replace_a_nak_that_waits, 0, 4);
     suite_add_tcase(suite, all);
