@@ -29,7 +29,7 @@ static inline bool rc_request_is_ready(const struct sim_qp *qp)
         return false;
     }
     const struct sim_wqe *wqe = &sq->wqes[sq->send & sq->mask];
-    uint32_t in_flight = (uint32_t)rc_psn_diff(sq->next_psn, sq->una_psn);
+    uint32_t in_flight = (sq->next_psn - sq->una_psn) & RC_PSN_MASK;
     if (in_flight >= qp->nic->profile->window_packets ||
         wqe->ready_at > sim_now(qp->nic->engine)) {
         return false;

@@ -8,6 +8,10 @@
 #include "sim/rc_ready.h"
 #include "sim/train.h"
 
+/* PSNs that may be unacknowledged (IBA 9.7.2): with more, an old response could not be
+ * distinguished from a new one. A READ of 2 GiB has as many at a path MTU of 256 bytes. */
+enum { PSNS_MAX = 1 << 23 };
+
 static struct sim_wqe *wqe_at(struct rc_requester *sq, uint32_t position)
 {
     return &sq->wqes[position & sq->mask];
@@ -59,6 +63,10 @@ bool rc_may_start(const struct sim_qp *qp, const struct sim_wqe *wqe)
         return false;
     }
     if (is_read_or_atomic(wqe)) {
+        uint32_t in_flight = (sq->next_psn - sq->una_psn) & RC_PSN_MASK;
+        if (in_flight > 0 && in_flight + wqe->n_psn > PSNS_MAX) {
+            return false;
+        }
         /* If no READ is allowed at all, the WR starts and fails. */
         return sq->n_outstanding < qp->attr.max_rd_atomic || qp->attr.max_rd_atomic == 0;
     }
@@ -133,7 +141,7 @@ void rc_go_back(struct sim_qp *qp, uint32_t psn, const char *why)
         weft_check(sq->packet < wqe->n_psn);
     }
     if (why != NULL && psn != sq->next_psn) {
-        uint32_t n = (uint32_t)rc_psn_diff(sq->next_psn, psn);
+        uint32_t n = (sq->next_psn - psn) & RC_PSN_MASK;
         qp->nic->counters.retransmits += n;
         sim_qp_trace(qp, "retransmit", "psn=%u packets=%u why=%s", psn, n, why);
     }
@@ -311,6 +319,7 @@ static void advance(struct sim_qp *qp, struct sim_wqe *wqe)
     struct rc_requester *sq = &qp->sq;
     bool was_idle = sq->next_psn == sq->una_psn;
     uint32_t n_psn = is_read_or_atomic(wqe) ? wqe->n_psn - sq->packet : 1;
+    uint32_t n_again = (sq->max_psn - sq->next_psn) & RC_PSN_MASK;
     if (is_read_or_atomic(wqe) && !wqe->is_outstanding) {
         wqe->is_outstanding = true;
         sq->n_outstanding++;
@@ -320,7 +329,7 @@ static void advance(struct sim_qp *qp, struct sim_wqe *wqe)
     }
     sq->next_psn = (sq->next_psn + n_psn) & RC_PSN_MASK;
     sq->packet += n_psn;
-    if (rc_psn_diff(sq->next_psn, sq->max_psn) > 0) {
+    if (n_psn > n_again) {
         sq->max_psn = sq->next_psn;
     }
     if (sq->packet == wqe->n_psn) {

@@ -1,8 +1,10 @@
 /* Operations without faults: results, order, and time to the picosecond. */
+#define _GNU_SOURCE
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/check.h"
 #include "base/suite_testing.h"
@@ -358,6 +360,51 @@ START_TEST(reads_in_flight_are_limited)
 }
 END_TEST
 
+/* A READ of 2 GiB with a path MTU of 256 bytes has 2^23 responses, the most that may be
+ * in flight. It waits for the WRITE before it, and its responses are accepted. */
+START_TEST(a_read_may_have_half_of_all_psns)
+{
+    const size_t n_bytes = (size_t)1 << 31;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    uint8_t *memory[2];
+    struct rc_end kept[2];
+    rc_pair_fini(&pair);
+    rc_pair_init(&pair, &(struct rc_options){.path_mtu = IBV_MTU_256,
+                                             .overrides = {{"max_msg", "2GiB"}}});
+    for (unsigned i = 0; i < 2; i++) {
+        struct sim_request request = {.verb = SIM_VERB_REG_MR};
+        memory[i] = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+        ck_assert_ptr_ne(memory[i], MAP_FAILED);
+        request.arg.reg_mr.pd = pair.ends[i].pd;
+        request.arg.reg_mr.addr = memory[i];
+        request.arg.reg_mr.length = n_bytes;
+        request.arg.reg_mr.access = pair.options.mr_access;
+        ck_assert_int_eq(rc_verb(&pair, i, &request), 0);
+        kept[i] = pair.ends[i];
+        pair.ends[i].memory = memory[i];
+        pair.ends[i].mr = request.out.mr;
+    }
+    memset(memory[1] + 8, 0x5a, 10000);
+    uint64_t before = sim_port_sent(pair.ends[0].port).packets;
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_WRITE, 1, 0, 8, 0), 0);
+    ck_assert_int_eq(rc_post(&pair, 0, IBV_WR_RDMA_READ, 2, 0, 1u << 31, 0), 0);
+    rc_run(&pair, RC_PS_PER_US);
+    ck_assert_uint_eq(sim_port_sent(pair.ends[0].port).packets, before + 1);
+    ck_assert_uint_eq(rc_wait(&pair, 0).wr_id, 1);
+    rc_run(&pair, 100 * RC_PS_PER_US);
+    ck_assert_mem_eq(memory[0], memory[1], 10008);
+    ck_assert_uint_eq(rc_counters(&pair, 0).retransmits, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        pair.ends[i].memory = kept[i].memory;
+        pair.ends[i].mr = kept[i].mr;
+    }
+    rc_pair_fini(&pair);
+    munmap(memory[0], n_bytes);
+    munmap(memory[1], n_bytes);
+    setup();
+}
+END_TEST
+
 START_TEST(both_directions_run_at_once)
 {
     weft_ps start = sim_now(pair.engine);
@@ -451,6 +498,7 @@ int main(void)
     tcase_add_test(all, unsignaled_work_frees_its_slots_with_a_later_completion);
     tcase_add_test(all, a_fence_waits_for_reads);
     tcase_add_test(all, reads_in_flight_are_limited);
+    tcase_add_test(all, a_read_may_have_half_of_all_psns);
     tcase_add_test(all, both_directions_run_at_once);
     tcase_add_test(all, an_own_gid_loops_back);
     tcase_add_test(all, link_local_ipv6_works_too);
