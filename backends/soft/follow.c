@@ -25,18 +25,38 @@
 #define ASK_EVERY_NS 10000000L
 #define ASK_TIMES 150u
 #define ASKED_MAX 32u
-/* Identifies replies; the kernel's own reports have another number. */
+/* Identifies replies about single netdevs; the kernel's own reports have other numbers. */
 #define ASK_SEQUENCE 22341u
+/* Number of the first list, of the addresses that exist at the start; the next list has the next
+ * number. */
+#define LIST_SEQUENCE 22342u
 
 struct asked {
     uint32_t ifindex;
     uint32_t left; /* remaining polls; 0: unused */
 };
 
+/* An address that was reported and is not removed. */
+struct known {
+    uint32_t ifindex;
+    struct io_ip local;
+    struct io_prefix prefix;
+    bool is_listed; /* in the list that is being received */
+};
+
+/* List that is being received. */
+enum listing { LISTING_NONE, LISTING_LINKS, LISTING_ADDRESSES };
+
 struct soft_follow {
     struct soft_wire wire;
-    struct soft_wire timer; /* runs while a netdev is polled */
+    struct soft_wire
+        timer; /* runs while a netdev is polled, or a list must be requested */
     struct asked asked[ASKED_MAX];
+    struct known *known; /* Owned [n_known] */
+    uint32_t n_known;
+    enum listing listing;
+    uint32_t sequence; /* of the list that was requested last */
+    bool is_stale;     /* reports were lost since the last list was requested */
     const struct soft_follow_ops *ops; /* Not owned */
     void *context;                     /* Not owned */
 };
@@ -52,10 +72,15 @@ static const uint8_t *attribute_data(const struct rtattr *attribute)
     return (const uint8_t *)attribute + RTA_LENGTH(0);
 }
 
+static void start_timer(const struct soft_follow *self)
+{
+    const struct itimerspec every = {{0, ASK_EVERY_NS}, {0, ASK_EVERY_NS}};
+    timerfd_settime(self->timer.fd, 0, &every, NULL);
+}
+
 /* Starts polling a netdev if it is down (`again` restarts the count), or stops if it is up. */
 static void ask(struct soft_follow *self, uint32_t ifindex, bool again, bool is_down)
 {
-    const struct itimerspec every = {{0, ASK_EVERY_NS}, {0, ASK_EVERY_NS}};
     struct asked *at = NULL;
     for (uint32_t i = 0; i < ASKED_MAX; i++) {
         struct asked *one = &self->asked[i];
@@ -67,7 +92,7 @@ static void ask(struct soft_follow *self, uint32_t ifindex, bool again, bool is_
     }
     if (is_down && again && at != NULL) {
         *at = (struct asked){ifindex, ASK_TIMES};
-        timerfd_settime(self->timer.fd, 0, &every, NULL);
+        start_timer(self);
     }
 }
 
@@ -75,6 +100,70 @@ void soft_follow_ask(struct soft_follow *self, uint32_t ifindex)
 {
     ask(self, ifindex, true, true);
 }
+
+/* ---- lists ---- */
+
+/* Requests a list of all links or of all addresses; if that fails, the timer retries. */
+static void request_list(struct soft_follow *self, enum listing listing)
+{
+    struct {
+        struct nlmsghdr head;
+        struct rtgenmsg what;
+    } request = {
+        .head = {.nlmsg_len = NLMSG_LENGTH(sizeof request.what),
+                 .nlmsg_type = listing == LISTING_LINKS ? RTM_GETLINK : RTM_GETADDR,
+                 .nlmsg_seq = ++self->sequence,
+                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
+    bool is_sent =
+        send(self->wire.fd, &request, request.head.nlmsg_len, MSG_DONTWAIT) >= 0;
+    self->listing = is_sent ? listing : LISTING_NONE;
+    for (uint32_t i = 0; i < self->n_known && listing == LISTING_ADDRESSES; i++) {
+        self->known[i].is_listed = false;
+    }
+    if (!is_sent) {
+        self->is_stale = true;
+        start_timer(self);
+    }
+}
+
+/* Requests all lists, because reports were lost (netlink(7), ENOBUFS). */
+static void start_over(struct soft_follow *self)
+{
+    self->is_stale = false;
+    request_list(self, LISTING_LINKS);
+}
+
+static void remove_unlisted(struct soft_follow *self)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < self->n_known; i++) {
+        const struct known one = self->known[i];
+        if (one.is_listed) {
+            self->known[n++] = one;
+        } else {
+            self->ops->address(self->context, one.ifindex, false, &one.local,
+                               &one.prefix);
+        }
+    }
+    self->n_known = n;
+}
+
+/* Handles the end of a list; `is_whole` is false if the kernel refused to send it. */
+static void end_list(struct soft_follow *self, bool is_whole)
+{
+    enum listing ended = self->listing;
+    self->listing = LISTING_NONE;
+    self->is_stale = self->is_stale || !is_whole;
+    if (self->is_stale) {
+        start_timer(self);
+    } else if (ended == LISTING_LINKS) {
+        request_list(self, LISTING_ADDRESSES);
+    } else {
+        remove_unlisted(self);
+    }
+}
+
+/* ---- the timer ---- */
 
 static void on_timer(struct soft_wire *wire)
 {
@@ -91,6 +180,10 @@ static void on_timer(struct soft_wire *wire)
     bool any = false;
     if (read(wire->fd, &n_times, sizeof n_times) < 0) {
         return;
+    }
+    if (self->is_stale && self->listing == LISTING_NONE) {
+        start_over(self);
+        any = true;
     }
     for (uint32_t i = 0; i < ASKED_MAX; i++) {
         struct asked *one = &self->asked[i];
@@ -109,13 +202,22 @@ static void on_timer(struct soft_wire *wire)
     }
 }
 
+/* ---- reports ---- */
+
+/* Ignores reports of a bridge about its ports: when a netdev leaves it, the bridge reports
+ * RTM_DELLINK with the family AF_BRIDGE, but the netdev still exists (net/bridge/br_netlink.c). */
 static void take_link(struct soft_follow *self, const struct nlmsghdr *message)
 {
     struct ifinfomsg info;
     memcpy(&info, message_data(message), sizeof info);
+    bool is_reply =
+        message->nlmsg_seq == ASK_SEQUENCE || message->nlmsg_seq == self->sequence;
+    if (info.ifi_family != AF_UNSPEC) {
+        return;
+    }
     bool is_up = (info.ifi_flags & IFF_UP) != 0 && (info.ifi_flags & IFF_LOWER_UP) != 0;
     is_up = is_up && message->nlmsg_type == RTM_NEWLINK;
-    ask(self, (uint32_t)info.ifi_index, message->nlmsg_seq != ASK_SEQUENCE, !is_up);
+    ask(self, (uint32_t)info.ifi_index, !is_reply, !is_up);
     self->ops->carrier(self->context, (uint32_t)info.ifi_index, is_up);
 }
 
@@ -135,8 +237,32 @@ static bool read_ip(const struct rtattr *attribute, int family, struct io_ip *ou
     return true;
 }
 
+static bool is_same(const struct known *a, const struct known *b)
+{
+    return a->ifindex == b->ifindex && a->prefix.prefix_len == b->prefix.prefix_len &&
+           memcmp(&a->local, &b->local, sizeof a->local) == 0 &&
+           memcmp(&a->prefix.ip, &b->prefix.ip, sizeof a->prefix.ip) == 0;
+}
+
+static void remember(struct soft_follow *self, const struct known *one, bool is_there)
+{
+    uint32_t i = 0;
+    while (i < self->n_known && !is_same(&self->known[i], one)) {
+        i++;
+    }
+    if (!is_there && i < self->n_known) {
+        self->known[i] = self->known[--self->n_known];
+    } else if (is_there) {
+        if (i == self->n_known) {
+            self->known = weft_realloc(self->known, (i + 1) * sizeof *self->known);
+            self->n_known++;
+        }
+        self->known[i] = *one;
+    }
+}
+
 /* IFA_LOCAL is the host's own address; IFA_ADDRESS is its peer's, or the same (rtnetlink(7)). */
-static void take_address(const struct soft_follow *self, const struct nlmsghdr *message)
+static void take_address(struct soft_follow *self, const struct nlmsghdr *message)
 {
     struct ifaddrmsg info;
     struct io_ip local, peer;
@@ -162,10 +288,32 @@ static void take_address(const struct soft_follow *self, const struct nlmsghdr *
     if (!has_local && !has_peer) {
         return;
     }
-    struct io_prefix prefix = {.ip = has_peer ? peer : local,
-                               .prefix_len = info.ifa_prefixlen};
-    self->ops->address(self->context, info.ifa_index, message->nlmsg_type == RTM_NEWADDR,
-                       has_local ? &local : &peer, &prefix);
+    const struct known one = {
+        .ifindex = info.ifa_index,
+        .local = has_local ? local : peer,
+        .prefix = {.ip = has_peer ? peer : local, .prefix_len = info.ifa_prefixlen},
+        .is_listed = true};
+    bool is_there = message->nlmsg_type == RTM_NEWADDR;
+    remember(self, &one, is_there);
+    if (message->nlmsg_seq != LIST_SEQUENCE) {
+        self->ops->address(self->context, one.ifindex, is_there, &one.local, &one.prefix);
+    }
+}
+
+static void take_message(struct soft_follow *self, const struct nlmsghdr *message)
+{
+    unsigned type = message->nlmsg_type;
+    if (type == NLMSG_DONE || type == NLMSG_ERROR) {
+        if (message->nlmsg_seq == self->sequence && self->listing != LISTING_NONE) {
+            end_list(self, type == NLMSG_DONE);
+        }
+    } else if (message->nlmsg_len < NLMSG_SPACE(sizeof(struct ifaddrmsg))) {
+        return;
+    } else if (type == RTM_NEWLINK || type == RTM_DELLINK) {
+        take_link(self, message);
+    } else if (type == RTM_NEWADDR || type == RTM_DELADDR) {
+        take_address(self, message);
+    }
 }
 
 static void on_readable(struct soft_wire *wire)
@@ -177,17 +325,16 @@ static void on_readable(struct soft_wire *wire)
     } buffer;
     ssize_t got = recv(wire->fd, &buffer, sizeof buffer, MSG_DONTWAIT);
     unsigned n = got > 0 ? (unsigned)got : 0;
+    if (got < 0 && errno == ENOBUFS) {
+        self->is_stale = true;
+        start_timer(self); /* there is no room for a reply yet */
+    }
     for (struct nlmsghdr *at = &buffer.align; NLMSG_OK(at, n); at = NLMSG_NEXT(at, n)) {
-        if (at->nlmsg_len < NLMSG_SPACE(sizeof(struct ifaddrmsg))) {
-            continue;
-        }
-        if (at->nlmsg_type == RTM_NEWLINK || at->nlmsg_type == RTM_DELLINK) {
-            take_link(self, at);
-        } else if (at->nlmsg_type == RTM_NEWADDR || at->nlmsg_type == RTM_DELADDR) {
-            take_address(self, at);
-        }
+        take_message(self, at);
     }
 }
+
+/* ---- set-up and release ---- */
 
 int soft_follow_create(struct soft_engine *engine, const struct soft_follow_ops *ops,
                        void *context, struct soft_follow **out)
@@ -204,6 +351,7 @@ int soft_follow_create(struct soft_engine *engine, const struct soft_follow_ops 
         .wire = {.fd = fd, .receive = on_readable},
         .timer = {.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
                   .receive = on_timer},
+        .sequence = LIST_SEQUENCE - 1,
         .ops = ops,
         .context = context};
     int error = self->timer.fd < 0 ? errno : 0;
@@ -221,6 +369,7 @@ int soft_follow_create(struct soft_engine *engine, const struct soft_follow_ops 
         soft_follow_destroy(self);
         return error;
     }
+    request_list(self, LISTING_ADDRESSES);
     *out = self;
     return 0;
 }
@@ -232,6 +381,7 @@ void soft_follow_destroy(struct soft_follow *self)
             close(self->timer.fd);
         }
         close(self->wire.fd);
+        free(self->known);
         free(self);
     }
 }

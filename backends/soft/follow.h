@@ -1,5 +1,6 @@
 /* Follows carrier and addresses of the ports' netdevs, as reported by rtnetlink(7), on the
- * engine's thread. */
+ * engine's thread. If the kernel has lost reports, because they came faster than they were read,
+ * everything is listed again. */
 #ifndef WEFT_BACKENDS_SOFT_FOLLOW_H
 #define WEFT_BACKENDS_SOFT_FOLLOW_H
 
@@ -11,7 +12,8 @@ struct soft_follow;
 /* Callbacks; called under the engine's lock. */
 struct soft_follow_ops {
     void (*carrier)(void *context, uint32_t ifindex, bool is_up);
-    /* An address was added or removed. `local` is the host's own; `prefix` is that of the
+    /* An address was added, changed or removed; one that exists can be reported repeatedly.
+     * `local` is the host's own; `prefix` is that of the
      * subnet. */
     void (*address)(void *context, uint32_t ifindex, bool is_there,
                     const struct io_ip *local, const struct io_prefix *prefix);

@@ -12,7 +12,13 @@
 #include "sim/profile.h"
 #include "sim/stack.h"
 
-enum { WINDOW_PACKETS = 64, ACK_REQ_PACKETS = 16, PORTS_OF_DEVICE_MAX = 2 };
+enum {
+    WINDOW_PACKETS = 64,
+    ACK_REQ_PACKETS = 16,
+    PORTS_OF_DEVICE_MAX = 2,
+    /* QP numbers of a process have SOFT_PROCESS_SHIFT bits; this leaves room for 2^16. */
+    FIRST_QPN_MAX = 0xeffff
+};
 
 /* ---- checks of a scenario ---- */
 
@@ -96,7 +102,9 @@ static weft_status build_profile(struct soft_host *host, struct weft_error *erro
                              self->profile, set->name, set->value);
         }
     }
-    return WEFT_OK;
+    return host->profile.first_qpn > FIRST_QPN_MAX
+               ? refuse(error, "first_qpn above 983039", self->name)
+               : WEFT_OK;
 }
 
 /* ---- devices ---- */
@@ -171,7 +179,12 @@ static weft_status build(struct soft_host *host, struct weft_error *error)
     for (uint32_t i = 0; i < n_devices && status == WEFT_OK; i++) {
         status = build_device(host, i, error);
     }
-    if (status == WEFT_OK && linux_env_enter(host->linux_env) == 0) {
+    int problem = status == WEFT_OK ? linux_env_enter(host->linux_env) : 0;
+    if (problem != 0) {
+        return weft_fail_errno(error, problem, WEFT_PHASE_START,
+                               "cannot enter the namespace");
+    }
+    if (status == WEFT_OK) {
         status = soft_host_follow(host, error);
         linux_env_leave(host->linux_env);
     }

@@ -205,12 +205,15 @@ static void on_address(void *context, uint32_t ifindex, bool is_there,
     }
     memcpy(ip.bytes, local->bytes, sizeof ip.bytes);
     memcpy(reached.ip.bytes, prefix->ip.bytes, sizeof ip.bytes);
-    if (!is_there) {
+    if (is_there) {
+        (void)sim_stack_add_peer_address(host->stack, port->sim_ifindex, &ip, &reached);
+    } else {
         (void)sim_stack_del_address(host->stack, port->sim_ifindex, &ip);
-    } else if (sim_stack_add_peer_address(host->stack, port->sim_ifindex, &ip,
-                                          &reached) == 0 &&
-               port->udp != NULL) {
-        soft_udp_open_gids(port->udp);
+    }
+    /* Even if the stack has it already: an IPv6 address is reported again when it can be bound,
+     * after duplicate address detection (net/ipv6/addrconf.c, addrconf_dad_completed). */
+    if (port->udp != NULL) {
+        soft_udp_follow_gids(port->udp);
     }
 }
 

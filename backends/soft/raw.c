@@ -28,6 +28,7 @@ enum {
     RX_BUFFER_BYTES = 8 << 20,
     ETHERNET_BYTES = 14,
     ARP_BYTES = 28,
+    VLAN_ID_MASK = 0xfff,
     ADVERTISEMENT_BYTES = 40 + 24, /* IPv6 and ICMPv6 headers without options */
     ICMPV6_ADVERTISEMENT = 136
 };
@@ -216,19 +217,20 @@ static void take_neighbour(struct soft_raw *raw, const uint8_t *frame, size_t n)
     sim_port_receive_outside(raw->config.port, packet);
 }
 
-/* Returns true if the sender's kernel left the UDP checksum to a NIC that does not exist
- * (veth). */
-static bool is_unsummed(struct msghdr *header)
+/* Returns the status of a received frame (TP_STATUS_*), and the VLAN whose tag the kernel has
+ * removed; 0 if none. */
+static uint32_t read_auxdata(struct msghdr *header, uint16_t *out_vlan)
 {
+    struct tpacket_auxdata aux = {.tp_status = 0};
     for (struct cmsghdr *at = CMSG_FIRSTHDR(header); at != NULL;
          at = CMSG_NXTHDR(header, at)) {
-        struct tpacket_auxdata aux;
         if (at->cmsg_level == SOL_PACKET && at->cmsg_type == PACKET_AUXDATA) {
             memcpy(&aux, CMSG_DATA(at), sizeof aux);
-            return (aux.tp_status & TP_STATUS_CSUMNOTREADY) != 0;
         }
     }
-    return false;
+    bool has_vlan = (aux.tp_status & TP_STATUS_VLAN_VALID) != 0;
+    *out_vlan = has_vlan ? aux.tp_vlan_tci & VLAN_ID_MASK : 0;
+    return aux.tp_status;
 }
 
 static void take_frame(struct soft_raw *raw, struct msghdr *header, uint8_t *frame,
@@ -239,11 +241,17 @@ static void take_frame(struct soft_raw *raw, struct msghdr *header, uint8_t *fra
     size_t udp = ETHERNET_BYTES + (is_ipv4 ? 20u : 40u);
     bool is_udp = (is_ipv4 && n > 23 && frame[23] == IPPROTO_UDP) ||
                   (is_ipv6 && n > 20 && frame[20] == IPPROTO_UDP);
+    uint16_t vlan_id = 0;
+    uint32_t aux = read_auxdata(header, &vlan_id);
+    if (vlan_id != 0) {
+        return; /* for a netdev of that VLAN */
+    }
     if (!is_udp) {
         take_neighbour(raw, frame, n);
         return;
     }
-    if (n >= udp + 8 && is_unsummed(header)) {
+    /* A sender's kernel can leave the checksum to a NIC that does not exist (veth). */
+    if (n >= udp + 8 && (aux & TP_STATUS_CSUMNOTREADY) != 0) {
         frame[udp + 6] = 0;
         frame[udp + 7] = 0;
     }

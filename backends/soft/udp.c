@@ -67,8 +67,10 @@ static const struct soft_socket *socket_of(const struct soft_udp *udp,
                                            const union ibv_gid *gid)
 {
     for (uint32_t i = 0; i < udp->n_sockets; i++) {
-        if (memcmp(udp->sockets[i].seen.bytes, gid->raw, sizeof gid->raw) == 0) {
-            return &udp->sockets[i];
+        const struct soft_socket *one = &udp->sockets[i];
+        if (one->wire.fd >= 0 &&
+            memcmp(one->seen.bytes, gid->raw, sizeof gid->raw) == 0) {
+            return one;
         }
     }
     return NULL;
@@ -248,11 +250,12 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
         error = open_socket(udp, &real, &n_buffer, &fd);
     }
     if (error != 0) {
-        /* A port has the GID of its MAC even if the kernel does not have that address. If
+        /* A port has the GID of its MAC even if the kernel does not have that address, and an
+         * IPv6 address cannot be bound before duplicate address detection has ended. If
          * another process of this host has the port, the caller may try the next process
          * number. */
-        bool is_usual =
-            error == EADDRINUSE || (error == EADDRNOTAVAIL && io_ip_is_link_local(&seen));
+        bool may_appear = udp->is_open || !io_ip_is_v4(&seen);
+        bool is_usual = error == EADDRINUSE || (error == EADDRNOTAVAIL && may_appear);
 
         udp->error = error == EADDRNOTAVAIL ? udp->error : error;
         weft_log(udp->config.log, is_usual ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
@@ -263,28 +266,61 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
     if (udp->counters.rx_buffer_bytes == 0 || n_buffer < udp->counters.rx_buffer_bytes) {
         udp->counters.rx_buffer_bytes = n_buffer;
     }
-    struct soft_socket *added = &udp->sockets[udp->n_sockets];
+    uint32_t at = 0;
+    while (at < udp->n_sockets && udp->sockets[at].wire.fd >= 0) {
+        at++;
+    }
+    struct soft_socket *added = &udp->sockets[at];
     *added = (struct soft_socket){
         .wire = {.fd = fd, .receive = soft_udp_receive}, .udp = udp, .seen = seen};
     error = soft_engine_add_wire(udp->config.engine, &added->wire);
     if (error != 0) {
         weft_log(udp->config.log, WEFT_LOG_WARN, "epoll: %s", strerrordesc_np(error));
         close(fd);
+        added->wire.fd = -1;
         return;
     }
-    udp->n_sockets++;
+    udp->n_sockets += at == udp->n_sockets ? 1 : 0;
 }
 
-void soft_udp_open_gids(struct soft_udp *udp)
+static bool has_gid(const struct soft_udp *udp, const struct io_ip *ip)
 {
     uint32_t n_gids = sim_stack_gid_length(udp->config.stack, udp->config.port);
     struct sim_gid gid;
-    for (uint32_t i = 0; i < n_gids && udp->n_sockets < n_gids; i++) {
+    for (uint32_t i = 0; i < n_gids; i++) {
+        if (sim_stack_gid(udp->config.stack, udp->config.port, i, &gid) == 0 &&
+            memcmp(gid.gid.raw, ip->bytes, sizeof gid.gid.raw) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Closes the sockets of GIDs that the port no longer has. What they have to send leaves
+ * before. */
+static void close_gids(struct soft_udp *udp)
+{
+    for (uint32_t i = 0; i < udp->n_sockets; i++) {
+        struct soft_socket *one = &udp->sockets[i];
+        if (one->wire.fd >= 0 && !has_gid(udp, &one->seen)) {
+            soft_batch_flush(udp->config.engine->batch);
+            close(one->wire.fd);
+            one->wire.fd = -1;
+        }
+    }
+}
+
+void soft_udp_follow_gids(struct soft_udp *udp)
+{
+    uint32_t n_gids = sim_stack_gid_length(udp->config.stack, udp->config.port);
+    struct sim_gid gid;
+    close_gids(udp);
+    for (uint32_t i = 0; i < n_gids; i++) {
         if (sim_stack_gid(udp->config.stack, udp->config.port, i, &gid) == 0) {
             add_gid(udp, &gid.gid);
         }
     }
-    /* Targets without a socket may have one now. */
+    /* Targets without a socket may have one now, and others have lost theirs. */
     memset(udp->targets, 0, sizeof udp->targets);
 }
 
@@ -304,7 +340,7 @@ weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_ud
             linux_alias_netdev_of(config->aliases, config->ifindex);
         udp->link = netdev == NULL ? UINT32_MAX : netdev->link;
     }
-    soft_udp_open_gids(udp);
+    soft_udp_follow_gids(udp);
     /* If another process has one of the addresses, the UDP port is that process's. It may have
      * started before the other addresses existed. */
     if (udp->error == EADDRINUSE || (udp->n_sockets == 0 && udp->error != 0)) {
@@ -326,6 +362,7 @@ weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_ud
                                         .takes_own = true,
                                         .is_up = config->is_up};
     sim_port_set_outside(config->port, &outside);
+    udp->is_open = true;
     *out = udp;
     return WEFT_OK;
 }
@@ -336,7 +373,9 @@ void soft_udp_destroy(struct soft_udp *udp)
         return;
     }
     for (uint32_t i = 0; i < udp->n_sockets; i++) {
-        close(udp->sockets[i].wire.fd);
+        if (udp->sockets[i].wire.fd >= 0) {
+            close(udp->sockets[i].wire.fd);
+        }
     }
     soft_rx_destroy(udp->rx);
     free(udp->sockets);

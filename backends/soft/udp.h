@@ -46,8 +46,9 @@ struct soft_udp_config {
  * if another process has the UDP port. */
 weft_status soft_udp_create(const struct soft_udp_config *config, struct soft_udp **out,
                             struct weft_error *error);
-/* Opens sockets for new GIDs of the port. Must be called under the engine's lock. */
-void soft_udp_open_gids(struct soft_udp *udp);
+/* Opens sockets for GIDs of the port that have none, as far as their addresses can be bound, and
+ * closes those of GIDs that it no longer has. Must be called under the engine's lock. */
+void soft_udp_follow_gids(struct soft_udp *udp);
 /* Frees the wire. The engine's thread must have ended. Ignores NULL. */
 void soft_udp_destroy(struct soft_udp *udp);
 

@@ -11,7 +11,7 @@ enum { SOFT_TARGETS = 64, SOFT_RX_MESSAGES = 16 };
 
 /* The socket of one GID of the port. */
 struct soft_socket {
-    struct soft_wire wire;
+    struct soft_wire wire; /* its fd is -1 if the slot is free */
     struct soft_udp *udp;
     struct io_ip seen; /* the GID */
 };
@@ -27,12 +27,13 @@ struct soft_known_target {
 struct soft_udp {
     struct soft_udp_config config;
     struct soft_socket *sockets; /* Owned [n_sockets]; room for all GIDs */
-    uint32_t n_sockets;
+    uint32_t n_sockets;          /* slots that have been used */
     uint16_t local_port;
     uint32_t link; /* link of the netdev's alias */
     struct soft_known_target targets[SOFT_TARGETS];
     struct soft_rx *rx; /* Owned */
     struct soft_udp_counters counters;
+    bool is_open; /* created; IPv4 addresses that cannot be bound were reported then */
     /* Errno of the last failed bind, or 0. Ignores EADDRNOTAVAIL, because the address can still
      * appear, or never does on a port without a cable. */
     int error;
