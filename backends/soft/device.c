@@ -264,10 +264,11 @@ static void soft_abandon(struct io_device *io, struct io_op *op)
     if (call->request.is_done) {
         undo(call);
     } else {
-        sim_nic_cancel(device->nic, &call->request);
         if (op->kind == IO_OP_DESTROY_CQ) {
+            sim_nic_mute_cq(op->arg.destroy_cq); /* it remains if a QP uses it */
             forget_cq(device, op->arg.destroy_cq);
         }
+        sim_nic_cancel(device->nic, &call->request);
     }
     free_call(call);
     op->state = IO_OP_IDLE;

@@ -352,6 +352,50 @@ START_TEST(an_armed_queue_wakes_its_user_every_time)
 }
 END_TEST
 
+/* Destroying a CQ that a queue pair uses fails, also if it is abandoned. Its task is not woken any
+ * more, and no other task is woken in its place. */
+START_TEST(a_cq_that_remains_wakes_no_task)
+{
+    static const struct world_setting slow[] = {{"destroy_cq", "60s"}};
+    struct io_op op = {.kind = IO_OP_DESTROY_CQ};
+    struct io_task other;
+    const struct io_task *woken;
+    struct ibv_wc wc;
+    int n = 0;
+    close_end(LEFT);
+    hosts[LEFT].overrides = slow;
+    hosts[LEFT].n_overrides = 1;
+    open_end(LEFT);
+    free(ends[LEFT].memory);
+    make_objects(LEFT);
+    connect_both();
+    struct io_device *device = ends[LEFT].device;
+    struct linux_loop *loop = ends[LEFT].loop;
+    io_task_init(&other, linux_loop_io(loop), 0, 2);
+    op.task = &ends[LEFT].task;
+    op.arg.destroy_cq = ends[LEFT].cq;
+    ck_assert_int_eq(device->ops->submit(device, &op), 0);
+    device->ops->abandon(device, &op);
+    op = (struct io_op){.kind = IO_OP_CREATE_CQ,
+                        .arg.create_cq = {.cqe = 64, .task = &other}};
+    ck_assert_int_eq(run(LEFT, &op), 0);
+    ck_assert_int_eq(device->ops->req_notify(ends[LEFT].cq, 0), 0);
+    post(LEFT, IBV_WR_RDMA_WRITE, 64);
+    for (int i = 0; n == 0 || i < 10; i++) {
+        if (n == 0) {
+            ck_assert_int_eq(device->ops->poll_cq(ends[LEFT].cq, 1, &wc, &n), 0);
+        }
+        (void)linux_loop_step(loop, linux_loop_now(loop) + S / 1000);
+        while ((woken = io_loop_pop(linux_loop_io(loop))) != NULL) {
+            ck_assert_ptr_ne(woken, &other);
+            ck_assert_ptr_ne(woken, &ends[LEFT].completions);
+        }
+    }
+    ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+    io_task_fini(&other);
+}
+END_TEST
+
 /* ---- leaks ---- */
 
 static unsigned count_entries(const char *path)
@@ -555,6 +599,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_nic_works_while_its_user_sleeps);
     tcase_add_test(tcase, an_armed_queue_wakes_its_user_every_time);
+    tcase_add_test(tcase, a_cq_that_remains_wakes_no_task);
     tcase_add_test(tcase, a_thousand_connections_leave_nothing);
     tcase_add_test(tcase, hosts_that_come_and_go_leave_nothing);
     tcase_add_test(tcase, noise_on_the_wire_changes_nothing);
