@@ -247,6 +247,47 @@ weft_status codec_decode_auth(const uint8_t *body, size_t n_bytes, struct codec_
 
 /* ---- ABORT, and messages without a body ---- */
 
+static bool is_text(char c)
+{
+    return c >= ' ' && c <= '~';
+}
+
+static void put_reason(struct wire_writer *writer, const char *reason)
+{
+    size_t n_bytes = strnlen(reason, CODEC_REASON_BYTES - 1);
+
+    if (n_bytes > 0) {
+        wire_put_u8(writer, (uint8_t)n_bytes);
+    }
+    for (size_t i = 0; i < n_bytes; i++) {
+        wire_put_u8(writer, is_text(reason[i]) ? (uint8_t)reason[i] : '?');
+    }
+}
+
+/* Reads a reason, if there is one. Returns false if it is not 1 to 95 printable characters. A body
+ * that is too short is left to finish(). */
+static bool get_reason(struct wire_reader *reader, char *out)
+{
+    size_t n_bytes;
+
+    memset(out, 0, CODEC_REASON_BYTES);
+    if (reader->bad || wire_left(reader) == 0) {
+        return true;
+    }
+    n_bytes = wire_get_u8(reader);
+
+    if (n_bytes == 0 || n_bytes >= CODEC_REASON_BYTES) {
+        return false;
+    }
+    wire_get_bytes(reader, out, n_bytes);
+    for (size_t i = 0; i < n_bytes && !reader->bad; i++) {
+        if (!is_text(out[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 size_t codec_encode_abort(const struct codec_abort *abort, uint8_t *out)
 {
     struct wire_writer writer = wire_writer_init(out, CODEC_BODY_MAX);
@@ -255,6 +296,7 @@ size_t codec_encode_abort(const struct codec_abort *abort, uint8_t *out)
     wire_put_u8(&writer, (uint8_t)-abort->status);
     wire_put_u32(&writer, abort->sys_errno);
     wire_put_u32(&writer, abort->wc_status);
+    put_reason(&writer, abort->reason);
     weft_check(!writer.bad);
     return wire_written(&writer, out);
 }
@@ -273,6 +315,10 @@ weft_status codec_decode_abort(const uint8_t *body, size_t n_bytes,
         return codec_bad_field(error, WEFT_PHASE_ABORT, "phase",
                                n_bytes == 0 ? 0 : body[0],
                                "1 to 23 printable characters");
+    }
+    if (!get_reason(&reader, out->reason)) {
+        return codec_bad_field(error, WEFT_PHASE_ABORT, "reason", (int64_t)n_bytes,
+                               "1 to 95 printable characters");
     }
     finished = finish(&reader, WEFT_PHASE_ABORT, n_bytes, error);
     if (finished != WEFT_OK) {

@@ -24,6 +24,7 @@
 /* Maximum number of endpoints in a handle, if all are IPv4: they occupy 8 bytes each, IPv6 20. */
 #define CODEC_ENDPOINTS_MAX 10u
 #define CODEC_PHASE_BYTES 24u
+#define CODEC_REASON_BYTES 96u
 
 /* Types of messages (docs/wire.md; docs/transports.md for those of transport/). */
 enum codec_type {
@@ -158,6 +159,7 @@ struct codec_abort {
     weft_status status;            /* negative */
     uint32_t sys_errno;
     uint32_t wc_status;
+    char reason[CODEC_REASON_BYTES]; /* message of the error; empty if it is not sent */
 };
 
 /* Each encodes a body into `out` and returns its length. `out` must hold the CODEC_*_BYTES of the

@@ -284,7 +284,8 @@ static weft_status step(struct conn *conn)
 
 /* ---- failing ---- */
 
-/* Queues an ABORT with the reason, unless the stream is closed or the peer gave up first. */
+/* Queues an ABORT with the reason, unless the stream is closed or the peer gave up first. A peer
+ * that has not authenticated itself gets no text. */
 static void tell_abort(struct conn *conn)
 {
     struct frame_link *link = &conn->private->link;
@@ -301,6 +302,9 @@ static void tell_abort(struct conn *conn)
     }
     weft_format(abort.phase, sizeof(abort.phase), "%s",
                 weft_error_phase_text(&conn->error, phase));
+    if (link->sealed) {
+        weft_format(abort.reason, sizeof(abort.reason), "%s", conn->error.message);
+    }
     if (conn->error.phase == WEFT_PHASE_RTR && conn->n_rails > 1 &&
         conn->stuck_rail < conn->n_rails) {
         /* The peer cannot know the rail if its own end of that rail is connected. */

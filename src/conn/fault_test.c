@@ -161,7 +161,9 @@ START_TEST(a_gid_that_vanishes_before_rtr_is_named)
     ck_assert_int_eq(int_of(conn, "remote_prefix_len"), 24);
     conn = bed_conn(&bed, 1);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "peer");
-    ck_assert_str_eq(conn->error.message, "peer failed in rtr: errno 61");
+    ck_assert_str_eq(conn->error.message,
+                     "titanic failed in rtr: the local GID is not in the port's table "
+                     "(errno 61 No data available)");
     ck_assert_str_eq(text_of(conn, "peer"), "titanic");
     bed_close(&bed);
 }
@@ -214,7 +216,8 @@ START_TEST(who_cannot_connect_says_by_which_rail)
     ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
     bed_run(&bed, BED_S, NULL);
     ck_assert_int_eq(conn->state, CONN_FAILED);
-    ck_assert_str_eq(conn->error.message, "peer failed in rtr: errno 110");
+    ck_assert_str_eq(conn->error.message,
+                     "iceberg failed in rtr: modify_qp (errno 110 Connection timed out)");
     ck_assert_str_eq(text_of(conn, "peer_phase"), "rtr");
     ck_assert_str_eq(text_of(conn, "local_port"), "p1");
     ck_assert_uint_eq(conn->stuck_rail, 1);
@@ -467,7 +470,9 @@ START_TEST(no_shared_subnet_is_told_with_both_ends_addresses)
     ck_assert_int_eq(conn->state, CONN_FAILED);
     ck_assert_int_eq(conn->error.status, WEFT_ERR_ROUTE);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "route");
-    ck_assert_str_eq(bed_conn(&bed, 2)->error.message, "peer failed in route: route");
+    ck_assert_str_eq(
+        bed_conn(&bed, 2)->error.message,
+        "titanic failed in route: no local port shares a subnet with the peer's");
     bed_close(&bed);
 }
 END_TEST

@@ -40,12 +40,14 @@ static void take_rail(struct conn *conn, struct codec_abort *abort)
     }
 }
 
-/* Fails with the contents of the peer's ABORT ("peer failed in rtr: errno 110"). */
+/* Fails with the contents of the peer's ABORT, such as "iceberg failed in rtr: no neighbour (errno
+ * 110 Connection timed out)". */
 static weft_status peer_failed(struct conn *conn, const struct frame *frame)
 {
-    struct weft_error *error = &conn->error;
+    const char *name = conn->peer.host[0] != '\0' ? conn->peer.host : "the peer";
+    struct weft_error *error = &conn->error, theirs = {0};
     struct codec_abort abort;
-    char reason[48];
+    char text[160];
     weft_status status = codec_decode_abort(frame->body, frame->n_bytes, &abort, error);
 
     if (status != WEFT_OK) {
@@ -53,17 +55,18 @@ static weft_status peer_failed(struct conn *conn, const struct frame *frame)
     }
     conn->private->peer_gave_up = true;
     take_rail(conn, &abort);
-    if (abort.sys_errno != 0) {
-        weft_format(reason, sizeof(reason), "errno %u", abort.sys_errno);
-    } else if (abort.wc_status != 0) {
-        weft_format(reason, sizeof(reason), "wc_status %u", abort.wc_status);
-    } else {
-        weft_format(reason, sizeof(reason), "%s", weft_status_name(abort.status));
-    }
-    status = weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "peer failed in %s: %s",
-                       abort.phase, reason);
+    weft_fail(&theirs, abort.status, abort.phase, "%s",
+              abort.reason[0] != '\0' ? abort.reason : weft_status_name(abort.status));
+    theirs.sys_errno = (int)abort.sys_errno;
+    theirs.wc_status = (int)abort.wc_status;
+    weft_error_format(&theirs, text, sizeof(text));
+    status =
+        weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "%s failed in %s", name, text);
     weft_error_text(error, "peer_phase", abort.phase);
     weft_error_text(error, "peer_status", weft_status_name(abort.status));
+    if (abort.reason[0] != '\0') {
+        weft_error_text(error, "peer_reason", abort.reason);
+    }
     if (abort.sys_errno != 0) {
         weft_error_int(error, "peer_errno", abort.sys_errno);
     }
