@@ -288,6 +288,7 @@ bool flow_accept(struct flow *flow, struct conn *conn)
 static void name_relay(struct weft_error *error)
 {
     const struct weft_value *phase = weft_error_value(error, "peer_phase");
+    const struct weft_value *text = weft_error_value(error, "peer_reason");
     struct weft_error named = {.sys_errno = error->sys_errno};
     char reason[24];
     size_t length;
@@ -302,7 +303,8 @@ static void name_relay(struct weft_error *error)
         reason[length] = '\0';
     }
     weft_error_text(&named, "reason", reason);
-    weft_fail(&named, WEFT_ERR_ROUTE, WEFT_PHASE_RELAY, "a relay gives up: %s", reason);
+    weft_fail(&named, WEFT_ERR_ROUTE, WEFT_PHASE_RELAY, "a relay gives up: %s%s%s",
+              reason, text == NULL ? "" : ": ", text == NULL ? "" : text->text);
     weft_error_object(&named, "%s", error->object);
     *error = named;
 }

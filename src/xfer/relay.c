@@ -122,10 +122,10 @@ const struct weft_error *relay_trouble(const struct relay *relay, uint32_t *memb
 /* ---- admission ---- */
 
 static void refuse(struct relay *relay, struct relay_lane *lane, weft_status status,
-                   const char *reason, uint32_t member)
+                   const char *reason, uint32_t member, const char *text)
 {
     relay->counters.refused++;
-    relay_lane_refuse(lane, status, reason, member);
+    relay_lane_refuse(lane, status, reason, member, text);
 }
 
 /* Returns true if `old` is an earlier epoch of `lane`. */
@@ -171,6 +171,19 @@ static const struct relay_lane *predecessor(const struct relay *relay,
     return old;
 }
 
+/* Returns the number of buffers of a lane if the others hold `held` bytes. Half of the memory is
+ * given as it is requested. A lane that exceeds that half has at least one buffer, with which it
+ * forwards too, so that the other half is enough for many lanes. */
+static uint32_t slots_of(const struct relay *relay, const struct relay_lane *lane,
+                         uint64_t held)
+{
+    uint64_t half = relay->config.memory_max / 2;
+    uint64_t n = held < half ? (half - held) / lane->purpose.fragment_bytes : 0;
+
+    n = n == 0 ? 1 : n;
+    return n < lane->n_slots ? (uint32_t)n : lane->n_slots;
+}
+
 static void admit(struct relay *relay, struct relay_lane *lane, uint32_t self)
 {
     const struct flow_purpose *purpose = &lane->purpose;
@@ -178,18 +191,27 @@ static void admit(struct relay *relay, struct relay_lane *lane, uint32_t self)
     const uint8_t *handle = relay->config.handle_of(relay->config.context, member);
     const struct relay_lane *old = predecessor(relay, lane);
     uint32_t n_lanes = relay->counters.lanes - (old != NULL);
-    uint64_t memory = (uint64_t)lane->n_slots * purpose->fragment_bytes;
     uint64_t held = relay->counters.memory - (old != NULL ? old->memory : 0);
+    uint64_t memory;
+    char text[96];
 
+    lane->n_slots = slots_of(relay, lane, held);
+    memory = (uint64_t)lane->n_slots * purpose->fragment_bytes;
     replace(relay, lane);
     if (relay->config.names_all && purpose->n_hops == 0) {
-        refuse(relay, lane, WEFT_ERR_ROUTE, "host", self);
+        refuse(relay, lane, WEFT_ERR_ROUTE, "host", self, "the route ends at the relay");
     } else if (n_lanes > relay->config.lanes_max) {
-        refuse(relay, lane, WEFT_ERR_LIMIT, "lanes", self);
+        weft_format(text, sizeof(text), "it forwards %u of at most %u lanes", n_lanes - 1,
+                    relay->config.lanes_max);
+        refuse(relay, lane, WEFT_ERR_LIMIT, "lanes", self, text);
     } else if (held + memory > relay->config.memory_max) {
-        refuse(relay, lane, WEFT_ERR_LIMIT, "memory", self);
+        weft_format(text, sizeof(text), "its lanes (%u) hold %llu of %llu KiB of buffers",
+                    n_lanes - 1, (unsigned long long)held >> 10,
+                    (unsigned long long)relay->config.memory_max >> 10);
+        refuse(relay, lane, WEFT_ERR_LIMIT, "memory", self, text);
     } else if (handle == NULL) {
-        refuse(relay, lane, WEFT_ERR_ROUTE, "host", member);
+        weft_format(text, sizeof(text), "it does not know member %u", member);
+        refuse(relay, lane, WEFT_ERR_ROUTE, "host", member, text);
     } else {
         lane->member = member;
         lane->memory = memory;
@@ -224,7 +246,8 @@ bool relay_accept(struct relay *relay, struct conn *conn)
         relay->counters.lanes_peak = relay->counters.lanes;
     }
     if (relay->is_closing) {
-        refuse(relay, lane, WEFT_ERR_CLOSED, "closing", relay->config.member);
+        refuse(relay, lane, WEFT_ERR_CLOSED, "closing", relay->config.member,
+               "it is closing");
     } else {
         admit(relay, lane, relay->config.member);
     }

@@ -13,8 +13,9 @@ struct relay;
 struct relay_config {
     struct conn_config conn; /* for connections out */
     uint32_t member;         /* member of this host, which refusals name */
-    /* Maximum bytes of all buffers (default 256 MiB) and number of lanes (default 1024). The last
-     * earlier epoch of a lane, which closes, does not count against the next. */
+    /* Maximum bytes of all buffers (default 256 MiB) and number of lanes (default 1024). Lanes
+     * beyond half of the memory have one buffer each. The last earlier epoch of a lane, which
+     * closes, does not count against the next. */
     uint64_t memory_max;
     uint32_t lanes_max;
     int task_kind; /* kind of the tasks of connections out */

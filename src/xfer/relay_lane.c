@@ -95,7 +95,8 @@ void relay_lane_start(struct relay_lane *lane)
 
     weft_check(lane->state == RELAY_LANE_WAITING);
     if (handle == NULL) {
-        relay_lane_refuse(lane, WEFT_ERR_ROUTE, "host", lane->member);
+        relay_lane_refuse(lane, WEFT_ERR_ROUTE, "host", lane->member,
+                          "it does not know the next member");
         return;
     }
     onwards = onward_config(lane, handle);
@@ -165,12 +166,12 @@ void relay_lane_fail(struct relay_lane *lane)
 }
 
 void relay_lane_refuse(struct relay_lane *lane, weft_status status, const char *reason,
-                       uint32_t member)
+                       uint32_t member, const char *text)
 {
-    weft_fail(&lane->error, status, WEFT_PHASE_RELAY, "from rank %u to %u: %s",
-              lane->purpose.from, lane->purpose.to, reason);
-    weft_format(lane->error.phase_detail, sizeof(lane->error.phase_detail), "%s.%u",
-                reason, member);
+    char phase[24];
+
+    weft_format(phase, sizeof(phase), "relay.%s.%u", reason, member);
+    weft_fail(&lane->error, status, phase, "%s", text);
     relay_lane_fail(lane);
 }
 
@@ -237,14 +238,16 @@ static void lost(struct relay_lane *lane, const struct conn *conn,
                  const struct weft_error *why)
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
+    const struct weft_value *reason = weft_error_value(why, "peer_reason");
+    bool is_of_relay = phase != NULL && strncmp(phase->text, "relay.", 6) == 0;
     uint32_t member = conn == lane->in ? lane->purpose.from : lane->member;
-    char text[WEFT_PHASE_TEXT_BYTES];
+    char text[24];
 
     if (why->phase == WEFT_PHASE_PEER && phase == NULL) {
         relay_lane_close(lane);
         return;
     }
-    if (weft_error_peer_phase(why) == WEFT_PHASE_RELAY) {
+    if (is_of_relay) {
         weft_format(text, sizeof(text), "%s", phase->text);
     } else {
         weft_format(text, sizeof(text), "relay.%s.%u", reason_of(lane, conn, why),
@@ -257,6 +260,9 @@ static void lost(struct relay_lane *lane, const struct conn *conn,
     lane->lost = member;
     lane->error = *why;
     weft_error_set_phase(&lane->error, text);
+    if (is_of_relay && reason != NULL) {
+        weft_format(lane->error.message, sizeof(lane->error.message), "%s", reason->text);
+    }
     relay_lane_fail(lane);
 }
 

@@ -71,9 +71,9 @@ void relay_lane_port_down(struct relay_lane *lane, uint32_t device, uint8_t port
 /* Ends the lane with lane->error, which is sent to both neighbours. */
 void relay_lane_fail(struct relay_lane *lane);
 /* Ends a lane that is not up. The phase of the ABORT, such as "relay.memory.3", names the reason
- * and a member: the one that refuses or the one that is unknown. */
+ * and a member: the one that refuses or the one that is unknown. `text` explains the reason. */
 void relay_lane_refuse(struct relay_lane *lane, weft_status status, const char *reason,
-                       uint32_t member);
+                       uint32_t member, const char *text);
 /* Closes the lane in order. */
 void relay_lane_close(struct relay_lane *lane);
 /* Does what is possible now. Returns true once the lane is closed and can be destroyed. */

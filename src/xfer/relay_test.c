@@ -155,7 +155,9 @@ START_TEST(a_stalled_receiver_fills_no_relay)
 }
 END_TEST
 
-static void check_refused(uint32_t flow, const char *reason, int64_t member)
+/* The message begins with `text`. */
+static void check_refused(uint32_t flow, const char *reason, int64_t member,
+                          const char *text)
 {
     const struct weft_error *error = flow_error(grid.flows[flow].out);
 
@@ -163,6 +165,7 @@ static void check_refused(uint32_t flow, const char *reason, int64_t member)
     ck_assert_int_eq(error->status, WEFT_ERR_ROUTE);
     ck_assert_str_eq(weft_phase_name(error->phase), "relay");
     ck_assert_str_eq(weft_error_value(error, "reason")->text, reason);
+    ck_assert_msg(strncmp(error->message, text, strlen(text)) == 0, "%s", error->message);
     ck_assert_int_eq(weft_error_value(error, "relay")->number, member);
     ck_assert_ptr_nonnull(weft_error_value(error, "from"));
     ck_assert_ptr_nonnull(weft_error_value(error, "to"));
@@ -182,8 +185,11 @@ START_TEST(relays_refuse_what_exceeds_them)
     static const struct {
         uint64_t memory_max;
         uint32_t lanes_max;
-        const char *reason;
-    } rows[] = {{8 * (uint64_t)FLOW_FRAGMENT_BYTES, 0, "memory"}, {0, 1, "lanes"}};
+        const char *reason, *text;
+    } rows[] = {
+        {FLOW_FRAGMENT_BYTES, 0, "memory",
+         "a relay gives up: memory: its lanes (1) hold 128 of 128 KiB of buffers"},
+        {0, 1, "lanes", "a relay gives up: lanes: it forwards 1 of at most 1 lanes"}};
     uint32_t at = 1 + (uint32_t)_i % 2;
     struct relay_counters counters;
 
@@ -197,16 +203,40 @@ START_TEST(relays_refuse_what_exceeds_them)
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
     route(3, 0, 8);
     wait_for_refusal(1);
-    check_refused(1, rows[_i / 2].reason, at);
+    check_refused(1, rows[_i / 2].reason, at, rows[_i / 2].text);
     relay_counters(grid.relays[at], &counters);
     ck_assert_uint_eq(counters.refused, 1);
     ck_assert_uint_eq(counters.lanes, 1);
-    ck_assert_uint_eq(counters.memory, 8 * (uint64_t)FLOW_FRAGMENT_BYTES);
+    ck_assert_uint_eq(counters.memory, (_i < 2 ? 1 : 8) * (uint64_t)FLOW_FRAGMENT_BYTES);
     send_mixed(0, 40);
     for (uint32_t i = 0; grid.flows[0].traffic.n_received < 40; i++) {
         ck_assert_uint_lt(i, 1000);
         grid_step_for(&grid, FABRIC_MS);
     }
+    grid_close(&grid);
+}
+END_TEST
+
+/* Each of two lanes requests all the memory of the relay. The first gets half of it and the second
+ * one buffer, and both carry messages. */
+START_TEST(lanes_share_the_memory)
+{
+    struct relay_counters counters;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 3, .cables = line, .n_cables = 2});
+    grid_relay(&grid, 1, 8 * (uint64_t)FLOW_FRAGMENT_BYTES, 0);
+    route(0, 2, 8);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    route(2, 0, 8);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    send_mixed(0, 40);
+    send_mixed(1, 40);
+    ck_assert(grid_run(&grid, FABRIC_S));
+    relay_counters(grid.relays[1], &counters);
+    ck_assert_uint_eq(counters.lanes, 2);
+    ck_assert_uint_eq(counters.refused, 0);
+    ck_assert_uint_eq(counters.memory, 5 * (uint64_t)FLOW_FRAGMENT_BYTES);
     grid_close(&grid);
 }
 END_TEST
@@ -274,7 +304,7 @@ START_TEST(a_new_epoch_needs_no_room_beside_the_last)
                                    .share = FLOW_SHARE_WHOLE,
                                    .fragment_bytes = FLOW_FRAGMENT_BYTES,
                                    .relay_buffers = 4};
-    uint64_t memory = 4 * (uint64_t)FLOW_FRAGMENT_BYTES;
+    uint64_t memory = FLOW_FRAGMENT_BYTES;
     struct relay_counters counters;
     struct conn *forged;
 
@@ -328,7 +358,7 @@ START_TEST(the_member_at_the_failed_end_is_named)
     device->ops = real;
     ck_assert_ptr_nonnull(relay_trouble(grid.relays[1], &member));
     ck_assert_uint_eq(member, _i == 0 ? 0 : 2);
-    check_refused(0, "lost", member);
+    check_refused(0, "lost", member, "a relay gives up: lost: ");
     grid_close(&grid);
 }
 END_TEST
@@ -340,7 +370,7 @@ START_TEST(an_unknown_member_is_named)
     open_line(3);
     grid_route(&grid, 0, 2, 2, via, 8);
     wait_for_refusal(0);
-    check_refused(0, "host", 77);
+    check_refused(0, "host", 77, "a relay gives up: host: it does not know member 77");
     grid_close(&grid);
 }
 END_TEST
@@ -356,7 +386,7 @@ START_TEST(the_longest_way_is_told_whole)
     open_line(3);
     grid_route(&grid, 0, 2, FLOW_VIA_MAX, via, 8);
     wait_for_refusal(0);
-    check_refused(0, "host", 77);
+    check_refused(0, "host", 77, "a relay gives up: host: it does not know member 77");
     grid_close(&grid);
 }
 END_TEST
@@ -386,6 +416,7 @@ int main(void)
     tcase_add_loop_test(tcase, rings_do_not_deadlock, 0, 2);
     tcase_add_test(tcase, a_stalled_receiver_fills_no_relay);
     tcase_add_loop_test(tcase, relays_refuse_what_exceeds_them, 0, 4);
+    tcase_add_test(tcase, lanes_share_the_memory);
     tcase_add_loop_test(tcase, a_new_epoch_replaces_its_own_lane_only, 0, 4);
     tcase_add_loop_test(tcase, a_new_epoch_needs_no_room_beside_the_last, 0, 2);
     tcase_add_loop_test(tcase, the_member_at_the_failed_end_is_named, 0, 2);
