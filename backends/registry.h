@@ -48,8 +48,8 @@ struct backend_guest {
     const char *clock; /* "virtual", "real", or NULL */
     uint64_t seed;     /* of all chance where time is virtual */
     void *context;
-    /* Called when the guest has ended, or NULL. `is_whole`: the command ended by itself, so that its
-     * output is whole. `n_lines`: how many lines of its stdout were passed on. */
+    /* Called when the guest has ended, or NULL. `is_whole`: the command ended by itself, so that
+     * its output is whole. `n_lines`: how many lines of its stdout were passed on. */
     void (*ended)(void *context, bool is_whole, uint64_t n_lines);
 };
 

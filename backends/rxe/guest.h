@@ -36,7 +36,7 @@ struct rxe_guest_tender {
     bool (*is_idle)(const void *context);
 };
 
-/* Is told how a guest ended, before a signal that ended it ends this process. */
+/* Called when a guest has ended, before a signal that ended it ends this process. */
 struct rxe_guest_listener {
     void *context;
     /* `is_whole`: the command ended by itself, and its output is whole. `n_lines`: the lines of its
