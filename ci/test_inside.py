@@ -320,6 +320,45 @@ def test_a_stub_is_completed_from_a_machine(tmp_path):
     assert "has GPUs of its own, so there is nothing to take" in said
 
 
+def elements(root, name):
+    return [element.attrib.get("busid", element.attrib.get("numaid")) for element in root.iter(name)]
+
+
+def test_a_stub_gets_what_only_the_machine_has_and_loses_what_only_it_has(tmp_path):
+    """As NCCL adds functions from /sys, and removes those that it has no GPU or port for."""
+    root = two_sockets().write(tmp_path / "sockets")
+    whole = ElementTree.fromstring(weft("paths", "--root", root, "--xml").stdout)
+    stub = ElementTree.fromstring(stub_of(ElementTree.tostring(whole, encoding="unicode")))
+    stub.remove(stub[1])  # all of the second socket
+    switch = stub.find("cpu/pci")
+    lost = [pci for pci in switch.iter("pci") if pci.get("class").startswith("0x02")]
+    for pci in lost:
+        switch.remove(pci)
+    for pci in switch.iter("pci"):
+        pci.attrib.pop("link_speed")
+    ElementTree.SubElement(switch, "pci", busid="0000:77:00.0", **{"class": "0x030200"})
+    (tmp_path / "stub.xml").write_text(ElementTree.tostring(stub, encoding="unicode"))
+    done = weft("paths", tmp_path / "stub.xml", "--root", root, "--xml")
+    assert "completed with 4 GPUs and 4 NICs of the machine" in done.stderr
+    assert "stub.xml: 4 functions of" in done.stderr and "are not in it, and were added" in done.stderr
+    made = ElementTree.fromstring(done.stdout)
+    assert sorted(elements(made, "pci")) == sorted(elements(whole, "pci"))
+    assert elements(made, "cpu") == elements(whole, "cpu")
+    plain = weft("paths", tmp_path / "stub.xml", "--root", root, "--nographs").stdout
+    assert sorted(plain.splitlines()) == sorted(weft("paths", "--root", root, "--nographs").stdout.splitlines())
+
+
+def test_a_stub_of_bus_ids_is_completed_from_a_machine(tmp_path):
+    root = two_sockets().write(tmp_path / "sockets")
+    gpus = [pci.get("busid") for pci in ElementTree.fromstring(
+        weft("paths", "--root", root, "--xml").stdout).iter("pci") if pci.find("gpu") is not None]
+    (tmp_path / "stub.xml").write_text("<system version='1'><cpu numaid='0'>" + "".join(
+        f"<pci busid='{bus}'/>" for bus in [*gpus, "0000:77:00.0"]) + "</cpu></system>")
+    done = weft("paths", tmp_path / "stub.xml", "--root", root)
+    assert "completed with 4 GPUs and 4 NICs of the machine" in done.stderr
+    assert "local GPUs 4 " in done.stdout
+
+
 def test_a_scenario_takes_a_stub(tmp_path):
     (tmp_path / "spark.xml").write_text(stub_of(SPARK.read_text()))
     weft("run", pair(tmp_path, "spark.xml"))

@@ -10,6 +10,7 @@ import csv
 import functools
 import json
 import os
+import re
 import subprocess
 import tarfile
 from pathlib import Path
@@ -150,6 +151,29 @@ def test_a_stub_is_completed_by_default(tmp_path, cpu, says):
     assert done_again.stdout == done.stdout and done_again.stderr == ""
 
 
+def test_a_stub_of_bus_ids_is_completed_by_default(tmp_path):
+    """As AWS ships it for g5.48xlarge: the rest is what NCCL finds on the machine."""
+    path = tmp_path / "g5.xml"
+    path.write_text("<!-- remark -->\n<system version='1'>\n  <cpu numaid='0'>\n    <pci busid='0000:00:16.0'/>\n"
+                    "    <pci busid='0000:00:17.0'/>\n  </cpu>\n  <cpu numaid='1'>\n    <pci busid='0000:00:1a.0'/>\n"
+                    "  </cpu>\n</system>\n")
+    done = paths(path)
+    assert ("a stub without GPUs, completed by default: 3 GPUs by bus id (sm 80, GPUDirect, no NVLink), 0 NETs at the "
+            "rate of their PCIe link, CPUs as Intel's Skylake, PCIe links as 8 GT/s x16, functions without a class as "
+            "GPUs; weft paths FILE --root DIR") in done.stderr
+    assert "GPU/0-160 dev 0 rank 0 sm 80 gdr 1" in done.stdout and "LINK PCI 12 -> CPU/0-1" in done.stdout
+
+
+def test_gpus_without_a_rank_get_one(tmp_path, pair):
+    """NCCL sets the ranks of the job that it runs, and what else a GPU lacks."""
+    path = tmp_path / "template.xml"
+    path.write_text(re.sub(r'<gpu dev="0" .*/>', '<gpu/>', re.sub(r' rank="\d"', "", PAIR)))
+    done = paths(path)
+    assert ("a stub whose GPUs have no rank, completed by default: 2 GPUs by bus id (where missing: sm 80, "
+            "GPUDirect), 0 NETs") in done.stderr
+    assert done.stdout == paths(pair).stdout
+
+
 def test_a_dump_of_some_gpus_is_no_stub(tmp_path):
     """NCCL leaves GPUs without a rank out; a dump that has one GPU is of a job with one."""
     path = tmp_path / "one.xml"
@@ -163,10 +187,13 @@ def test_a_dump_of_some_gpus_is_no_stub(tmp_path):
 # What is no topology of NCCL's, and how it is called.
 FOREIGN = {
     "RCCL": ('<system version="2">\n  <cpu numaid="0"/>\n</system>', "1:1: RCCL's topology"),
+    "RCCL 1": ('<system version="1"><cpu numaid="0"><pci busid="0000:01:00.0" class="0x038000"><gpu dev="0" sm="94" '
+               'gcn="942" rank="0" gdr="1"/></pci></cpu></system>', "1:1: RCCL's topology (GPUs with gcn or xgmi)"),
     "graphs": ('<graphs version="1"/>', "1:1: channels of NCCL (NCCL_GRAPH_FILE)"),
     "hwloc 2": ('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n'
                 '<topology version="2.0">\n</topology>', ": hwloc's XML (lstopo)"),
     "hwloc": ('<topology version="2.0"/>', "1:1: hwloc's XML (lstopo)"),
+    "a large hwloc": (f'<topology version="2.0">{"<object/>" * 200}</topology>', "1:1: hwloc's XML (lstopo)"),
     "SimAI": ("44 8 4 8 64 H100\n32 33 34\n0 32 2880Gbps 0.000025ms 0\n", "1:1: a topology of SimAI or ns-3"),
     "ns-3": ("6 2 5\n4 5\n0 4 100Gbps 1us 0\n", "1:1: a topology of SimAI or ns-3"),
     "numbers": ("6 2\n", "1:1: not XML"),

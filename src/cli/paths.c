@@ -11,8 +11,6 @@
 #include "topo/dump.h"
 #include "topo/graphs.h"
 
-enum { RANKS_MAX = 65536 };
-
 /* Host hashes of ranks whose GPU is in the document and of all others. */
 #define HASH_HERE 1u
 #define HASH_ELSEWHERE 2u
@@ -133,6 +131,20 @@ static void make_peers(struct paths_session *session)
     }
 }
 
+/* Takes the ranks of the document: those of a dump of the second machine of a job begin with the
+ * number of GPUs of the first. */
+static void take_ranks(const struct topo_system *system, struct topo_comm *comm)
+{
+    comm->n_ranks = system->n[TOPO_GPU];
+    comm->rank = TOPO_RANKS_MAX;
+    for (uint32_t i = 0; i < system->n[TOPO_GPU]; i++) {
+        uint32_t rank = (uint32_t)system->nodes[TOPO_GPU][i]->u.gpu.rank;
+
+        comm->n_ranks = rank >= comm->n_ranks ? rank + 1 : comm->n_ranks;
+        comm->rank = rank < comm->rank ? rank : comm->rank;
+    }
+}
+
 static int set_up(struct paths_session *session)
 {
     const struct cli_options *options = session->options;
@@ -147,9 +159,10 @@ static int set_up(struct paths_session *session)
         fprintf(stderr, "weft: %s: no GPU has a rank\n", session->document->name);
         return CLI_USAGE;
     }
-    comm->n_ranks = session->system->n[TOPO_GPU];
+    take_ranks(session->system, comm);
     if (text != NULL) {
-        if (!read_number(&text, 10, RANKS_MAX, &number) || *text != '\0' || number == 0) {
+        if (!read_number(&text, 10, TOPO_RANKS_MAX, &number) || *text != '\0' ||
+            number == 0) {
             return refuse("nranks", "a number from 1 to 65536", options->nranks);
         }
         comm->n_ranks = (uint32_t)number;

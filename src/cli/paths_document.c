@@ -40,19 +40,25 @@ static int describe(const struct cli_options *options, struct paths_document *ou
 
 void paths_stub_text(const struct topo_stub *stub, char *out, size_t out_bytes)
 {
+    const char *what =
+        stub->has_gpus ? "a stub whose GPUs have no rank" : "a stub without GPUs";
+
     if (stub->sm == 0) {
         weft_format(out, out_bytes,
-                    "a stub without GPUs, completed with %u GPUs and %u "
-                    "NICs of the machine",
+                    "%s, completed with %u GPUs and %u NICs of the machine", what,
                     stub->n_gpus, stub->n_nets);
         return;
     }
-    weft_format(out, out_bytes,
-                "a stub without GPUs, completed by default: %u GPUs by bus id (sm %d, "
-                "GPUDirect, no NVLink), %u NETs at the rate of their PCIe link%s; weft "
-                "paths FILE --root DIR takes them from a machine",
-                stub->n_gpus, stub->sm, stub->n_nets,
-                stub->has_cpu ? ", CPUs as Intel's Skylake" : "");
+    weft_format(
+        out, out_bytes,
+        "%s, completed by default: %u GPUs by bus id (%ssm %d, GPUDirect%s), %u NETs at "
+        "the rate of their PCIe link%s%s%s; weft paths FILE --root DIR takes them from a "
+        "machine",
+        what, stub->n_gpus, stub->has_gpus ? "where missing: " : "", stub->sm,
+        stub->has_gpus ? "" : ", no NVLink", stub->n_nets,
+        stub->has_cpu ? ", CPUs as Intel's Skylake" : "",
+        stub->has_link ? ", PCIe links as 8 GT/s x16" : "",
+        stub->is_guessed ? ", functions without a class as GPUs" : "");
 }
 
 /* Completes a stub from the machine of --root, or with defaults, and reports that. */
@@ -73,9 +79,10 @@ static int complete(const struct cli_options *options, struct paths_document *do
     } else if (code == CLI_OK && stub.is_stub && !options->quiet) {
         paths_stub_text(&stub, said, sizeof(said));
         fprintf(stderr, "weft: %s: %s\n", document->name, said);
-        if (stub.n_absent > 0) {
-            fprintf(stderr, "weft: %s: %u more GPUs of %s have no function there\n",
-                    document->name, stub.n_absent, machine.name);
+        if (stub.n_added > 0) {
+            fprintf(stderr,
+                    "weft: %s: %u functions of %s are not in it, and were added\n",
+                    document->name, stub.n_added, machine.name);
         }
     } else if (code == CLI_OK && options->root != NULL && !stub.is_stub) {
         fprintf(stderr,

@@ -166,10 +166,20 @@ static bool add_nets(struct loading *loading, const struct xml_node *node,
 static bool add_gpu(struct loading *loading, const struct xml_node *node,
                     struct topo_node *gpu)
 {
-    return load_need_int(loading, node, "sm", &gpu->u.gpu.sm) &&
-           load_need_int(loading, node, "rank", &gpu->u.gpu.rank) &&
-           load_need_int(loading, node, "dev", &gpu->u.gpu.dev) &&
-           load_need_int(loading, node, "gdr", &gpu->u.gpu.gdr);
+    struct topo_gpu *out = &gpu->u.gpu;
+
+    if (!load_need_int(loading, node, "sm", &out->sm) ||
+        !load_need_int(loading, node, "rank", &out->rank) ||
+        !load_need_int(loading, node, "dev", &out->dev) ||
+        !load_need_int(loading, node, "gdr", &out->gdr)) {
+        return false;
+    }
+    if (out->rank < 0 || out->rank >= TOPO_RANKS_MAX) {
+        xml_complain(node, loading->error, "gpu: expected a rank from 0 to %d, got %d",
+                     TOPO_RANKS_MAX - 1, out->rank);
+        return false;
+    }
+    return true;
 }
 
 static bool add_pci(struct loading *loading, const struct xml_node *node,
@@ -371,24 +381,35 @@ static bool add_cpu(struct loading *loading, const struct xml_node *node)
     return true;
 }
 
+/* Returns true if the node or one below it is an element that only RCCL writes. */
+static bool is_of_rccl(const struct xml_node *node)
+{
+    bool is = strcmp(node->name, "xgmi") == 0 ||
+              (strcmp(node->name, "gpu") == 0 && xml_get(node, "gcn") != NULL);
+
+    for (uint32_t i = 0; i < node->n_subs && !is; i++) {
+        is = is_of_rccl(node->subs[i]);
+    }
+    return is;
+}
+
 const char *load_foreign(const struct xml_node *root)
 {
     int version = load_get_int(root, "version", 0);
 
-    if (strcmp(root->name, "topology") == 0) {
-        return XML_HWLOC;
-    }
     if (strcmp(root->name, "graphs") == 0) {
         return "channels of NCCL (NCCL_GRAPH_FILE), not a topology (NCCL_TOPO_FILE)";
     }
     if (strcmp(root->name, "system") == 0 && version == 2) {
         return "RCCL's topology (a system of version 2), not NCCL's, which is version 1; "
-               "Weft "
-               "has NCCL's rules";
+               "Weft has NCCL's rules";
     }
-    return strcmp(root->name, "system") != 0 || version != 1
-               ? "expected a system of version 1"
-               : NULL;
+    if (strcmp(root->name, "system") != 0 || version != 1) {
+        return "expected a system of version 1";
+    }
+    return is_of_rccl(root) ? "RCCL's topology (GPUs with gcn or xgmi), not NCCL's; Weft "
+                              "has NCCL's rules"
+                            : NULL;
 }
 
 static bool add_all(struct loading *loading, const struct xml_node *root)

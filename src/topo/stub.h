@@ -11,19 +11,25 @@
 
 /* What was added. */
 struct topo_stub {
-    bool is_stub; /* the document had no `gpu`, but a bare function of class 0x03 */
+    bool is_stub;  /* no GPU of the document has a rank, but it has functions for GPUs */
+    bool has_gpus; /* it has `gpu` elements */
+    bool
+        is_guessed; /* functions without a class count as GPUs, because there are no others */
+    bool has_cpu;  /* something was added that identifies a CPU */
+    bool has_link; /* the speed or width of a PCIe link was missing */
     uint32_t n_gpus, n_nets;
-    uint32_t n_absent; /* GPUs of the machine for which the document has no function */
-    bool has_cpu;      /* some CPU had no `arch`, which was added */
-    int sm;            /* sm chosen for the GPUs; 0 if there are facts */
+    uint32_t n_added; /* functions of the machine that the document does not have */
+    int sm;           /* sm chosen for the GPUs; 0 if there are facts */
 };
 
 /* Replaces the document in `text` by a complete one if it is a stub. `facts` is the machine's
- * document (topo_describe). If it is NULL, GPUs and ports are numbered by bus id. GPUs then
- * get the sm that the PCIe link suggests (80 below 32 GT/s, 90 at 32, 100 above), GPUDirect
- * and no NVLink. A port gets 100, 200, 400 or 800 Gbit/s, as its PCIe link permits, and CPUs
- * are Intel's Skylake. Fails with WEFT_ERR_INPUT if one of the two is no document, or the
- * machine has no GPU where the stub has one. */
+ * document (topo_describe). Functions that only the machine has are added, and those that it does
+ * not have are removed, as NCCL does. If `facts` is NULL, GPUs and ports are numbered by bus id.
+ * Each GPU gets what it lacks of these: the sm that its PCIe link suggests (80 below 32 GT/s, 90 at
+ * 32, 100 above), GPUDirect and no NVLink. A port gets 100, 200, 400 or 800 Gbit/s, as its PCIe
+ * link permits, and CPUs are Intel's Skylake. A link without speed and width has 8 GT/s and 16
+ * lanes, as in NCCL. Fails with WEFT_ERR_INPUT if one of the two is no document, or if the machine
+ * has no GPU where the stub has one. */
 weft_status topo_complete(struct weft_text *text, const struct weft_text *facts,
                           struct topo_stub *out, struct weft_error *error);
 

@@ -57,6 +57,7 @@ enum {
     TOPO_LINKS_MAX = 576,
     TOPO_CHANNELS_MAX = 64,
     TOPO_FILE_BYTES_MAX = 16 << 20, /* Weft's own limit */
+    TOPO_RANKS_MAX = 65536,         /* the same */
     TOPO_UNDEFINED = -1
 };
 

@@ -10,6 +10,10 @@
 #include "base/text.h"
 #include "topo/topo.h"
 
+/* Error text for documents of hwloc. */
+#define XML_HWLOC                                                                        \
+    "hwloc's XML (lstopo), not NCCL's topology, which NCCL_TOPO_DUMP_FILE writes"
+
 struct parsing {
     XML_Parser parser;
     struct xml_node *root, *open;
@@ -114,6 +118,10 @@ static void on_start(void *context, const XML_Char *name, const XML_Char **attri
     node->line = (uint32_t)XML_GetCurrentLineNumber(parsing->parser);
     node->column = (uint32_t)XML_GetCurrentColumnNumber(parsing->parser) + 1;
     if (!add_to_parent(parsing, node)) {
+        return;
+    }
+    if (node->parent == NULL && strcmp(name, "topology") == 0) {
+        fail(parsing, XML_HWLOC, NULL); /* before its size exceeds a limit of NCCL's */
         return;
     }
     parsing->open = node;

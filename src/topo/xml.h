@@ -17,10 +17,6 @@ enum {
     XML_NODES_MAX = 65536
 };
 
-/* Error text for documents of hwloc. */
-#define XML_HWLOC                                                                        \
-    "hwloc's XML (lstopo), not NCCL's topology, which NCCL_TOPO_DUMP_FILE writes"
-
 struct xml_attribute {
     char *key, *value; /* Owned */
 };
