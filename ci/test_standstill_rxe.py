@@ -1,5 +1,5 @@
-"""A process of a job over the kernel's soft-RoCE stands still for 5 s, in virtual time: 30 rounds of
-ci/standstill.py."""
+"""A process of a job stands still in virtual time, over the kernel's soft-RoCE and over backend soft: for
+5 s in 30 rounds of ci/standstill.py, for good in 20."""
 
 import subprocess
 import sys
@@ -13,10 +13,21 @@ ROOT = Path(__file__).resolve().parent.parent
 pytestmark = needs_guest
 
 
-@pytest.mark.parametrize("first", range(0, 30, 10))
-def test_a_standstill_is_no_death(first):
+def standstill(*arguments):
     done = subprocess.run(
-        [sys.executable, ROOT / "ci" / "standstill.py", "--backend", "rxe", "--seed", "1", "--first",
-         str(first), "--rounds", "10", "--jobs", "2", "--build", Path(WEFT).parent],
+        [sys.executable, ROOT / "ci" / "standstill.py", "--clock", "virtual", "--seed", "1", "--rounds", "10",
+         "--jobs", "2", "--build", Path(WEFT).parent, *arguments],
         cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("backend", ["rxe", "soft"])
+@pytest.mark.parametrize("first", range(0, 30, 10))
+def test_a_standstill_is_no_death(first, backend):
+    standstill("--backend", backend, "--first", str(first))
+
+
+@pytest.mark.parametrize("backend", ["rxe", "soft"])
+@pytest.mark.parametrize("first", range(0, 20, 10))
+def test_a_process_that_is_stopped_for_good_is_named(first, backend):
+    standstill("--backend", backend, "--first", str(first), "--for-good")

@@ -61,7 +61,7 @@ def fixture_place():
     shutil.rmtree(folder)
 
 
-def run(place, job, faults, expect):
+def run(place, job, faults, expect, backend="rxe"):
     """The document of a run that met its expectations, what each host saw, and when the (first) fault
     came. `faults`: the one that comes 1 ms into the jobs, or several with their times. All
     times are virtual, so that they are the same on any machine."""
@@ -72,7 +72,7 @@ def run(place, job, faults, expect):
     env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT")}
     user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
     done = subprocess.run(
-        [place / "weft", "run", "--backend", "rxe", "--clock", "virtual", "fault.yaml", "--json",
+        [place / "weft", "run", "--backend", backend, "--clock", "virtual", "fault.yaml", "--json",
          "--observations", seen, "--events", story],
         cwd=place, env={**env, "WEFT_GUEST_KERNEL": str(place / "linux"), "HOME": "/"}, timeout=120,
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **user)
@@ -120,17 +120,18 @@ def test_a_dead_peer_is_named(place):
     assert document["sim_time_ns"] - fault_ns < LIMIT_NS
 
 
-def test_a_cable_that_loses_everything_ends_in_bounded_time(place):
-    """Both ports are up, so nothing decides between causes: that is what it says."""
-    document, hosts, fault_ns = run(place, LONG, 'on: "titanic:p0", kind: loss, share: 100%',
-                                    "{result: fail}")
+@pytest.mark.parametrize("end, code", [("titanic:p0", "link.lossy"), ("titanic:p0->", "link.one_way"),
+                                       ("iceberg:p0->", "link.one_way")])
+def test_a_cable_that_loses_everything_ends_in_bounded_time(place, end, code):
+    """Both ports are up. The counters of both devices, and what their netdevs received, show where."""
+    document, hosts, fault_ns = run(place, LONG, f'on: "{end}", kind: loss, share: 100%', "{result: fail}")
     assert document["symptom"]["wc_status"] == RETRY_EXC_ERR
     for _, wc_status, at_ns in own_failures(hosts):
         assert wc_status == RETRY_EXC_ERR
         assert RETRIES_NS < at_ns - fault_ns < SILENT_NS
     assert document["sim_time_ns"] - fault_ns < SILENT_NS
     [finding] = document["findings"]
-    assert finding["code"] == "undetermined"
+    assert finding["code"] == code
     assert finding["evidence"]["local_state"] == finding["evidence"]["remote_state"] == "up"
 
 
@@ -150,6 +151,30 @@ def test_a_slow_cable_slows_and_data_stays_exact(place):
     assert document["result"] == "pass" and document["findings"] == []
     assert [job["nwrong"] for job in document["jobs"]] == [0]
     assert document["jobs"][0]["time_ns"] >= 10_000_000
+
+
+@pytest.mark.parametrize("backend", ["rxe", "soft"])
+@pytest.mark.parametrize("down, up", [
+    ("titanic:p0->", "titanic:p0"), ("titanic:p0<-", "titanic:p0"), ("titanic:p0->", "iceberg:p0"),
+    ("titanic:p0->", "titanic:p0->"), ("iceberg:p0<-", "titanic:p0->"), ("titanic:p0->", None)])
+def test_a_direction_that_is_down_carries_again_after_up(place, backend, down, up):
+    """An `up` of the cable or of the direction, at either end, or the end of the `down` itself. Frames
+    are lost for a time that retries outlast. Nothing arrives if it is not ended: the job fails then."""
+    long = "" if up else ", for: 20ms"
+    faults = [f'at: jobs+1ms, on: "{down}", kind: down{long}']
+    faults += [f'at: jobs+21ms, on: "{up}", kind: up'] if up else []
+    document, hosts, fault_ns = run(place, LONG, faults, "{data: exact}", backend=backend)
+    assert document["result"] == "pass" and own_failures(hosts) == []
+    assert document["sim_time_ns"] - fault_ns > 20_000_000
+
+
+@pytest.mark.parametrize("up", ["titanic:p0", "titanic:p0<-"])
+def test_an_up_ends_a_down_and_nothing_else(place, up):
+    """All frames of one direction are lost by another fault; or it is that direction which stays down."""
+    faults = [f'at: jobs+1ms, on: "titanic:p0->", kind: {"down" if up[-1] == "-" else "loss, share: 100%"}',
+              f'at: jobs+2ms, on: "{up}", kind: up']
+    document, _, _ = run(place, LONG, faults, "{result: fail}")
+    assert document["symptom"]["wc_status"] == RETRY_EXC_ERR
 
 
 def test_a_cable_that_changes_in_full_flight_loses_nothing(place):
