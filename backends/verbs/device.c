@@ -215,6 +215,7 @@ weft_status verbs_device_open(const struct verbs_library *library,
     weft_format(device->io.name, sizeof device->io.name, "%s", device->kernel_name);
     weft_format(device->sysfs, sizeof device->sysfs, "%s/class/infiniband/%s",
                 config->sysfs, device->kernel_name);
+    device->asks_kernel = strcmp(config->sysfs, "/sys") == 0;
     weft_error_object(error, "%s", device->kernel_name);
     errno = 0;
     device->context = library->open_device(from);

@@ -91,6 +91,7 @@ struct verbs_device {
     char kernel_name[64]; /* such as "rxe_ab", even if io.name differs */
     char profile[32];
     char sysfs[256];                   /* "/sys/class/infiniband/rxe_ab" */
+    bool asks_kernel;                  /* sysfs is this kernel's, not that of a test */
     uint32_t *gid_tbl_len;             /* Owned [n_ports]. */
     uint32_t *ifindexes;               /* Owned [n_ports]; 0: no netdev of this host */
     struct weft_trace *story;          /* Not owned; NULL if no event log is written */

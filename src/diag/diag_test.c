@@ -321,6 +321,37 @@ START_TEST(a_pause_storm_is_found_only_where_nothing_is_lost)
 }
 END_TEST
 
+/* rxe counts no damaged packets. If most of the lost ones did not reach the other netdev, none was
+ * damaged. The netdev counts other frames, too: here 10. */
+START_TEST(what_never_arrived_was_not_damaged)
+{
+    static const struct {
+        int64_t near,
+            far; /* frames of the netdevs: at titanic, and at iceberg, which lost 100 */
+        const char *code;
+    } rows[] = {{510, 910, "link.one_way"},        {510, 949, "link.one_way"},
+                {510, 950, "undetermined"},        {510, 1010, "undetermined"},
+                {IO_UNKNOWN, 910, "undetermined"}, {510, IO_UNKNOWN, "undetermined"}};
+
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        struct scene s;
+        struct diag_findings findings;
+
+        scene_set(&s);
+        scene_one_way(&s);
+        s.a->ports[0].counters[DIAG_ICRC_ERRORS] = IO_UNKNOWN;
+        s.b->ports[1].counters[DIAG_ICRC_ERRORS] = IO_UNKNOWN;
+        s.a->ports[0].counters[DIAG_RX_FRAMES] = rows[i].near;
+        s.b->ports[1].counters[DIAG_RX_FRAMES] = rows[i].far;
+        diag(&s.input, &findings);
+        ck_assert_uint_eq(findings.n, 1);
+        ck_assert_str_eq(findings.items[0].entry->code, rows[i].code);
+        diag_findings_fini(&findings);
+        diag_input_fini(&s.input);
+    }
+}
+END_TEST
+
 /* A host describes at most eight GIDs of its table (DIAG_TOLD_GIDS_MAX). If it omits some, or
  * describes eight and does not say whether it omits some, the selected slot might be among those. A
  * table that was cut can be described by fewer than eight, because GIDs without an address are
@@ -1065,6 +1096,7 @@ int main(void)
                         n_scene_cases);
     tcase_add_test(tests, undetermined_names_what_is_possible);
     tcase_add_loop_test(tests, a_pause_storm_is_found_only_where_nothing_is_lost, 0, 6);
+    tcase_add_test(tests, what_never_arrived_was_not_damaged);
     tcase_add_loop_test(tests, a_slot_is_empty_only_if_the_whole_table_is_known, 0, 16);
     tcase_add_loop_test(tests, what_a_cut_table_lacks_is_not_absent, 0, 8);
     tcase_add_loop_test(tests, every_operation_of_a_device_can_find_it_failed, 0, 18);

@@ -420,17 +420,32 @@ enum diag_known diag_is_rp_filter(const struct diag_case *c)
 
 /* ---- counters of both ends ---- */
 
+/* Returns YES if `to` received damaged packets. rxe does not count them. Then returns NO if the
+ * netdev received too few frames for most of the lost packets to have arrived, or none was lost. */
+static enum diag_known damages(const struct diag_case *c, const struct diag_port *from,
+                               const struct diag_port *to)
+{
+    const int64_t *counters = to != NULL ? to->counters : NULL;
+    int64_t n_lost, n_other;
+
+    if (counters != NULL && counters[DIAG_ICRC_ERRORS] != IO_UNKNOWN) {
+        return diag_known_of(counters[DIAG_ICRC_ERRORS] > UNDER_WAY);
+    }
+    if (from == NULL || to == NULL || counters[DIAG_RX_FRAMES] == IO_UNKNOWN ||
+        diag_is_one_cable(c->input, from, to) != DIAG_YES) {
+        return DIAG_UNKNOWN;
+    }
+    n_lost = diag_lost_frames(from, to);
+    n_other = counters[DIAG_RX_FRAMES] - counters[DIAG_RX_PACKETS];
+    return n_lost != IO_UNKNOWN && (n_lost <= UNDER_WAY || 2 * n_other < n_lost)
+               ? DIAG_NO
+               : DIAG_UNKNOWN;
+}
+
 enum diag_known diag_is_corrupting(const struct diag_case *c)
 {
-    int64_t local =
-        c->local_port != NULL ? c->local_port->counters[DIAG_ICRC_ERRORS] : IO_UNKNOWN;
-    int64_t remote =
-        c->remote_port != NULL ? c->remote_port->counters[DIAG_ICRC_ERRORS] : IO_UNKNOWN;
-
-    if (local > UNDER_WAY || remote > UNDER_WAY) {
-        return DIAG_YES;
-    }
-    return local != IO_UNKNOWN && remote != IO_UNKNOWN ? DIAG_NO : DIAG_UNKNOWN;
+    return diag_or(damages(c, c->local_port, c->remote_port),
+                   damages(c, c->remote_port, c->local_port));
 }
 
 /* Returns YES if more frames were sent than received, beyond those in flight. Only for a cable that

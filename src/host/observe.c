@@ -83,6 +83,7 @@ static void copy_counters(const struct io_port_counters *from, struct diag_port 
         [DIAG_TX_QUEUE_DROPS] = from->tx_queue_drops,
         [DIAG_RX_PAUSES] = from->rx_pauses,
         [DIAG_RX_PAUSE_NS] = from->rx_pause_ns,
+        [DIAG_RX_FRAMES] = from->rx_frames,
     };
 
     memcpy(out->counters, all, sizeof(all));
