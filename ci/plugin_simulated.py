@@ -28,6 +28,8 @@ def main():
     handle, listener = ctypes.create_string_buffer(128), ctypes.c_void_p()
     sender, receiver = ctypes.c_void_p(), ctypes.c_void_p()
     plugin.call("listen", ACCEPTING, handle, ctypes.byref(listener))
+    print("device 99: listen", plugin.functions["listen"](99, handle, ctypes.byref(sender)), "connect",
+          plugin.functions["connect"](99, handle, ctypes.byref(sender), None))
 
     def is_up():
         if not sender:

@@ -188,6 +188,7 @@ def test_virtual_time_passes_when_somebody_asks():
 
     first = told()
     assert first == told()
+    assert first.startswith("device 99: listen 4 connect 4\n")
     assert first.endswith("10 messages of 100000 bytes, as they were sent\n")
 
 

@@ -161,7 +161,7 @@ abi_status plugin_connect(void *context, int device, void *handle, void **comm,
     (void)offload;
     *comm = NULL;
     if (engine == NULL) {
-        return ABI_INVALID_USAGE;
+        return process_is_up() ? ABI_INVALID_ARGUMENT : ABI_INVALID_USAGE;
     }
     process_enter();
     status = engine_connect_as(engine, handle, class_of(context), &connected, &error);
