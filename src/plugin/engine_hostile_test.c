@@ -396,8 +396,8 @@ static int hear_strangers(struct io_announcer *announcer, void *out, size_t cap,
     return 0;
 }
 
-/* A process is stopped for 7 s. The beacons of that time wait behind a stranger's datagrams, and are
- * read before any process is dropped. */
+/* A process is stopped for 7 s. The beacons of that time wait behind a stranger's datagrams, and
+ * are read before any process is dropped. */
 START_TEST(beacons_behind_a_flood_count)
 {
     const struct engine_mesh *mesh;

@@ -250,8 +250,8 @@ START_TEST(other_hosts_stand_in_for_a_cable)
 }
 END_TEST
 
-/* A connection over a cable waits 0.25 s for a route over a third host that has just been heard, and
- * not until the next beacon, which comes after up to 1 s. */
+/* A connection over a cable waits 0.25 s for a route over a third host that has just been heard,
+ * and not until the next beacon, which comes after up to 1 s. */
 START_TEST(a_host_that_comes_back_delays_nothing_for_long)
 {
     static const struct harness_cable corner[] = {{0, 1}, {0, 2}};

@@ -132,8 +132,8 @@ static void forget_pending(struct engine *engine, const struct engine_comm *comm
 }
 
 /* A connection is abandoned if no thread calls connect for it during up to this number of looks.
- * NCCL calls in a loop, and does not report when it gives up. Looks are counted, not time, because a
- * process that was stopped calls again when it continues. */
+ * NCCL calls in a loop, and does not report when it gives up. Looks are counted, not time, because
+ * a process that was stopped calls again when it continues. */
 #define IDLE_LOOKS 60u
 #define IDLE_LOOK_NS INT64_C(10000000000)
 

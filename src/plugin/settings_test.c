@@ -64,8 +64,8 @@ static void no_line(const char *line)
     ck_abort_msg("%s", line);
 }
 
-/* With an invalid secret neither the plugin nor `weft relayd` starts, because they would trust every
- * peer without one. The error does not contain the value. */
+/* With an invalid secret neither the plugin nor `weft relayd` starts, because they would trust
+ * every peer without one. The error does not contain the value. */
 START_TEST(a_secret_that_is_none_is_refused)
 {
     struct plugin_settings settings;
