@@ -55,8 +55,9 @@ static weft_status peer_failed(struct conn *conn, const struct frame *frame)
     }
     conn->private->peer_gave_up = true;
     take_rail(conn, &abort);
-    weft_fail(&theirs, abort.status, abort.phase, "%s",
+    weft_fail(&theirs, abort.status, WEFT_PHASE_UNKNOWN, "%s",
               abort.reason[0] != '\0' ? abort.reason : weft_status_name(abort.status));
+    weft_error_set_phase(&theirs, abort.phase);
     theirs.sys_errno = (int)abort.sys_errno;
     theirs.wc_status = (int)abort.wc_status;
     weft_error_format(&theirs, text, sizeof(text));

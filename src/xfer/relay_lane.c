@@ -168,10 +168,9 @@ void relay_lane_fail(struct relay_lane *lane)
 void relay_lane_refuse(struct relay_lane *lane, weft_status status, const char *reason,
                        uint32_t member, const char *text)
 {
-    char phase[24];
-
-    weft_format(phase, sizeof(phase), "relay.%s.%u", reason, member);
-    weft_fail(&lane->error, status, phase, "%s", text);
+    weft_fail(&lane->error, status, WEFT_PHASE_RELAY, "%s", text);
+    weft_format(lane->error.phase_detail, sizeof(lane->error.phase_detail), "%s.%u",
+                reason, member);
     relay_lane_fail(lane);
 }
 
@@ -239,9 +238,9 @@ static void lost(struct relay_lane *lane, const struct conn *conn,
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
     const struct weft_value *reason = weft_error_value(why, "peer_reason");
-    bool is_of_relay = phase != NULL && strncmp(phase->text, "relay.", 6) == 0;
+    bool is_of_relay = weft_error_peer_phase(why) == WEFT_PHASE_RELAY;
     uint32_t member = conn == lane->in ? lane->purpose.from : lane->member;
-    char text[24];
+    char text[WEFT_PHASE_TEXT_BYTES];
 
     if (why->phase == WEFT_PHASE_PEER && phase == NULL) {
         relay_lane_close(lane);
