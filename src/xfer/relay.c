@@ -205,9 +205,11 @@ static void admit(struct relay *relay, struct relay_lane *lane, uint32_t self)
                     relay->config.lanes_max);
         refuse(relay, lane, WEFT_ERR_LIMIT, "lanes", self, text);
     } else if (held + memory > relay->config.memory_max) {
-        weft_format(text, sizeof(text), "its lanes (%u) hold %llu of %llu KiB of buffers",
-                    n_lanes - 1, (unsigned long long)held >> 10,
-                    (unsigned long long)relay->config.memory_max >> 10);
+        weft_format(text, sizeof(text),
+                    "its lanes (%u) hold %llu of %llu KiB, this needs %llu", n_lanes - 1,
+                    (unsigned long long)held >> 10,
+                    (unsigned long long)relay->config.memory_max >> 10,
+                    (unsigned long long)memory >> 10);
         refuse(relay, lane, WEFT_ERR_LIMIT, "memory", self, text);
     } else if (handle == NULL) {
         weft_format(text, sizeof(text), "it does not know member %u", member);

@@ -188,7 +188,7 @@ START_TEST(relays_refuse_what_exceeds_them)
         const char *reason, *text;
     } rows[] = {
         {FLOW_FRAGMENT_BYTES, 0, "memory",
-         "a relay gives up: memory: its lanes (1) hold 128 of 128 KiB of buffers"},
+         "a relay gives up: memory: its lanes (1) hold 128 of 128 KiB, this needs 128"},
         {0, 1, "lanes", "a relay gives up: lanes: it forwards 1 of at most 1 lanes"}};
     uint32_t at = 1 + (uint32_t)_i % 2;
     struct relay_counters counters;
