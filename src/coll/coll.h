@@ -32,9 +32,10 @@ enum coll_algorithm {
     COLL_HALVING,  /* distances ..., 4, 2, 1, then back; data shrinks, then grows */
     COLL_TREE,     /* one tree, pipelined */
     COLL_TREES,    /* all packed trees, by their shares */
-    COLL_CHAIN     /* a path through all ranks, pipelined */
+    COLL_CHAIN,    /* a path through all ranks, pipelined */
+    COLL_FORWARD   /* all_to_all: each rank forwards what goes beyond its neighbours */
 };
-#define COLL_N_ALGORITHMS (COLL_CHAIN + 1)
+#define COLL_N_ALGORITHMS (COLL_FORWARD + 1)
 const char *coll_kind_name(enum coll_kind kind); /* "all_reduce" */
 const char *coll_algorithm_name(enum coll_algorithm algorithm);
 /* Returns true if `kind` has plans of `algorithm`; always true for AUTO. */

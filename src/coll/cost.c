@@ -245,6 +245,7 @@ static void ask_all_reduce(struct demand *demand, const struct coll_mesh *mesh,
         return;
     case COLL_DIRECT:
     case COLL_AUTO:
+    case COLL_FORWARD:
         break;
     }
     along_shape(demand, &mesh->pairs, size, 1, size);
@@ -345,7 +346,9 @@ static void ask(struct demand *demand, const struct coll_mesh *mesh,
         ask_rooted(demand, mesh, job, algorithm, size);
         return;
     case COLL_ALL_TO_ALL:
-        along_shape(demand, &mesh->pairs, size / mesh->n_ranks, 1, size / mesh->n_ranks);
+        along_shape(demand, algorithm == COLL_FORWARD ? &mesh->forward : &mesh->pairs,
+                    size / mesh->n_ranks, 1,
+                    algorithm == COLL_FORWARD ? size : size / mesh->n_ranks);
         demand->reduced = 0;
         return;
     case COLL_SEND_RECV:
@@ -403,17 +406,31 @@ uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
                : demand.shape->n_cables - 1;
 }
 
-/* Finds the best of all algorithms that need at most `relays_max` relays. */
-static void try_all(const struct coll_job *job, const struct coll_mesh *mesh,
-                    uint32_t relays_max, struct coll_choice *best)
+/* Returns true if connections and relays suffice for the algorithm. */
+static bool is_possible(const struct coll_job *job, const struct coll_mesh *mesh,
+                        enum coll_algorithm algorithm)
 {
-    if (coll_relays(job, mesh, COLL_DIRECT) <= relays_max) {
+    struct demand demand;
+
+    if (!coll_has_algorithm(job->kind, algorithm)) {
+        return false;
+    }
+    ask(&demand, mesh, job, algorithm);
+    return coll_relays(job, mesh, algorithm) <= COLL_RELAYS_MAX &&
+           (demand.shape != &mesh->pairs || mesh->pairs.n_relayed <= COLL_RELAYED_MAX);
+}
+
+/* Finds the best of all algorithms but FORWARD: of those that are possible, or of all. */
+static void try_all(const struct coll_job *job, const struct coll_mesh *mesh,
+                    bool is_any_allowed, struct coll_choice *best)
+{
+    if (is_any_allowed || is_possible(job, mesh, COLL_DIRECT)) {
         try_slices(job, mesh, COLL_DIRECT, best);
     }
-    for (int i = COLL_RING; i < COLL_N_ALGORITHMS; i++) {
+    for (int i = COLL_RING; i < COLL_FORWARD; i++) {
         enum coll_algorithm algorithm = (enum coll_algorithm)i;
 
-        if (coll_relays(job, mesh, algorithm) <= relays_max) {
+        if (is_any_allowed || is_possible(job, mesh, algorithm)) {
             try_slices(job, mesh, algorithm, best);
         }
     }
@@ -430,8 +447,11 @@ void coll_choose(const struct coll_job *job, const struct coll_mesh *mesh,
         try_slices(job, mesh, job->algorithm, out);
         return;
     }
-    try_all(job, mesh, COLL_RELAYS_MAX, out);
+    try_all(job, mesh, false, out);
+    if (out->time_ps == INT64_MAX && is_possible(job, mesh, COLL_FORWARD)) {
+        try_slices(job, mesh, COLL_FORWARD, out);
+    }
     if (out->time_ps == INT64_MAX) {
-        try_all(job, mesh, UINT32_MAX, out);
+        try_all(job, mesh, true, out);
     }
 }

@@ -21,7 +21,9 @@ struct coll_shape {
     uint32_t n_relays; /* relays of the hop with the most */
     uint32_t n_cables; /* cables of the hop with the most; 0 if there are none */
     uint32_t n_hops;   /* hops that follow each other */
-    uint64_t fan;      /* amount that the busiest rank reduces */
+    /* of `pairs`: pairs whose data the busiest rank's host relays */
+    uint32_t n_relayed;
+    uint64_t fan; /* amount that the busiest rank reduces */
     /* Copies of hops within hosts whose inside is known. */
     struct coll_copies {
         uint64_t within; /* amount that the busiest GPU copies within its memory */
@@ -59,6 +61,7 @@ struct coll_mesh {
     /* first ring without its last hop, in both directions */
     struct coll_shape path;
     struct coll_shape pairs;     /* all data from every rank to every other */
+    struct coll_shape forward;   /* the same, from neighbour to neighbour */
     struct coll_shape circulant; /* n blocks by distances 1, 2, 4 ... */
     struct coll_shape butterfly; /* all data to the partner of every round */
     struct coll_shape next;      /* all data from rank i to rank i + 1 */
@@ -89,14 +92,18 @@ weft_ps coll_cost_ps(const struct coll_job *job, const struct coll_mesh *mesh,
                      enum coll_algorithm algorithm, uint64_t slice_bytes);
 /* Maximum number of relays of a connection (FLOW_VIA_MAX of xfer/wire.h). */
 #define COLL_RELAYS_MAX 13
+/* Maximum number of pairs of ranks that AUTO lets one host relay: a relay gives that many lanes all
+ * the buffers that they request (xfer/relay.h). */
+#define COLL_RELAYED_MAX 128
 /* Returns the number of relays of the longest hop of `algorithm` (not AUTO) while all cables
  * are up. */
 uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
                      enum coll_algorithm algorithm);
 /* Chooses the cheapest algorithm and slice for the job. If job->algorithm is not AUTO, chooses
- * only the slice. AUTO excludes algorithms that need more than COLL_RELAYS_MAX relays, unless
- * all do. On ties the order is DIRECT, then that of enum coll_algorithm. `out` has time_ps
- * INT64_MAX if no algorithm is possible. */
+ * only the slice. AUTO excludes algorithms that need more than COLL_RELAYS_MAX relays in a row
+ * or let a host relay more than COLL_RELAYED_MAX pairs, unless all do. It excludes FORWARD if
+ * another is left. On ties the order is DIRECT, then that of enum coll_algorithm. `out` has
+ * time_ps INT64_MAX if no algorithm is possible. */
 void coll_choose(const struct coll_job *job, const struct coll_mesh *mesh,
                  struct coll_choice *out);
 

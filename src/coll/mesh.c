@@ -21,6 +21,7 @@ static void find_shapes(struct coll_mesh *mesh)
         mesh->path = coll_shape_path(mesh);
     }
     mesh->pairs = coll_shape_pairs(mesh, false);
+    mesh->forward = coll_shape_forward(mesh);
     mesh->next = coll_shape_pairs(mesh, true);
     mesh->circulant = coll_shape_circulant(mesh);
     mesh->butterfly = coll_shape_butterfly(mesh);

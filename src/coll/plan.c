@@ -49,6 +49,8 @@ const char *coll_algorithm_name(enum coll_algorithm algorithm)
         return "trees";
     case COLL_CHAIN:
         return "chain";
+    case COLL_FORWARD:
+        return "forward";
     }
     return "?";
 }
@@ -59,14 +61,14 @@ const char *coll_algorithm_name(enum coll_algorithm algorithm)
 bool coll_has_algorithm(enum coll_kind kind, enum coll_algorithm algorithm)
 {
     static const unsigned algorithms[COLL_N_KINDS] = {
-        [COLL_ALL_REDUCE] = (1u << COLL_N_ALGORITHMS) - 1,
+        [COLL_ALL_REDUCE] = HAS(FORWARD) - 1,
         [COLL_REDUCE_SCATTER] =
             BASIC | HAS(RING) | HAS(RINGS) | HAS(TREE) | HAS(TREES) | HAS(HALVING),
         [COLL_ALL_GATHER] =
             BASIC | HAS(RING) | HAS(RINGS) | HAS(TREE) | HAS(TREES) | HAS(DOUBLING),
         [COLL_BROADCAST] = BASIC | HAS(CHAIN) | HAS(TREE) | HAS(TREES) | HAS(DOUBLING),
         [COLL_REDUCE] = BASIC | HAS(CHAIN) | HAS(TREE) | HAS(TREES) | HAS(HALVING),
-        [COLL_ALL_TO_ALL] = BASIC,
+        [COLL_ALL_TO_ALL] = BASIC | HAS(FORWARD),
         [COLL_SEND_RECV] = BASIC,
         [COLL_BARRIER] = BASIC | HAS(DOUBLING) | HAS(TREE),
     };
@@ -135,7 +137,11 @@ static void draft_all(struct coll_draft *draft, enum coll_algorithm algorithm)
 {
     switch (draft->job->kind) {
     case COLL_ALL_TO_ALL:
-        coll_draft_all_to_all(draft);
+        if (algorithm == COLL_FORWARD) {
+            coll_draft_forward(draft);
+        } else {
+            coll_draft_all_to_all(draft);
+        }
         return;
     case COLL_SEND_RECV:
         coll_draft_send_recv(draft);

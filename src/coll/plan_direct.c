@@ -12,18 +12,10 @@ static struct coll_step step_of(enum coll_step_kind kind, uint32_t peer)
         .kind = kind, .peer = peer, .after = {no_steps[0], no_steps[1]}};
 }
 
-/* Returns a step that waits for both `joined` and `step`, each of which can be COLL_NO_STEP. */
 static uint32_t join(struct coll_draft *draft, struct coll_key key, uint32_t joined,
                      uint32_t step)
 {
-    struct coll_step both = step_of(COLL_JOIN, draft->plan->rank);
-
-    if (joined == COLL_NO_STEP || step == COLL_NO_STEP) {
-        return joined == COLL_NO_STEP ? step : joined;
-    }
-    both.after[0] = joined;
-    both.after[1] = step;
-    return coll_draft_add(draft, key, &both, COLL_NO_STEP);
+    return coll_draft_join(draft, key, joined, step, COLL_NO_STEP);
 }
 
 /* In place, the first reduction overwrites the data that is sent, so it waits for all sends of

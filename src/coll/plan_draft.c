@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "coll/plan_private.h"
 
-/* This many partial results get a place each before places are reused, so that their sends
- * need not have ended. */
+/* This many partials get a place each before places are reused, so that their sends need not have
+ * ended. */
 #define PLACES_MIN 32
 
 uint64_t coll_slice_count(const struct coll_draft *draft, uint64_t count)
@@ -46,6 +46,18 @@ uint32_t coll_draft_add(struct coll_draft *draft, struct coll_key key,
     return draft->n_steps++;
 }
 
+uint32_t coll_draft_join(struct coll_draft *draft, struct coll_key key, uint32_t joined,
+                         uint32_t step, uint32_t partial)
+{
+    struct coll_step both = {
+        .kind = COLL_JOIN, .peer = draft->plan->rank, .after = {joined, step}};
+
+    if (joined == COLL_NO_STEP || step == COLL_NO_STEP) {
+        return joined == COLL_NO_STEP ? step : joined;
+    }
+    return coll_draft_add(draft, key, &both, partial);
+}
+
 static int compare(const void *a, const void *b)
 {
     const struct coll_drafted *x = a, *y = b;
@@ -65,15 +77,16 @@ static int compare(const void *a, const void *b)
 /* ---- places in SCRATCH ---- */
 
 struct place {
-    uint32_t last_send; /* index in the plan; COLL_NO_STEP if never used */
+    uint32_t last_use; /* index in the plan; COLL_NO_STEP if never used */
 };
 
 struct places {
     struct place *places; /* Owned [n] */
     uint32_t n, cap;
-    uint32_t *free; /* Owned [cap]: a ring of places whose last send is listed */
+    uint32_t *free; /* Owned [cap]: a ring of places whose last use is listed */
     uint32_t first_free, n_free;
     uint32_t *of_partial; /* Owned [n_partials] */
+    uint32_t *last;       /* Owned [n_partials]: index in the plan of the last step */
 };
 
 static uint32_t take_place(struct places *places)
@@ -86,31 +99,32 @@ static uint32_t take_place(struct places *places)
         return place;
     }
     weft_check(places->n < places->cap);
-    places->places[places->n].last_send = COLL_NO_STEP;
+    places->places[places->n].last_use = COLL_NO_STEP;
     return places->n++;
 }
 
-/* Assigns the place of the step's partial result, which the step reduces into or sends from. A
- * reused place waits for the send of its previous user. */
+/* Assigns the place of the step's partial. A reused place waits for the last use of its previous
+ * partial. */
 static void find_place(struct places *places, const struct coll_drafted *drafted,
                        struct coll_step *step, uint32_t index, uint64_t slice)
 {
     uint32_t *place = &places->of_partial[drafted->partial];
 
     if (*place == COLL_NO_STEP) {
-        weft_check(step->kind == COLL_RECV_REDUCE && step->after[0] == COLL_NO_STEP);
+        weft_check(step->to == COLL_SCRATCH && step->after[0] == COLL_NO_STEP);
         *place = take_place(places);
-        step->after[0] = places->places[*place].last_send;
+        step->after[0] = places->places[*place].last_use;
     }
     if (step->from == COLL_SCRATCH) {
-        step->from_at = *place * slice;
+        step->from_at += *place * slice;
     }
-    if (step->kind == COLL_RECV_REDUCE) {
-        step->to_at = *place * slice;
-        return;
+    if (step->to == COLL_SCRATCH) {
+        step->to_at += *place * slice;
     }
-    places->places[*place].last_send = index;
-    places->free[(places->first_free + places->n_free++) % places->cap] = *place;
+    if (index == places->last[drafted->partial]) {
+        places->places[*place].last_use = index;
+        places->free[(places->first_free + places->n_free++) % places->cap] = *place;
+    }
 }
 
 static void find_places(struct coll_draft *draft)
@@ -125,12 +139,16 @@ static void find_places(struct coll_draft *draft)
     places.places = weft_calloc(places.cap, sizeof(*places.places));
     places.free = weft_calloc(places.cap, sizeof(*places.free));
     places.of_partial = weft_calloc(places.cap, sizeof(*places.of_partial));
+    places.last = weft_calloc(places.cap, sizeof(*places.last));
     for (uint32_t i = 0; i < draft->n_partials; i++) {
         places.of_partial[i] = COLL_NO_STEP;
     }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
-        if (draft->steps[i].partial != COLL_NO_STEP && plan->steps[i].count > slice) {
-            slice = plan->steps[i].count;
+        uint32_t partial = draft->steps[i].partial;
+
+        if (partial != COLL_NO_STEP) {
+            slice = plan->steps[i].count > slice ? plan->steps[i].count : slice;
+            places.last[partial] = i;
         }
     }
     for (uint32_t i = 0; i < plan->n_steps; i++) {
@@ -142,6 +160,7 @@ static void find_places(struct coll_draft *draft)
     free(places.places);
     free(places.free);
     free(places.of_partial);
+    free(places.last);
 }
 
 void coll_draft_finish(struct coll_draft *draft)
@@ -206,7 +225,7 @@ static uint32_t draft_up(struct coll_draft *draft, const struct coll_flow *flow,
                              .from = COLL_INPUT,
                              .from_at = slice->input_at,
                              .to = in_scratch ? COLL_SCRATCH : COLL_OUTPUT,
-                             .to_at = slice->output_at,
+                             .to_at = in_scratch ? 0 : slice->output_at,
                              .count = slice->count,
                              .after = {COLL_NO_STEP, COLL_NO_STEP}};
     uint32_t last = COLL_NO_STEP;

@@ -264,7 +264,8 @@ void coll_draft_flows(struct coll_draft *draft, enum coll_algorithm algorithm)
         along_pairs(&maker, true);
         break;
     case COLL_AUTO:
-        weft_check(algorithm != COLL_AUTO);
+    case COLL_FORWARD:
+        weft_check(false); /* no algorithm of flows */
         break;
     }
     free(maker.up_room);

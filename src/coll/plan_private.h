@@ -29,7 +29,7 @@ struct coll_draft {
     uint64_t slice_bytes;
     struct coll_drafted *steps; /* Owned [n_steps] */
     uint32_t n_steps, cap;
-    /* number of partial results in SCRATCH: ranges of one flow and slice */
+    /* number of partials: partial results of one flow and slice, or data to be forwarded */
     uint32_t n_partials;
     uint32_t n_flows;
     uint32_t channel; /* channel of steps added from now on to ranks of the same host */
@@ -38,14 +38,19 @@ struct coll_draft {
 struct coll_drafted {
     struct coll_key key;
     uint32_t index;   /* position in drafting order, which `after` refers to */
-    uint32_t partial; /* index of its partial result in SCRATCH, or COLL_NO_STEP */
+    uint32_t partial; /* index of its data in SCRATCH, or COLL_NO_STEP */
     struct coll_step step;
 };
 
-/* Appends a step and returns its index for `after`. `partial` is the partial result in SCRATCH
- * that it uses, or COLL_NO_STEP. */
+/* Appends a step and returns its index for `after`. `partial` is the data in SCRATCH that it uses,
+ * or COLL_NO_STEP; its offset in SCRATCH is then relative to the place of that data. The first
+ * step that is listed with a partial receives the data, and waits for no other. The last frees its
+ * place, so it must end after all the others. */
 uint32_t coll_draft_add(struct coll_draft *draft, struct coll_key key,
                         const struct coll_step *step, uint32_t partial);
+/* Returns a step that waits for both `joined` and `step`, each of which can be COLL_NO_STEP. */
+uint32_t coll_draft_join(struct coll_draft *draft, struct coll_key key, uint32_t joined,
+                         uint32_t step, uint32_t partial);
 /* Sorts the steps into the plan, assigns places in SCRATCH, and frees the draft's memory. */
 void coll_draft_finish(struct coll_draft *draft);
 /* Returns the elements of a slice of a range of `count`; never 0. */
@@ -117,6 +122,11 @@ void coll_draft_doubling(struct coll_draft *draft); /* all_reduce: butterfly */
 void coll_draft_all_to_all(struct coll_draft *draft);
 void coll_draft_send_recv(struct coll_draft *draft);
 void coll_draft_barrier(struct coll_draft *draft, enum coll_algorithm algorithm);
+
+/* plan_forward.c: all_to_all from neighbour to neighbour */
+void coll_draft_forward(struct coll_draft *draft);
+/* Returns true if COLL_FORWARD uses the lane: a connection can pass its relays. */
+bool coll_forward_uses(const struct mesh_lane *lane);
 
 /* plan_make.c: algorithms along rings and trees, and between all pairs */
 void coll_draft_flows(struct coll_draft *draft, enum coll_algorithm algorithm);

@@ -149,6 +149,74 @@ START_TEST(a_ring_of_256_is_planned_and_proven)
 }
 END_TEST
 
+/* Makes a mesh whose ranks are too far apart for connections, or whose pairs are too many for
+ * relays: a ring, a torus of 8 x 8, a circulant, or two rings joined by a cable. */
+static void large_mesh(int which, struct coll_mesh *out)
+{
+    static const uint32_t sizes[] = {30, 64, 40, 36};
+    struct coll_cable cables[128];
+    uint32_t n = sizes[which], n_cables = 0, in_ring = which == 3 ? n / 2 : n;
+
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t first = r / in_ring * in_ring;
+
+        if (which == 1) {
+            cables[n_cables++] = (struct coll_cable){r, r / 8 * 8 + (r + 1) % 8};
+            cables[n_cables++] = (struct coll_cable){r, (r + 8) % n};
+            continue;
+        }
+        cables[n_cables++] = (struct coll_cable){r, first + (r + 1 - first) % in_ring};
+        if (which == 2) {
+            cables[n_cables++] = (struct coll_cable){r, (r + 2) % n};
+        }
+    }
+    if (which == 3) {
+        cables[n_cables++] = (struct coll_cable){0, in_ring};
+    }
+    coll_mesh_of_cables(n, cables, n_cables, UINT64_C(100000000000), 1000000, out);
+}
+
+/* A rank exchanges messages with its neighbours only, and holds a small part of what it forwards.
+ * Blocks are shorter than a slice, as long, or longer; or there are none. */
+START_TEST(all_to_all_between_neighbours_is_proven)
+{
+    static const uint64_t shares[] = {0, 1, 7, 3000, 70000, 300000};
+    static struct coll_plan plans[64];
+    struct coll_job job = {.kind = COLL_ALL_TO_ALL,
+                           .algorithm = COLL_FORWARD,
+                           .dtype = WEFT_FLOAT32,
+                           .op = WEFT_SUM};
+    struct weft_error error = {0};
+    struct coll_mesh mesh;
+
+    large_mesh(_i, &mesh);
+    for (size_t k = 0; k < WEFT_LENGTH(shares); k++) {
+        uint64_t scratch = 0, slice = 0;
+
+        job.count = shares[k] * mesh.n_ranks + k % 2;
+        for (uint32_t r = 0; r < mesh.n_ranks; r++) {
+            ck_assert_int_eq(coll_plan_make(&job, r, &mesh, &plans[r], &error), WEFT_OK);
+            for (uint32_t i = 0; i < plans[r].n_steps; i++) {
+                uint32_t peer = plans[r].steps[i].peer;
+
+                if (peer != r && mesh_overlay_lane(&mesh.overlay, r, peer) == NULL) {
+                    ck_abort_msg("rank %u: step %u has peer %u", r, i, peer);
+                }
+            }
+            scratch = plans[r].scratch_count > scratch ? plans[r].scratch_count : scratch;
+            slice = plans[r].slice_count > slice ? plans[r].slice_count : slice;
+        }
+        ck_assert_msg(coll_plan_check(&job, plans, &error) == WEFT_OK, "mesh %d: %s", _i,
+                      error.message);
+        ck_assert_uint_le(scratch, 100 * slice);
+        for (uint32_t r = 0; r < mesh.n_ranks; r++) {
+            coll_plan_fini(&plans[r]);
+        }
+    }
+    coll_mesh_fini(&mesh);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("coll/plan_random");
@@ -157,6 +225,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     suite_add_sweep(tcase, every_plan_on_random_meshes_is_proven, 0, SHARDS);
     suite_add_sweep(tcase, a_ring_of_256_is_planned_and_proven, 1, 2);
+    tcase_add_loop_test(tcase, all_to_all_between_neighbours_is_proven, 0, 4);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -14,6 +14,7 @@ struct laying {
     uint64_t *share;   /* Owned [n_lanes]: in 1/65536 of the data */
     uint64_t *wanted;  /* Owned [n]: amount from the current source to each rank */
     uint64_t *reduced; /* Owned [n]: amount that each rank reduces */
+    uint64_t *relayed; /* Owned [n]: amount that the rank's host relays */
     /* Owned [n]: amount that the rank's GPU copies within its memory for short and long
      * messages */
     uint64_t *stepped, *direct;
@@ -53,6 +54,7 @@ static void laying_open(struct laying *laying, const struct mesh_overlay *overla
     laying->share = weft_calloc(overlay->n_lanes + 1, sizeof(*laying->share));
     laying->wanted = weft_calloc(n, sizeof(*laying->wanted));
     laying->reduced = weft_calloc(n, sizeof(*laying->reduced));
+    laying->relayed = weft_calloc(n, sizeof(*laying->relayed));
     laying->stepped = weft_calloc(n, sizeof(*laying->stepped));
     laying->direct = weft_calloc(n, sizeof(*laying->direct));
     laying->head = weft_calloc(n, sizeof(*laying->head));
@@ -109,17 +111,22 @@ static uint64_t greater(uint64_t a, uint64_t b)
 static struct coll_shape laying_close(struct laying *laying, uint32_t n_hops)
 {
     struct coll_shape *shape = &laying->shape;
+    uint64_t relayed = 0;
 
     shape->n_hops = n_hops;
     shape->load = busiest(laying);
     for (uint32_t r = 0; r < laying->overlay->n_ranks; r++) {
+        relayed = greater(relayed, laying->relayed[r]);
         shape->fan = greater(shape->fan, laying->reduced[r]);
         shape->stepped.within = greater(shape->stepped.within, laying->stepped[r]);
         shape->direct.within = greater(shape->direct.within, laying->direct[r]);
     }
+    shape->n_relayed =
+        relayed / WHOLE < UINT32_MAX ? (uint32_t)(relayed / WHOLE) : UINT32_MAX;
     free(laying->share);
     free(laying->wanted);
     free(laying->reduced);
+    free(laying->relayed);
     free(laying->stepped);
     free(laying->direct);
     free(laying->head);
@@ -295,6 +302,8 @@ static void carry(struct laying *laying, uint32_t source)
                 } else {
                     laying->share[lane] += (amount + n_ways - 1) / n_ways;
                     laying->wanted[before] += (amount + n_ways - 1) / n_ways;
+                    laying->relayed[before] +=
+                        before == laying->order[0] ? 0 : (amount + n_ways - 1) / n_ways;
                 }
             }
         }
@@ -501,6 +510,62 @@ struct coll_shape coll_shape_pairs(const struct coll_mesh *mesh, bool only_next)
         laying.reduced[r] = (uint64_t)WHOLE * (n - 1);
     }
     return laying_close(&laying, 1);
+}
+
+/* Returns how many ranks COLL_FORWARD reaches from rank 0, and by how many cables its longest lane
+ * leads. */
+static uint32_t reach(const struct mesh_overlay *overlay, uint32_t *out_cables)
+{
+    uint32_t *order = weft_calloc(overlay->n_ranks, sizeof(*order)), n_found = 1;
+    bool *is_found = weft_calloc(overlay->n_ranks, sizeof(*is_found));
+
+    is_found[0] = true;
+    *out_cables = 0;
+    for (uint32_t i = 0; i < n_found; i++) {
+        uint32_t at = order[i];
+
+        for (uint32_t k = overlay->first[at]; k < overlay->first[at + 1]; k++) {
+            const struct mesh_lane *lane = &overlay->lanes[k];
+
+            if (!coll_forward_uses(lane)) {
+                continue;
+            }
+            *out_cables = lane->n_hops > *out_cables ? lane->n_hops : *out_cables;
+            if (!is_found[lane->to]) {
+                is_found[lane->to] = true;
+                order[n_found++] = lane->to;
+            }
+        }
+    }
+    free(order);
+    free(is_found);
+    return n_found;
+}
+
+struct coll_shape coll_shape_forward(const struct coll_mesh *mesh)
+{
+    const struct mesh_overlay *overlay = &mesh->overlay;
+    struct coll_shape shape = mesh->pairs;
+    uint32_t n_cables;
+
+    shape.exists = shape.exists && reach(overlay, &n_cables) == mesh->n_ranks;
+    if (!shape.exists) {
+        return shape;
+    }
+    shape.n_hops = mesh->pairs.n_relays + 1;
+    shape.n_cables = n_cables;
+    shape.n_relays = n_cables > 1 ? n_cables - 1 : 0;
+    shape.n_relayed = 0;
+    shape.pair = shape.load.share;
+    shape.delay_ps = 0;
+    for (size_t i = 0; i < overlay->n_lanes; i++) {
+        if (coll_forward_uses(&overlay->lanes[i])) {
+            shape.delay_ps = overlay->lanes[i].delay_ps > shape.delay_ps
+                                 ? overlay->lanes[i].delay_ps
+                                 : shape.delay_ps;
+        }
+    }
+    return shape;
 }
 
 /* Rank r sends the blocks of min(d, n - d) ranks to rank r + d, for d = 1, 2, 4 ... */

@@ -21,6 +21,8 @@ struct coll_shape coll_shape_chain(const struct coll_mesh *mesh, uint32_t root,
                                    bool is_out);
 /* From every rank to every other, or from each rank to the next. */
 struct coll_shape coll_shape_pairs(const struct coll_mesh *mesh, bool only_next);
+/* From every rank to every other, from neighbour to neighbour. `mesh` has the shape of pairs. */
+struct coll_shape coll_shape_forward(const struct coll_mesh *mesh);
 struct coll_shape coll_shape_circulant(const struct coll_mesh *mesh);
 struct coll_shape coll_shape_butterfly(const struct coll_mesh *mesh);
 

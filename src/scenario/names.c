@@ -22,8 +22,8 @@ const char *const names_of_jobs[SCENARIO_N_JOB_KINDS] = {
     "all_to_all", "send_recv",      "barrier",    "exec"};
 
 const char *const names_of_algorithms[SCENARIO_N_ALGORITHMS] = {
-    "auto",     "ring",    "rings", "direct", "exchange",
-    "doubling", "halving", "tree",  "trees",  "chain"};
+    "auto",    "ring", "rings", "direct", "exchange", "doubling",
+    "halving", "tree", "trees", "chain",  "forward"};
 
 const struct names_profile names_of_profiles[NAMES_N_PROFILES] = {
     {"mlx5", 1}, {"hns-hip08", 1},  {"hns-hip09", 1},

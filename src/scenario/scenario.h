@@ -198,6 +198,7 @@ enum scenario_algorithm {
     SCENARIO_ALGORITHM_TREE,  /* one tree */
     SCENARIO_ALGORITHM_TREES, /* all packed trees */
     SCENARIO_ALGORITHM_CHAIN,
+    SCENARIO_ALGORITHM_FORWARD, /* each rank forwards what goes beyond its neighbours */
     SCENARIO_N_ALGORITHMS
 };
 
