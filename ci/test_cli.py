@@ -603,7 +603,7 @@ jobs: [{all_reduce: {bytes: 64KiB}}]
     found = [f for f in document["findings"] if f["code"] == "mesh.rank_order"]
     assert len(found) == 1 and found[0]["severity"] == "warning"
     assert found[0]["evidence"] == {"pairs_without_cable": 2, "better": 0,
-                                    "better_order": "0 2 1 3"}
+                                    "better_order": "a b c d"}
     again = json.loads(weft("diagnose", seen, "--json", code=1).stdout)
     assert found[0] in again["findings"]
     shown = json.loads(weft("show", ring, "--json").stdout)

@@ -70,6 +70,14 @@ def test_a_gid_index_is_read_as_nccl_reads_it(index, is_empty):
     assert codes(document) == ({"gid.fixed_index"} if is_empty else set())
 
 
+@pytest.mark.parametrize("index, slot", [("5", "empty"), ("1", "fe80::57:ff:fe00:1")])
+def test_an_empty_slot_is_distinguished_from_a_wrong_one(index, slot):
+    document = doctor("scenarios/basic/pair.yaml", "--set",
+                      f"topology.nodes.titanic.env={{NCCL_IB_GID_INDEX: '{index}'}}")
+    evidence, = (finding["evidence"] for finding in document["findings"])
+    assert evidence == {"fixed_index": int(index), "fixed_slot": slot, "source": "the scenario"}
+
+
 def test_a_gid_index_counts_only_for_ports_that_nccl_opens():
     given = ["scenarios/basic/triangle.yaml", "--set", "topology.nodes.titanic.addresses={p0: [10.9.0.1/24]}"]
     env = "topology.nodes.titanic.env={NCCL_IB_GID_INDEX: '5'%s}"

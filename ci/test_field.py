@@ -69,6 +69,14 @@ def test_what_the_program_itself_does_is_said(name, sets, met):
     assert told is None if met is None else met in told
 
 
+@pytest.mark.parametrize("name, key, said", [
+    ("s16-rank-order", "better_order", "titanic iceberg carpathia olympic"),
+    ("s39-stranger", "limit", "of set-up, which no setting changes"), ("s23-shared-index", "fixed_slot", "empty")])
+def test_a_remedy_has_what_it_speaks_of(name, key, said):
+    found = json.loads(run(f"scenarios/field/{name}.yaml", "--json").stdout)["findings"][0]
+    assert found["evidence"][key] == said and "--patience" not in found["remedy"]
+
+
 @pytest.mark.parametrize("path", FIELD, ids=lambda path: path.stem)
 def test_as_users_met_it(path, tmp_path):
     text = path.read_text()

@@ -292,8 +292,7 @@ static const struct diag_entry entries[] = {
             "a step of the connection's set-up was not answered within its time limit",
         .remedy =
             "check that the process at the other end runs (ps, top, its own log) and is "
-            "not held up by another client; no setting changes this limit, but "
-            "--patience that of the rendezvous",
+            "not held up by another client; `limit` is the one that passed",
         .reference = "docs/wire.md: limits",
         .explanation =
             "Each attempt to reach a listener has 5 s, and the whole set-up has 30 s "
@@ -362,7 +361,7 @@ static const struct diag_entry entries[] = {
                  "would have fewer such pairs",
         .remedy =
             "start the ranks in an order in which ring neighbours share a cable, such as "
-            "better_order, which numbers today's ranks; `weft show FILE` names the hosts",
+            "better_order (hosts, or numbers of today's ranks if names are too long)",
         .reference = "docs/mesh.md",
         .explanation =
             "NCCL lays its rings over the ranks in the order in which they were started. "

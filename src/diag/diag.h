@@ -183,7 +183,8 @@ struct diag_host {
 struct diag_rank_order {
     bool is_known; /* both numbers are valid */
     uint32_t missing, better_missing;
-    char better_order[DIAG_NAME_BYTES]; /* "0 2 1 3"; ends in "..." if truncated */
+    /* Names of hosts, or numbers of the given ranks, which end in "..." if truncated. */
+    char better_order[DIAG_NAME_BYTES];
 };
 
 /* A cable whose two ports are known from the scenario. An end at a switch has the switch's name,

@@ -545,21 +545,20 @@ static void describe_values(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
-/* Adds the content of the GID slot that the host's settings select. */
-static void describe_slot(const struct diag_case *c, struct diag_finding *out)
+void diag_evidence_slot(struct diag_finding *out, const struct diag_port *port,
+                        int64_t index)
 {
-    const struct diag_port *port = c->local_port;
     char text[IO_IP_TEXT_BYTES] = "unknown";
 
-    if (c->host->gid_index == IO_UNKNOWN || c->host->gid_index == DIAG_NO_GID_INDEX) {
+    if (index == IO_UNKNOWN || index == DIAG_NO_GID_INDEX) {
         return;
     }
-    diag_evidence_int(out, "fixed_index", c->host->gid_index);
+    diag_evidence_int(out, "fixed_index", index);
     if (port != NULL && port->has_gids && !diag_may_lack_gids(port)) {
         weft_format(text, sizeof(text), "empty");
     }
     for (uint32_t i = 0; port != NULL && i < port->n_gids; i++) {
-        if (port->gids[i].index == c->host->gid_index) {
+        if (port->gids[i].index == index) {
             io_ip_format(&port->gids[i].ip, text, sizeof(text));
         } else if (port->gids[i].index == IO_UNKNOWN) {
             weft_format(text, sizeof(text), "unknown");
@@ -576,9 +575,14 @@ static void describe_cause(const struct diag_case *c, struct diag_finding *out)
         return;
     }
     if (out->entry->id == DIAG_GID_FIXED_INDEX) {
-        describe_slot(c, out);
+        diag_evidence_slot(out, c->local_port, c->host->gid_index);
     } else if (out->entry->id == DIAG_MESH_RANK_ORDER) {
         diag_evidence_text(out, "better_order", c->input->rank_order.better_order);
+    } else if (out->entry->id == DIAG_CONN_TIMEOUT) {
+        diag_evidence_text(out, "limit",
+                           c->phase == WEFT_PHASE_BOOT
+                               ? "of the rendezvous (--patience)"
+                               : "of set-up, which no setting changes");
     }
 }
 

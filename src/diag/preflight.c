@@ -325,7 +325,7 @@ static void look_at_index(const struct diag_host *host, const struct diag_prefli
     port = index >= 0 ? without_gid_at(host, index) : NULL;
     if (port != NULL) {
         finding = say(out, DIAG_GID_FIXED_INDEX, DIAG_WARNING, host, port);
-        diag_evidence_int(finding, "sgid_index", index);
+        diag_evidence_slot(finding, port, index);
         diag_evidence_text(finding, "source", setting->source);
     }
 }

@@ -106,6 +106,9 @@ void diag_name_place(struct diag_finding *out, const char *host, const char *por
 /* Sets the place of a finding about `c` and adds the evidence of both ends. */
 void diag_describe(const struct diag_case *c, struct diag_finding *out);
 void diag_evidence_text(struct diag_finding *out, const char *name, const char *text);
+/* Adds the GID slot that a setting selects, and what is in it: a GID, "empty" or "unknown". */
+void diag_evidence_slot(struct diag_finding *out, const struct diag_port *port,
+                        int64_t index);
 void diag_evidence_int(struct diag_finding *out, const char *name, int64_t number);
 
 /* ---- facing.c ---- */

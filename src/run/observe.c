@@ -189,6 +189,41 @@ static void observe_host(const struct run *run, const struct host *host,
 /* Maximum number of ranks for which a better order is searched. */
 #define ORDER_RANKS_MAX 256
 
+/* Writes the order as numbers of the given ranks, as many as there is room for. */
+static void number_order(const uint32_t *order, uint32_t n_ranks,
+                         struct diag_rank_order *out)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        if (n + 16 > sizeof(out->better_order)) {
+            weft_format(out->better_order + n, sizeof(out->better_order) - n, " ...");
+            break;
+        }
+        weft_format(out->better_order + n, sizeof(out->better_order) - n, "%s%u",
+                    i > 0 ? " " : "", order[i]);
+        n += strlen(out->better_order + n);
+    }
+}
+
+/* Writes the order as names of hosts, as a scenario's `ranks` has them, if there is room. */
+static void name_order(const struct run *run, const uint32_t *order,
+                       struct diag_rank_order *out)
+{
+    struct weft_text names = {NULL, 0, 0};
+
+    for (uint32_t i = 0; i < run->n_ranks; i++) {
+        weft_text_add(&names, "%s%s", i > 0 ? " " : "",
+                      run->plan->spec.hosts[run->member_hosts[order[i]]].name);
+    }
+    if (names.n < sizeof(out->better_order)) {
+        weft_format(out->better_order, sizeof(out->better_order), "%s", names.bytes);
+    } else {
+        number_order(order, run->n_ranks, out);
+    }
+    weft_text_fini(&names);
+}
+
 /* Policy weft places its rings on cables in any rank order; rings of other policies follow the
  * ranks. */
 static void observe_order(const struct run *run, struct diag_rank_order *out)
@@ -202,20 +237,11 @@ static void observe_order(const struct run *run, struct diag_rank_order *out)
     struct mesh_ring given = mesh_ring_of(&run->graph, run->member_hosts, run->n_ranks);
     struct mesh_ring better =
         mesh_ring_order(&run->graph, run->member_hosts, run->n_ranks, order);
-    size_t n = 0;
 
     out->is_known = true;
     out->missing = given.n_missing;
     out->better_missing = better.n_missing;
-    for (uint32_t i = 0; i < run->n_ranks; i++) {
-        if (n + 16 > sizeof(out->better_order)) {
-            weft_format(out->better_order + n, sizeof(out->better_order) - n, " ...");
-            break;
-        }
-        weft_format(out->better_order + n, sizeof(out->better_order) - n, "%s%u",
-                    i > 0 ? " " : "", order[i]);
-        n += strlen(out->better_order + n);
-    }
+    name_order(run, order, out);
     free(order);
 }
 
