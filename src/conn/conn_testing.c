@@ -13,8 +13,8 @@
 struct bed_spec {
     struct world_spec spec;
     struct world_host hosts[BED_HOSTS_MAX];
-    struct world_port ports[BED_HOSTS_MAX][BED_CABLES_MAX];
-    struct io_prefix addresses[BED_HOSTS_MAX][BED_CABLES_MAX];
+    struct world_port ports[BED_HOSTS_MAX][BED_PORTS_MAX];
+    struct io_prefix addresses[BED_HOSTS_MAX][BED_PORTS_MAX];
     struct world_cable cables[BED_CABLES_MAX];
     struct world_setting setting;
     uint64_t pcie_root_bps;
@@ -22,7 +22,9 @@ struct bed_spec {
 
 static const char *const host_names[] = {"titanic", "iceberg", "carpathia",
                                          "californian"};
-static const char *const port_names[] = {"p0", "p1", "p2", "p3"};
+static const char *const port_names[BED_PORTS_MAX] = {
+    "p0",  "p1",  "p2",  "p3",  "p4",  "p5",  "p6",  "p7",  "p8",  "p9",
+    "p10", "p11", "p12", "p13", "p14", "p15", "p16", "p17", "p18", "p19"};
 
 /* Appends a trace line about a connection, a listener or a boot to the story, without its time and
  * with "c" instead of a connection's id. */
@@ -50,24 +52,33 @@ static void on_line(void *context, const char *line, size_t n_bytes)
 
 /* ---- the description ---- */
 
-static void add_port(struct bed_spec *spec, const struct bed_config *config,
-                     uint32_t host, uint32_t cable, uint32_t end)
+/* Adds a port without an address. Returns its index. */
+static uint32_t add_idle(struct bed_spec *spec, const struct bed_config *config,
+                         uint32_t host)
 {
-    struct world_host *to = &spec->hosts[host];
-    uint32_t p = to->n_ports++;
-    struct io_prefix *address = &spec->addresses[host][p];
+    uint32_t p = spec->hosts[host].n_ports++;
 
-    address->ip = io_ip_v4(192, 168, (uint8_t)(101 + cable), (uint8_t)(host + 1));
-    address->prefix_len = 24;
+    weft_check(p < BED_PORTS_MAX);
     spec->ports[host][p] = (struct world_port){
         .name = port_names[p],
         .device = p,
         .port = 1,
         .rate_bps = 100000000000,
         .mtu_bytes = config->mtu_bytes[host] != 0 ? config->mtu_bytes[host] : 9000,
-        .addresses = address,
-        .n_addresses = 1,
     };
+    return p;
+}
+
+static void add_port(struct bed_spec *spec, const struct bed_config *config,
+                     uint32_t host, uint32_t cable, uint32_t end)
+{
+    uint32_t p = add_idle(spec, config, host);
+    struct io_prefix *address = &spec->addresses[host][p];
+
+    address->ip = io_ip_v4(192, 168, (uint8_t)(101 + cable), (uint8_t)(host + 1));
+    address->prefix_len = 24;
+    spec->ports[host][p].addresses = address;
+    spec->ports[host][p].n_addresses = 1;
     spec->cables[cable].ends[end] = (struct world_end){.node = host, .port = p};
 }
 
@@ -113,6 +124,9 @@ static void describe(struct bed *bed)
             spec->hosts[h].settings = &spec->setting;
             spec->hosts[h].n_settings = 1;
         }
+    }
+    for (uint32_t i = 0; i < config->n_hosts * config->n_idle; i++) {
+        add_idle(spec, config, i % config->n_hosts);
     }
     for (uint32_t i = 0; i < config->n_cables; i++) {
         bool apart = config->triangle || config->line;

@@ -9,6 +9,7 @@
 
 #define BED_HOSTS_MAX 4
 #define BED_CABLES_MAX 4
+#define BED_PORTS_MAX 20
 #define BED_CONNS_MAX 8
 #define BED_MS 1000000LL
 #define BED_S 1000000000LL
@@ -19,6 +20,7 @@ enum bed_kind { BED_KIND_RDMA = 1, BED_KIND_LISTENER, BED_KIND_CONN, BED_KIND_TE
 struct bed_config {
     uint32_t n_hosts;      /* set by bed_open(): 3 for a triangle or a line, else 2 */
     uint32_t n_cables;     /* between hosts 0 and 1; 0 means 1 */
+    uint32_t n_idle;       /* ports of each host before them, without cable and address */
     bool triangle;         /* three hosts; cables 0-1, 1-2 and 2-0 */
     bool line;             /* three hosts; cables 0-1 and 1-2 */
     const char *profile;   /* device profile of every host; NULL means "mlx5" */

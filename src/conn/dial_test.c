@@ -390,6 +390,37 @@ START_TEST(a_cable_that_is_down_is_gone_around)
 }
 END_TEST
 
+/* A port beyond the 16th of its host comes up after the connection, which has no rail over it. */
+START_TEST(a_late_port_beyond_the_16th_is_found)
+{
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_DOWN, .has_port = true, .host = 1, .port = 18};
+    const struct rdma_port *late[CONN_RAILS_MAX];
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 57, .n_cables = 2, .n_idle = 17});
+    bed_listen(&bed, 1);
+    for (uint32_t up = 0; up < 2; up++) {
+        fault.kind = up == 1 ? WORLD_FAULT_UP : WORLD_FAULT_DOWN;
+        ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+        bed_run(&bed, BED_MS, NULL);
+        for (uint32_t h = 0; h < 2; h++) {
+            ck_assert_int_eq(rdma_refresh(bed.hosts[h].rdma, NULL), WEFT_OK);
+        }
+        if (up == 0) {
+            bed_connect(&bed, 0, 1);
+            ck_assert(bed_run(&bed, 30 * BED_S, bed_all_up));
+            ck_assert_uint_eq(bed_conn(&bed, 0)->n_rails, 1);
+        }
+        for (uint32_t h = 0; h < 2; h++) {
+            ck_assert_uint_eq(conn_late_ports(bed_conn(&bed, h), late), up);
+            ck_assert(up == 0 || strcmp(late[0]->name, "p18") == 0);
+        }
+    }
+    bed_close(&bed);
+}
+END_TEST
+
 /* The management network is dialled before a cable without a carrier, on which a SYN would wait for
  * 3 s. The cause of the failure is known at once, whichever end connects. */
 START_TEST(a_dead_cable_is_dialled_last)
@@ -564,6 +595,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_port_that_belongs_to_another_program, 0,
                         (int)WEFT_LENGTH(foreign_cases));
     tcase_add_test(tcase, a_cable_that_is_down_is_gone_around);
+    tcase_add_test(tcase, a_late_port_beyond_the_16th_is_found);
     tcase_add_loop_test(tcase, a_dead_cable_is_dialled_last, 0, 4);
     tcase_add_test(tcase, a_silent_management_network_is_not_waited_for);
     tcase_add_test(tcase, ports_are_read_again_once_in_a_while);
