@@ -90,15 +90,16 @@ static const struct diag_entry entries[] = {
         .explanation =
             "Flow control lets a receiver stop its sender for a moment. One that never "
             "lets go freezes the port: carrier is there, no frame is lost, and nothing "
-            "moves. Queue pairs end with status 12 where the timeout is short, and wait "
-            "for ever where the NIC does not count held packets. A connection that is "
-            "being set up ends with errno 110 at modify to RTR: the request for the "
-            "neighbour, or its answer, is held too.\n\n"
-            "The finding names the end that sends the pause frames. The other end counts "
-            "them (`rx_pauses`) and the time that it was held (`rx_pause_ns`, on mlx5 "
-            "rx_prioN_pause_duration). On real devices weft does not read these "
-            "counters. Behind a switch, or where both ends were paused, "
-            "it names the end that failed.",
+            "moves. Queue pairs end with status 12 where the timeout is short, and "
+            "wait for ever where the NIC does not count held packets. A connection "
+            "that is being set up ends with errno 110 at modify to RTR: the request "
+            "for the neighbour, or its answer, is held too. Pauses that begin later "
+            "leave another step of the set-up without an answer.\n\n"
+            "The finding names the end that sends the pause frames. The other end "
+            "counts them (`rx_pauses`) and the time that it was held (`rx_pause_ns`, "
+            "on mlx5 rx_prioN_pause_duration). On real devices weft does not read "
+            "these counters. Behind a switch, or where both ends were paused, it names "
+            "the end that failed.",
     },
     {
         .id = DIAG_LINK_VLAN_MISMATCH,

@@ -310,17 +310,23 @@ static void back_and_gone(struct scene *s)
     s->b->events[s->b->n_events++] = again;
 }
 
-/* Pause frames of titanic hold iceberg's port while titanic waits for its answer. */
-static void hold_at_rtr(struct scene *s, int64_t held_ns)
+/* Pause frames of titanic hold iceberg's port. */
+static void hold(struct scene *s, int64_t held_ns)
 {
-    silent_neighbour(s);
-    weft_error_text(&s->failure->error, "remote_port", "p1");
     count_frames(s, 0, 0);
     s->a->ports[0].counters[DIAG_RX_PAUSES] = 0;
     s->a->ports[0].counters[DIAG_RX_PAUSE_NS] = 0;
     s->b->ports[1].counters[DIAG_RX_PAUSES] = 1;
     s->b->ports[1].counters[DIAG_RX_PAUSE_NS] = held_ns;
     s->a->has_events = s->b->has_events = true;
+}
+
+/* Titanic waits for the answer of its neighbour meanwhile. */
+static void hold_at_rtr(struct scene *s, int64_t held_ns)
+{
+    silent_neighbour(s);
+    weft_error_text(&s->failure->error, "remote_port", "p1");
+    hold(s, held_ns);
 }
 
 static void held_at_rtr(struct scene *s)
@@ -499,6 +505,24 @@ static void no_answer(struct scene *s)
     fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_META);
 }
 
+/* A step of set-up is not answered while pause frames of titanic hold iceberg's port. */
+static void hold_set_up(struct scene *s, int64_t held_ns)
+{
+    hold(s, held_ns);
+    scene_hears_of_it(s);
+    fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_META);
+}
+
+static void held_in_set_up(struct scene *s)
+{
+    hold_set_up(s, 1000000000);
+}
+
+static void held_in_set_up_for_a_moment(struct scene *s)
+{
+    hold_set_up(s, 999999999);
+}
+
 /* Set-up reached its limit of 30 s, and no evidence shows which of its steps took that time. */
 static void set_up_hangs(struct scene *s)
 {
@@ -655,6 +679,8 @@ const struct scene_case scene_cases[] = {
     {held_at_rtr, "link.pause_storm", "titanic:p0 -> iceberg"},
     {held_here_at_rtr, "link.pause_storm", "iceberg:p1 -> titanic"},
     {held_despite_a_moment, "link.pause_storm", "titanic:p0 -> iceberg"},
+    {held_in_set_up, "link.pause_storm", "titanic:p0 -> iceberg"},
+    {held_in_set_up_for_a_moment, "conn.timeout", "titanic -> iceberg"},
     {held_for_a_moment, "neigh.no_answer", "titanic:p0 -> iceberg"},
     {held_and_down, "link.down", "titanic:p0 -> iceberg"},
     {held_and_long_dark, "undetermined", "titanic:p0 -> iceberg"},

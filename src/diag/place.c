@@ -169,8 +169,6 @@ static diag_end_test *end_test_of(enum diag_code code)
         return diag_hca_list_at;
     case DIAG_HOST_BOND_PEERS:
         return diag_bond_peers_at;
-    case DIAG_LINK_PAUSE_STORM:
-        return diag_pauses_other_at;
     default:
         return NULL;
     }
@@ -224,6 +222,17 @@ static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
                            headed.host->hca_list[0] != '\0' ? headed.host->hca_list
                                                             : "unknown");
     }
+}
+
+/* Places the finding at the end that sends the pause frames. Takes the rail that they hold, if a
+ * handshake failed and no port is known. */
+static void name_pausing(const struct diag_case *c, struct diag_finding *out)
+{
+    struct diag_case rail;
+    bool is_found = c->local_port == NULL && c->remote_port == NULL &&
+                    diag_find_rail(c, diag_is_held, &rail);
+
+    head_by_fault(is_found ? &rail : c, diag_pauses_other_at, out);
 }
 
 /* Adds both ends of the cable between the hosts whose ends have addresses in different subnets, if
@@ -346,6 +355,8 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
     } else if (out->entry->id == DIAG_ROUTE_NO_FACING_PORT) {
         head_by_fault(c, diag_is_alone_at, out);
         name_apart(c, out);
+    } else if (out->entry->id == DIAG_LINK_PAUSE_STORM) {
+        name_pausing(c, out);
     } else if (end_test_of(out->entry->id) != NULL) {
         head_by_fault(c, end_test_of(out->entry->id), out);
         name_dropper(c, out);

@@ -214,12 +214,12 @@ diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_
     diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter, diag_is_corrupting,
     diag_is_one_way, diag_is_lossy, diag_is_paused, diag_is_pause_storm, diag_is_gone,
     diag_is_arp_ignored_at_all, diag_is_any_corrupting, diag_is_any_one_way,
-    diag_is_any_lossy;
+    diag_is_any_lossy, diag_is_any_held;
 /* Copies `c` with the first pair of facing ports for which `is_so` returns YES. Returns false if
  * there is none. */
 bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out);
-/* rules_pause.c: pauses while a neighbour is resolved */
-diag_test diag_is_held_at_rtr;
+/* rules_pause.c: pauses while a connection is set up */
+diag_test diag_is_held_at_rtr, diag_is_held;
 /* rules_program.c: what a program sends to its peer */
 diag_test diag_is_qpn_truncated, diag_is_loopback;
 /* rules_transit.c: IP forwarding by a third host */

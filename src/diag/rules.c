@@ -174,6 +174,7 @@ static const struct hypothesis unroutable[] = {{DIAG_CONN_LOOPBACK, diag_is_loop
         {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored_at_all},                            \
         {DIAG_LINK_CORRUPTING, diag_is_any_corrupting},                                  \
         {DIAG_LINK_ONE_WAY, diag_is_any_one_way}, {DIAG_LINK_LOSSY, diag_is_any_lossy},  \
+        {DIAG_LINK_PAUSE_STORM, diag_is_any_held},                                       \
     {                                                                                    \
         DIAG_CONN_FILTERED, diag_is_filtered                                             \
     }

@@ -573,6 +573,11 @@ enum diag_known diag_is_any_lossy(const struct diag_case *c)
     return on_rail_of_set_up(c, diag_is_lossy);
 }
 
+enum diag_known diag_is_any_held(const struct diag_case *c)
+{
+    return on_rail_of_set_up(c, diag_is_held);
+}
+
 static enum diag_known was_paused(const struct diag_port *port)
 {
     return port == NULL || port->counters[DIAG_RX_PAUSES] == IO_UNKNOWN

@@ -145,15 +145,25 @@ static void no_idle_card(void)
     use(0, 1, 2);
 }
 
+/* Makes the last rail of a host lead to a third host. */
+static void lead_elsewhere(uint32_t host)
+{
+    struct diag_host *of = &input.hosts[host];
+
+    weft_format(of->uses[of->n_uses - 1].peer, DIAG_NAME_BYTES, "carpathia");
+}
+
 static void other_card_used_by_twin(void)
 {
     add_twin();
     use(2, 1, 3);
+    lead_elsewhere(2);
 }
 
 static void other_card_of_peer_is_used(void)
 {
     use(1, 0, 3);
+    lead_elsewhere(1);
 }
 
 static void other_card_is_down(void)
@@ -176,7 +186,7 @@ static void one_port_of_each_card(void)
 
 static void another_peer(void)
 {
-    weft_format(input.hosts[0].uses[1].peer, DIAG_NAME_BYTES, "carpathia");
+    lead_elsewhere(0);
 }
 
 static void peer_failed(void)
