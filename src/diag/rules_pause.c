@@ -1,6 +1,6 @@
 /* Rules about pause frames that hold a port while a connection is set up: it cannot resolve its
- * neighbour, or its queue pairs get no answer. RoCE counters do not show the former, because no queue
- * pair has sent anything. */
+ * neighbour, or its queue pairs get no answer. RoCE counters do not show the former, because no
+ * queue pair has sent anything. */
 #include <string.h>
 
 #include "diag/private.h"
@@ -72,8 +72,8 @@ static enum diag_known was_cable_dark(const struct diag_case *c)
     return near == DIAG_NO || far == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
 }
 
-/* Returns true if a port of the rail counts pauses. Many devices do not, and that alone is no reason to
- * suspect them. */
+/* Returns true if a port of the rail counts pauses. Many devices do not, and that alone is no
+ * reason to suspect them. */
 static bool counts_any_pauses(const struct diag_case *c)
 {
     return counts_pauses(c->local_port) || counts_pauses(c->remote_port);

@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "diag/private.h"
 
-/* Returns true if two ports of a machine are on one card. Compares the numbers of devices only within
- * a process, because each process numbers the devices that it has opened. */
+/* Returns true if two ports of a machine are on one card. Compares the numbers of devices only
+ * within a process, because each process numbers the devices that it has opened. */
 static bool is_one_card(const struct diag_input *input, const char *machine,
                         const char *a, const char *b)
 {

@@ -149,8 +149,9 @@ static bool is_short(int sys_errno)
            sys_errno == EAGAIN;
 }
 
-/* Creates the memory that peers open to find out whether they can. Returns false if there is no room
- * for it now. If it cannot be created for another reason, there is none, and peers do not try. */
+/* Creates the memory that peers open to find out whether they can. Returns false if there is no
+ * room for it now. If it cannot be created for another reason, there is none, and peers do not try.
+ * */
 static bool make_probe(struct ipc_node *node)
 {
     struct ipc_identity *identity = &node->identity;

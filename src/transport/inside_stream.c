@@ -48,8 +48,8 @@ static void enter(struct inside_stream *stream, enum inside_stream_state next)
     io_task_deadline(&stream->task, stream->deadline_ns);
 }
 
-/* Fails because the peer's proxy does not accept connections. If it accepted one before, its process
- * has ended. */
+/* Fails because the peer's proxy does not accept connections. If it accepted one before, its
+ * process has ended. */
 static weft_status unreachable(struct inside_stream *stream, int sys_errno)
 {
     struct inside *inside = stream->inside;
@@ -107,8 +107,8 @@ static weft_status broken(struct inside_stream *stream, const struct weft_error 
     return why->status;
 }
 
-/* Handles the failure of a stream whose peer has not authenticated yet. Dials again for some time if
- * strangers had all places at the peer, or if the stream ended: the peer may have made room for
+/* Handles the failure of a stream whose peer has not authenticated yet. Dials again for some time
+ * if strangers had all places at the peer, or if the stream ended: the peer may have made room for
  * another client, so that this does not show that its process has ended. */
 static weft_status not_proved(struct inside_stream *stream, const struct weft_error *why)
 {

@@ -11,8 +11,8 @@ void steps_init(struct steps *steps, const struct steps_config *config)
     *steps = (struct steps){.config = *config};
 }
 
-/* Starts the negotiation of CUDA IPC at the first long message that is sent, and starts it again once
- * a refusal has expired. Either end can have refused, so a receiver does so, too. */
+/* Starts the negotiation of CUDA IPC at the first long message that is sent, and starts it again
+ * once a refusal has expired. Either end can have refused, so a receiver does so, too. */
 static void negotiate(struct steps *steps, size_t n_bytes)
 {
     struct ipc_peer *ipc = steps->config.ipc;
