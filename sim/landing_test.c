@@ -264,7 +264,7 @@ START_TEST(a_receive_completes_when_all_is_there)
 }
 END_TEST
 
-/* Of two writes to one address the later one lands later, also if it is a SEND or the
+/* The later one of two writes to an address lands later, also if it is a SEND or the
  * response of a READ or atomic. */
 START_TEST(what_is_written_last_stays)
 {

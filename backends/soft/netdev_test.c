@@ -184,11 +184,10 @@ START_TEST(addresses_that_go_leave_room_for_others)
 {
     open_host("udp");
     for (unsigned i = 1; i <= 2 * N_SLOTS; i++) {
-        char text[32];
-        char *address;
-        weft_format(text, sizeof text, "10.78.0.%u/24", i);
+        char text[32], address[32];
+        weft_format(address, sizeof address, "10.78.0.%u", i);
+        weft_format(text, sizeof text, "%s/24", address);
         netns_testing_address(here, "p0", text);
-        address = strtok(strdupa(text), "/");
         ck_assert_msg(eventually(is_bound, address), "%s", address);
         delete_address("p0", text);
         ck_assert_msg(eventually(is_free, address), "%s", address);
