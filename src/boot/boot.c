@@ -95,6 +95,7 @@ static void gather(struct boot *boot, const void *mine, size_t n_bytes, bool to_
     weft_check(!boot->is_active);
     weft_check(n_bytes <= BOOT_BLOB_MAX);
     boot->is_active = true;
+    boot->needs_all = false;
     /* Flooding reaches all members anyway. */
     boot->to_first = to_first && boot->mesh == NULL;
     boot->round++;
@@ -120,9 +121,11 @@ void boot_gather(struct boot *boot, const void *mine, size_t n_bytes)
     gather(boot, mine, n_bytes, false);
 }
 
-void boot_barrier(struct boot *boot, weft_ns work_ns)
+void boot_gather_last(struct boot *boot, const void *mine, size_t n_bytes,
+                      weft_ns work_ns)
 {
-    gather(boot, NULL, 0, false);
+    boot->is_last = true;
+    gather(boot, mine, n_bytes, false);
     boot->started_ns += work_ns;
 }
 
@@ -192,6 +195,11 @@ void boot_ended(struct boot *boot, uint32_t member)
     io_task_wake(&boot->task);
 }
 
+void boot_expect_all(struct boot *boot)
+{
+    boot->needs_all = true;
+}
+
 /* Returns true if `member` has joined; its stream then reports its end, and the launcher's report
  * is ignored. A client waits only for rank 0, so it counts every other member as joined. */
 static bool has_come(const struct boot *boot, uint32_t member)
@@ -216,9 +224,14 @@ static uint32_t take_late(struct boot *boot)
     for (uint32_t m = 0; m < boot->n_members; m++) {
         weft_ns *due = &boot->due_ns[m];
 
+        if (*due == BOOT_ENDED_JOINED) {
+            continue;
+        }
         if (*due <= io_now(boot->env) && has_come(boot, m)) {
-            *due = WEFT_NEVER;
-        } else if (*due <= io_now(boot->env) && late == boot->n_members) {
+            *due = BOOT_ENDED_JOINED;
+            continue;
+        }
+        if (*due <= io_now(boot->env) && late == boot->n_members) {
             *due = WEFT_NEVER;
             late = m;
         }
@@ -227,16 +240,38 @@ static uint32_t take_late(struct boot *boot)
     return late;
 }
 
+/* Returns the lowest member that is needed for the next round, but has ended after it joined, and
+ * cannot report that because no control stream leads to it; n_members if there is none. */
+static uint32_t find_cut_off(const struct boot *boot)
+{
+    for (uint32_t m = 0; boot->mesh != NULL && boot->needs_all && m < boot->n_members;
+         m++) {
+        const struct mesh_member *member = &boot->mesh->members[m];
+
+        if (boot->due_ns[m] == BOOT_ENDED_JOINED && !member->is_reached &&
+            !member->is_absent && member->gone == MESH_HERE) {
+            return m;
+        }
+    }
+    return boot->n_members;
+}
+
 static weft_status give_up_ended(struct boot *boot)
 {
-    static const char what[] = "ended before it came";
-    uint32_t member;
+    const char *what = "ended before it came";
+    uint32_t member = boot->n_members;
     weft_status status;
 
-    if (io_now(boot->env) < boot->ended_ns) {
+    if (boot->due_ns == NULL) {
         return WEFT_AGAIN;
     }
-    member = take_late(boot);
+    if (io_now(boot->env) >= boot->ended_ns) {
+        member = take_late(boot);
+    }
+    if (member == boot->n_members) {
+        member = find_cut_off(boot);
+        what = "ended, and no control stream leads to it";
+    }
     if (member == boot->n_members) {
         return WEFT_AGAIN;
     }

@@ -74,9 +74,12 @@ struct io_task *boot_task(struct boot *boot);
  * `mine` is copied. Only one can be active at a time. It can be started before all members have
  * joined. */
 void boot_gather(struct boot *boot, const void *mine, size_t n_bytes);
-/* Starts an all-gather of 0 bytes. The other members may still work for `work_ns`, so its limit
- * counts from the end of that time, or from when boot_ended() reports the exit of a member. */
-void boot_barrier(struct boot *boot, weft_ns work_ns);
+/* Like boot_gather, but this process can exit when it has the result. A member of a mesh therefore
+ * also waits for neighbours whose stream has ended, until they have the result or count as dead.
+ * The other members may still work for `work_ns`, so the limit counts from the end of that time, or
+ * from when boot_ended() reports the exit of a member. */
+void boot_gather_last(struct boot *boot, const void *mine, size_t n_bytes,
+                      weft_ns work_ns);
 /* Like boot_gather, but only boot_first is certain to get the result. For large blobs that the
  * other members do not need. Either all members call it for a round, or none. */
 void boot_gather_to_first(struct boot *boot, const void *mine, size_t n_bytes);
@@ -117,6 +120,10 @@ bool boot_reaches(const struct boot *boot, uint32_t member);
  * later, boot_progress fails with WEFT_ERR_CLOSED and value "rank". With may_miss, rank 0 (or every
  * member of a mesh) marks it absent instead. */
 void boot_ended(struct boot *boot, uint32_t member);
+/* Declares that another round follows that needs all members. Until it begins, boot_progress of a
+ * member of a mesh also fails if a member ended, as boot_ended() reported, and no control stream
+ * leads to it. */
+void boot_expect_all(struct boot *boot);
 
 /* Gives up, and reports that to the others, whose boot_progress fails with the values "rank" and
  * "reason". */

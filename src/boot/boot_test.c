@@ -297,7 +297,7 @@ START_TEST(who_works_is_waited_for)
     since = bed_now(&job.bed);
     for (uint32_t r = 0; r < 2; r++) {
         job.status[r] = WEFT_AGAIN;
-        boot_barrier(job.boots[r], 50 * BED_S);
+        boot_gather_last(job.boots[r], NULL, 0, 50 * BED_S);
     }
     bed_run(&job.bed, 10 * BED_S, NULL);
     for (uint32_t r = 0; _i == 2 && r < 2; r++) {
@@ -308,7 +308,7 @@ START_TEST(who_works_is_waited_for)
     ck_assert_int_eq(job.status[1], WEFT_AGAIN);
     if (_i == 0) {
         job.status[2] = WEFT_AGAIN;
-        boot_barrier(job.boots[2], 0);
+        boot_gather_last(job.boots[2], NULL, 0, 0);
     }
     ck_assert(bed_run(&job.bed, 5 * BED_S, job_is_settled));
     ck_assert_int_le(bed_now(&job.bed) - since, (limit_s + 1) * BED_S);

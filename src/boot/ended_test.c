@@ -183,6 +183,41 @@ START_TEST(without_a_rendezvous_it_is_the_same)
 }
 END_TEST
 
+static bool has_failed(const struct town *town)
+{
+    return town->members[1].status < 0;
+}
+
+/* The end of a member that is cut off is not reported over a stream. It matters only if another
+ * round follows: a member can leave after the last one. */
+START_TEST(who_is_cut_off_and_ended_is_given_up_between_rounds)
+{
+    static const struct town_cable cable = {.a = 0, .b = 1};
+    const struct town_config config = {.n_hosts = 2, .n_cables = 1, .cables = &cable};
+    bool another = _i == 1;
+    struct town town;
+
+    town_open(&town, &config);
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    if (another) {
+        boot_expect_all(town.members[1].boot);
+    }
+    boot_ended(town.members[1].boot, 0);
+    town_run(&town, 5 * TOWN_S, NULL);
+    ck_assert_int_eq(town.members[1].status, WEFT_OK); /* its stream is still there */
+    town_inject(&town, WORLD_FAULT_DOWN, 0);
+    ck_assert_int_eq(town_run(&town, 6 * TOWN_S, has_failed), another);
+    if (another) {
+        ck_assert_int_eq(town.members[1].status, WEFT_ERR_CLOSED);
+        ck_assert_int_eq(town_rank_at_fault(&town, 1), 0);
+        ck_assert_ptr_nonnull(
+            strstr(town.members[1].error.message, "no control stream leads to it"));
+    }
+    town_close(&town);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("boot: who ended");
@@ -194,6 +229,7 @@ int main(void)
     tcase_add_loop_test(tcase, later_ends_do_not_postpone_the_first, 0, 10);
     tcase_add_test(tcase, each_end_has_its_own_limit);
     tcase_add_test(tcase, without_a_rendezvous_it_is_the_same);
+    tcase_add_loop_test(tcase, who_is_cut_off_and_ended_is_given_up_between_rounds, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

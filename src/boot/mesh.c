@@ -177,14 +177,15 @@ void mesh_gather(struct boot *boot)
 }
 
 /* Returns true if the neighbour is connected, or can reconnect soon. A neighbour ends a stream on
- * which it hears nothing, so the end of a stream alone is not the end of its process. */
+ * which it hears nothing, so the end of a stream alone is not the end of its process. That is
+ * waited for in the last round only, because after other rounds this process does not exit. */
 static bool is_there(const struct boot *boot, const struct mesh_peer *peer)
 {
     weft_ns now = io_now(boot->env);
     weft_ns verdict = mesh_peer_verdict_ns(boot, peer);
 
     return peer->state == MESH_UP || now < mesh_peer_awaited_ns(boot, peer) ||
-           (verdict != WEFT_NEVER && now < verdict);
+           (boot->is_last && verdict != WEFT_NEVER && now < verdict);
 }
 
 /* Returns true if every connected neighbour has the whole round too. This process can then exit

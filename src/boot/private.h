@@ -15,6 +15,7 @@
 #define BOOT_BACKOFF_MAX_NS 1000000000
 #define BOOT_BACKOFF_CROWD_NS 80000000
 #define BOOT_ENDED_NS 1000000000
+#define BOOT_ENDED_JOINED 0 /* in due_ns: ended after it had joined */
 /* With may_miss: delay before the first dial, by which rank 0 has usually closed its previous
  * rendezvous; and how long connections must be refused before rank 0 counts as gone. */
 #define BOOT_AGAIN_NS 50000000
@@ -108,13 +109,16 @@ struct boot {
     weft_ns started_ns;
     uint32_t round; /* number of the present or last gather, from 1; 0 if none */
     bool is_active;
+    bool is_last;   /* the present or last gather is the last one of this process */
+    bool needs_all; /* a round that needs all members follows the one that is over */
     /* True if the result of the present or last gather is for rank 0 only. */
     bool to_first;
     uint8_t *mine; /* Owned [each] */
     uint32_t each;
     uint8_t *result; /* Owned [n_members * each] */
     /* Owned [n_members]: deadlines for ended members to join; WEFT_NEVER for those that were not
-     * reported as ended, or are judged. NULL if none ended. */
+     * reported as ended, or are judged; BOOT_ENDED_JOINED for those that had joined. NULL if none
+     * ended. */
     weft_ns *due_ns;
     weft_ns ended_ns; /* earliest of them; WEFT_NEVER if none */
     struct weft_error error;

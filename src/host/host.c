@@ -277,6 +277,7 @@ static weft_status start_connecting(struct host *host)
     weft_status status;
 
     enter(host, HOST_CONNECT);
+    boot_expect_all(host->boot);
     status = host_connect_all(host);
     if (status >= 0) {
         status = host_inside_progress(host, NULL);
@@ -336,7 +337,7 @@ static weft_status connect_step(struct host *host)
     if (!host_all_connected(host)) {
         return WEFT_AGAIN;
     }
-    boot_barrier(host->boot, 0);
+    boot_gather(host->boot, NULL, 0);
     enter(host, HOST_BARRIER);
     return WEFT_OK;
 }
@@ -362,7 +363,7 @@ static weft_status jobs_step(struct host *host)
 
     if (status == WEFT_OK) {
         host->jobs_ended_ns = now_of(host);
-        boot_barrier(host->boot, host->config.work_ns);
+        boot_gather_last(host->boot, NULL, 0, host->config.work_ns);
         enter(host, HOST_CLOSE);
     }
     return status;

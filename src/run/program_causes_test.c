@@ -88,7 +88,8 @@ static void make_look(uint32_t host, struct program_look *out)
         port->has_gids = true;
         port->n_addresses = 1;
         for (int k = 0; k < DIAG_N_COUNTERS; k++) {
-            port->counters[k] = k == DIAG_ICRC_ERRORS ? IO_UNKNOWN : 0;
+            port->counters[k] =
+                k == DIAG_ICRC_ERRORS || k == DIAG_RX_FRAMES ? IO_UNKNOWN : 0;
         }
         weft_format(text, sizeof(text), "fe80::%x:%x", host + 1, i + 1);
         add_gid(port, text, 64);
