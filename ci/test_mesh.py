@@ -146,11 +146,11 @@ def test_ranks_are_joined_that_are_14_cables_apart(n, ranks, job, tmp_path):
 
 # Mesh (hosts, distances, hosts with ranks), job, what is said, what is done about it.
 TOO_FAR = [
-    ((40, [1], [0, 20]), "all_reduce: {bytes: 64KiB}", "joins ranks that are 20 cables apart",
+    ((40, [1], [0, 20]), "all_reduce: {bytes: 64KiB}", "joins ranks 0 and 1 (h0, h20), 20 cables apart",
      "give ranks to nearer hosts only (`ranks: 0`), or add cables", {"ranks": [0, 14]}),
-    ((40, [1], [0, 15]), "send_recv: {bytes: 8}", "joins ranks that are 15 cables apart",
+    ((40, [1], [0, 15]), "send_recv: {bytes: 8}", "joins ranks 0 and 1 (h0, h15), 15 cables apart",
      "give ranks to nearer hosts only (`ranks: 0`), or add cables", {"ranks": [0, 14]}),
-    ((30, [1]), "all_to_all: {bytes: 64KiB, algorithm: direct}", "joins ranks that are 15 cables apart",
+    ((30, [1]), "all_to_all: {bytes: 64KiB, algorithm: direct}", "joins ranks 0 and 15 (h0, h15), 15 cables apart",
      "leave out `algorithm`", {"job": "all_to_all: {bytes: 64KiB}"}),
     ((64, [1, 2]), "all_reduce: {bytes: 8, algorithm: exchange}", "all_reduce (exchange) joins",
      "leave out `algorithm`", {"job": "all_reduce: {bytes: 8}"}),
@@ -234,6 +234,16 @@ def test_a_host_that_idles_forwards_for_the_others():
                    "expect={result: pass, connections: [{from: 0, to: 1, via: [h1]}]}",
                    "payload=timing")
     assert document["jobs"][0]["time_ns"] > 0
+
+
+def test_warnings_do_not_hide_why_a_cut_ring_fails():
+    """Relays give up hundreds of attempts whose lanes ended, which is no listener's refusal."""
+    faults = ", ".join(f"{{at: 400us, on: '{port}', kind: down}}" for port in ("h3:p0", "h6:p0"))
+    done = subprocess.run([WEFT, "run", "scenarios/partial/ring-8.yaml", "--set", f"faults=[{faults}]",
+                           "--set", "jobs=[{all_to_all: {bytes: 64KiB}}]", "--set", "expect={}"],
+                          cwd=ROOT, timeout=300, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "error link.down" in done.stdout
+    assert "listener" not in done.stderr
 
 
 def test_a_ring_of_eight_with_one_buffer_a_hop_finishes():

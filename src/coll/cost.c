@@ -406,6 +406,16 @@ uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
                : demand.shape->n_cables - 1;
 }
 
+void coll_farthest(const struct coll_job *job, const struct coll_mesh *mesh,
+                   enum coll_algorithm algorithm, uint32_t out_ranks[2])
+{
+    struct demand demand;
+
+    ask(&demand, mesh, job, algorithm);
+    out_ranks[0] = demand.shape->far[0];
+    out_ranks[1] = demand.shape->far[1];
+}
+
 /* Returns true if connections and relays suffice for the algorithm. */
 static bool is_possible(const struct coll_job *job, const struct coll_mesh *mesh,
                         enum coll_algorithm algorithm)

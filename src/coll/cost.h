@@ -20,6 +20,7 @@ struct coll_shape {
     weft_ps delay_ps;  /* of the longest hop */
     uint32_t n_relays; /* relays of the hop with the most */
     uint32_t n_cables; /* cables of the hop with the most; 0 if there are none */
+    uint32_t far[2];   /* ranks at the ends of that hop; 0 if there is none */
     uint32_t n_hops;   /* hops that follow each other */
     /* of `pairs`: pairs whose data the busiest rank's host relays */
     uint32_t n_relayed;
@@ -99,6 +100,9 @@ weft_ps coll_cost_ps(const struct coll_job *job, const struct coll_mesh *mesh,
  * are up. */
 uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
                      enum coll_algorithm algorithm);
+/* Finds the ranks at the ends of that hop; the first ranks of their hosts. */
+void coll_farthest(const struct coll_job *job, const struct coll_mesh *mesh,
+                   enum coll_algorithm algorithm, uint32_t out_ranks[2]);
 /* Chooses the cheapest algorithm and slice for the job. If job->algorithm is not AUTO, chooses
  * only the slice. AUTO excludes algorithms that need more than COLL_RELAYS_MAX relays in a row
  * or let a host relay more than COLL_RELAYED_MAX pairs, unless all do. It excludes FORWARD if

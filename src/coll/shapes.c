@@ -175,14 +175,19 @@ static void carry_inside(struct laying *laying, uint32_t from, uint32_t to,
     shape->bell_ps = lane->delay_ps > shape->bell_ps ? lane->delay_ps : shape->bell_ps;
 }
 
-static void saw_hop(struct laying *laying, weft_ps delay_ps, uint32_t n_relays,
-                    uint32_t n_cables)
+/* Takes note of a hop between the first ranks of two hosts. */
+static void saw_hop(struct laying *laying, uint32_t from, uint32_t to, weft_ps delay_ps,
+                    uint32_t n_relays, uint32_t n_cables)
 {
     struct coll_shape *shape = &laying->shape;
 
     shape->delay_ps = delay_ps > shape->delay_ps ? delay_ps : shape->delay_ps;
     shape->n_relays = n_relays > shape->n_relays ? n_relays : shape->n_relays;
-    shape->n_cables = n_cables > shape->n_cables ? n_cables : shape->n_cables;
+    if (n_cables > shape->n_cables) {
+        shape->n_cables = n_cables;
+        shape->far[0] = from;
+        shape->far[1] = to;
+    }
 }
 
 /* Lowers `cables` of the ranks that explore() found until each is the least: fewer cables can
@@ -279,7 +284,8 @@ static void carry(struct laying *laying, uint32_t source)
         if (laying->wanted[r] > 0 && laying->distance[r] == UINT32_MAX) {
             laying->shape.exists = false;
         } else if (laying->wanted[r] > 0) {
-            saw_hop(laying, laying->delay[r], laying->distance[r] - 1, laying->cables[r]);
+            saw_hop(laying, laying->head[source], r, laying->delay[r],
+                    laying->distance[r] - 1, laying->cables[r]);
             laying->shape.pair = greater(laying->shape.pair, laying->wanted[r]);
             laying->shape.crosses = true;
         }
@@ -335,8 +341,8 @@ static void carry_to(struct laying *laying, uint32_t from, uint32_t to, uint64_t
     if (n_hops > 1) {
         (void)explore(laying, from);
     }
-    saw_hop(laying, laying->overlay->lanes[lane].delay_ps, n_hops > 1 ? n_hops - 1 : 0,
-            n_hops > 1 ? laying->cables[to] : n_hops);
+    saw_hop(laying, from, to, laying->overlay->lanes[lane].delay_ps,
+            n_hops > 1 ? n_hops - 1 : 0, n_hops > 1 ? laying->cables[to] : n_hops);
 }
 
 /* ---- patterns ---- */

@@ -97,6 +97,26 @@ static bool choice_without(const struct coll_job *job, const struct coll_mesh *m
     return coll_relays(&other, mesh, choice.algorithm) <= COLL_RELAYS_MAX;
 }
 
+static weft_status too_far(const struct run *run, const struct coll_job *job,
+                           enum coll_algorithm algorithm, uint32_t n_cables,
+                           struct weft_error *error)
+{
+    const struct world_spec *spec = &run->plan->spec;
+    uint32_t far[2];
+
+    coll_farthest(job, &run->mesh, algorithm, far);
+    return weft_fail(
+        error, WEFT_ERR_INPUT, WEFT_PHASE_PLAN,
+        "%s (%s) joins ranks %u and %u (%s, %s), %u cables apart; a connection passes "
+        "%u; %s",
+        coll_kind_name(job->kind), coll_algorithm_name(algorithm), far[0], far[1],
+        spec->hosts[run->member_hosts[far[0]]].name,
+        spec->hosts[run->member_hosts[far[1]]].name, n_cables, COLL_RELAYS_MAX + 1,
+        job->algorithm != COLL_AUTO && choice_without(job, &run->mesh)
+            ? "leave out `algorithm`"
+            : "give ranks to nearer hosts only (`ranks: 0`), or add cables");
+}
+
 weft_status run_rows_check(const struct run *run, struct weft_error *error)
 {
     for (uint32_t i = 0; run->policy == RDMA_POLICY_WEFT && i < run->n_rows; i++) {
@@ -107,15 +127,7 @@ weft_status run_rows_check(const struct run *run, struct weft_error *error)
         coll_choose(job, &run->mesh, &choice);
         n = coll_relays(job, &run->mesh, choice.algorithm);
         if (n > COLL_RELAYS_MAX) {
-            return weft_fail(
-                error, WEFT_ERR_INPUT, WEFT_PHASE_PLAN,
-                "%s (%s) joins ranks that are %u cables apart, and a connection passes "
-                "%u at most; %s",
-                coll_kind_name(job->kind), coll_algorithm_name(choice.algorithm), n + 1,
-                COLL_RELAYS_MAX + 1,
-                job->algorithm != COLL_AUTO && choice_without(job, &run->mesh)
-                    ? "leave out `algorithm`"
-                    : "give ranks to nearer hosts only (`ranks: 0`), or add cables");
+            return too_far(run, job, choice.algorithm, n + 1, error);
         }
     }
     return WEFT_OK;
