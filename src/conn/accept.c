@@ -231,17 +231,25 @@ static weft_status unexpected(const struct frame *frame, enum weft_phase wanted,
     return status;
 }
 
-/* Fails with the contents of the client's ABORT, as sent by a client that does not accept this
- * listener's proof. */
+/* Fails with the contents of the client's ABORT. Adds the value "gave_up" unless the client objects
+ * to this listener. */
 static weft_status gave_up(const struct frame *frame, struct weft_error *error)
 {
     struct codec_abort abort;
     weft_status status = codec_decode_abort(frame->body, frame->n_bytes, &abort, error);
 
-    return status != WEFT_OK ? status
-                             : weft_fail(error, abort.status, WEFT_PHASE_AUTH,
-                                         "the client refused: %s in %s",
-                                         weft_status_name(abort.status), abort.phase);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (abort.status == WEFT_ERR_AUTH) {
+        return weft_fail(error, abort.status, WEFT_PHASE_AUTH,
+                         "the client does not accept this listener's proof");
+    }
+    status =
+        weft_fail(error, abort.status, WEFT_PHASE_AUTH, "the client gave up: %s in %s",
+                  weft_status_name(abort.status), abort.phase);
+    weft_error_text(error, "gave_up", abort.phase);
+    return status;
 }
 
 /* Handles HELLO: sends CHALLENGE, with a nonce and the proof that this listener knows the key. */

@@ -188,7 +188,7 @@ static void log_refusal(struct conn_listener *listener, const struct client *cli
     struct conn_listener_private *private = listener->private;
     struct io_env *env = env_of(listener);
     weft_ns now = io_now(env);
-    char ip[IO_IP_TEXT_BYTES], text[300];
+    char ip[IO_IP_TEXT_BYTES], text[300], more[48] = "";
 
     if (now < private->next_log_ns) {
         private->unlogged++;
@@ -196,20 +196,26 @@ static void log_refusal(struct conn_listener *listener, const struct client *cli
     }
     private->next_log_ns = now + LOG_EVERY_NS;
     word(listener, error, text, sizeof(text));
-    weft_log(env->log, WEFT_LOG_WARN,
-             "listener: client %s port %u refused: %s (%llu more)",
-             io_ip_format(&client->source.ip, ip, sizeof(ip)), client->source.port, text,
-             (unsigned long long)private->unlogged);
+    if (private->unlogged > 0) {
+        weft_format(more, sizeof(more), " (%llu more since the last line)",
+                    (unsigned long long)private->unlogged);
+    }
+    weft_log(env->log, WEFT_LOG_WARN, "listener of %s: client %s port %u refused: %s%s",
+             env->name, io_ip_format(&client->source.ip, ip, sizeof(ip)),
+             client->source.port, text, more);
     private->unlogged = 0;
 }
 
-/* Logs `error`, sends it to the client, and frees its slot. */
+/* Sends `error` to the client and frees its slot. Logs it unless the client gave up by itself.
+ * Relays do that whenever a lane ends while it is set up. */
 static void refuse(struct conn_listener *listener, struct client *client,
                    const struct weft_error *error)
 {
     struct io_env *env = env_of(listener);
 
-    log_refusal(listener, client, error);
+    if (weft_error_value(error, "gave_up") == NULL) {
+        log_refusal(listener, client, error);
+    }
     weft_trace_event(env->trace, io_now(env), env->name, "listener", "refuse",
                      "phase=%s status=%s", weft_phase_name(error->phase),
                      weft_status_name(error->status));
