@@ -1,8 +1,10 @@
 """What a finding tells its reader to do works: each remedy is applied to a scenario that shows the
-finding, and the run passes. A finding without a row fails."""
+finding, among them its example, and the run passes. What only a machine shows is mended before the
+doctor. A finding without a row fails."""
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -120,6 +122,7 @@ REMEDIES = [
     ("link.lossy", f"{FIELD}/s34-no-flow-control.yaml", [], ["topology.links.0.loss=0%"]),
     ("link.corrupting", f"{FIELD}/s37-bad-cable.yaml", [], MENDED),
     ("link.pause_storm", f"{FIELD}/s35-port-flap.yaml", fault('on: "titanic:p0", kind: pause'), MENDED),
+    ("link.pause_storm", f"{NET}/paused-set-up.yaml", [], MENDED),
     ("link.vlan_mismatch", f"{NET}/vlan-mismatch.yaml", [], ["topology.links.0.vlan=100"]),
     ("neigh.arp_ignored", f"{FIELD}/s46-rank-0-died.yaml",
      ["faults=[]", "topology.nodes={titanic: {sysctl: {arp_ignore: 8}}, iceberg: {sysctl: {arp_ignore: 8}}}"],
@@ -162,6 +165,16 @@ REMEDIES = [
      ["topology.nodes.titanic={}", *WEFT_POLICY]),
 ]
 
+# What the doctor finds in the settings of this machine, and what its remedy makes of them.
+PLUGIN = str(Path(WEFT).resolve().parent)
+SETTINGS = [
+    ("plugin.not_chosen", {"NCCL_NET_PLUGIN": "none"}, {"NCCL_NET_PLUGIN": "mesh"}),
+    ("plugin.not_chosen", {"NCCL_NET": "IB"}, {"NCCL_NET": ""}),
+    ("plugin.not_found", {"NCCL_NET_PLUGIN": "mesh", "LD_LIBRARY_PATH": "/"}, {"LD_LIBRARY_PATH": PLUGIN}),
+    ("plugin.setting", {"NCCL_MESH_TIMEOUT_MS": "14"}, {"NCCL_MESH_TIMEOUT_MS": None, "NCCL_MESH_TIMEOUT": "14"}),
+    ("host.no_interface", {"NCCL_SOCKET_IFNAME": "none-such0"}, {"NCCL_SOCKET_IFNAME": "lo"}),
+]
+
 # Nothing that a scenario can change: why.
 NOT_IN_A_SCENARIO = {
     "conn.auth_failed": "all members of a scenario share one secret",
@@ -171,11 +184,7 @@ NOT_IN_A_SCENARIO = {
     "data.wrong": "no setting may lead to it: it is reported",
     "host.fd_limit": "a simulated process has no limit of descriptors",
     "host.no_gpu": "of a real driver",
-    "host.no_interface": "of a machine's interfaces, before a job (weft doctor)",
-    "plugin.not_chosen": "of NCCL's settings on a machine (weft doctor)",
-    "plugin.not_found": "of NCCL's settings on a machine (weft doctor)",
     "plugin.not_registered": "an error of the program that calls the plugin",
-    "plugin.setting": "of NCCL's settings on a machine (weft doctor)",
     "undetermined": "the cause is not known",
 }
 
@@ -191,9 +200,31 @@ def run(file, changes):
 def test_every_finding_has_a_row():
     listed = subprocess.run([WEFT, "explain"], cwd=ROOT, capture_output=True, text=True, check=True)
     codes = {line.split()[0] for line in listed.stdout.splitlines()}
-    rows = {code for code, *_ in REMEDIES}
+    rows = {code for code, *_ in [*REMEDIES, *SETTINGS]}
     assert not rows & set(NOT_IN_A_SCENARIO)
     assert rows | set(NOT_IN_A_SCENARIO) == codes
+
+
+def test_each_example_of_a_finding_has_a_row():
+    sections = (ROOT / "docs/findings.md").read_text().split("\n## `")[1:]
+    shown = {(section.split("`")[0], example[1]) for section in sections
+             if (example := re.search(r"^\*\*Example\.\*\* `weft run (\S+)`", section, re.M))}
+    assert len(shown) > 40
+    assert shown - {(code, file) for code, file, *_ in REMEDIES} == {
+        ("data.wrong", "scenarios/faults/corrupt-unseen.yaml")}
+
+
+@pytest.mark.parametrize("code, breaks, does", SETTINGS, ids=[f"{row[0]}-{i}" for i, row in enumerate(SETTINGS)])
+def test_the_remedy_mends_the_settings(code, breaks, does):
+    base = {key: value for key, value in os.environ.items() if not key.startswith("NCCL_")}
+    found = []
+    for settings in (breaks, {**breaks, **does}):
+        given = {key: value for key, value in settings.items() if value is not None}
+        done = subprocess.run([WEFT, "doctor", "--json"], cwd=ROOT, capture_output=True, text=True, check=False,
+                              timeout=60, env={**base, "WEFT_DEVICES": "none_such", "LD_LIBRARY_PATH": PLUGIN, **given})
+        found.append({finding["code"] for finding in json.loads(done.stdout)["findings"]
+                      if finding["severity"] != "info"})
+    assert code in found[0] and code not in found[1]
 
 
 @pytest.mark.heavy

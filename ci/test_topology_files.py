@@ -70,7 +70,7 @@ def test_every_file_is_read_or_called_by_its_name(tmp_path):
         assert made.refused is None or paths(path).stderr.splitlines() == said
     if len(drawn) == N_FILES:
         kinds = Counter(made.kind for made in drawn.values())
-        assert kinds["stub"] == N_FILES * 6 // len(KINDS) + 1 and len(kinds) == 10 and min(kinds.values()) > 30
+        assert len(kinds) == 9 and min(kinds.values()) >= N_FILES // len(KINDS), kinds
 
 
 def test_a_dump_of_any_machine_of_a_job_is_read(tmp_path):
