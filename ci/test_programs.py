@@ -192,11 +192,13 @@ faults:
 
 
 @needs_guest
-def test_a_seed_has_one_story_and_a_replay_line_repeats_it(tmp_path):
+@pytest.mark.parametrize("waits", ["-e", ""], ids=["asleep", "polling"])
+def test_a_seed_has_one_story_and_a_replay_line_repeats_it(tmp_path, waits):
     needs("ibv_rc_pingpong")
     path = scenario(tmp_path, [
-        '{a: "ibv_rc_pingpong -e -g 1 -d {device} -n 50", b: "ibv_rc_pingpong -e -g 1 -d {device} -n 50 {address}", '
-        'expect: {output: "^50 iters"}}'], 'faults: [{at: jobs+100us, on: "a:p0", kind: loss, share: 20%}]\n')
+        f'{{a: "ibv_rc_pingpong {waits} -g 1 -d {{device}} -n 50", b: "ibv_rc_pingpong {waits} -g 1 -d {{device}} '
+        '-n 50 {address}", expect: {output: "^50 iters"}}'],
+        'faults: [{at: jobs+100us, on: "a:p0", kind: loss, share: 20%, for: 300ms}]\n')
 
     def bytes_of(name, *args):
         files = [tmp_path / f"{name}.{kind}" for kind in ("json", "events", "pcapng")]

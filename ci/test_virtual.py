@@ -119,7 +119,7 @@ def fixture_loops(tmp_path_factory):
 @pytest.mark.parametrize("kind,least,most", [
     ("thread", 1000, 1200), ("process", 2000, 2200), ("lock", 3000, 3200),
     ("turns", 0, 100), ("memory", 0, 10), ("float", 0, 10), ("clock", 5000, 5100),
-    ("minute", 60000000, 60010000), ("work", 10000, 400000)])
+    ("minute", 60000000, 60010000), ("work", 10000, 400000), ("compute", 0, 10), ("counted", 1000, 1200)])
 def test_a_loop_without_calls_ends(loops, kind, least, most):
     """In the guest's time: of what is waited for, and none where it computes."""
     ask = ("guest", "--clock", "virtual", "--time-limit", "300", "--", loops, kind)
@@ -129,14 +129,17 @@ def test_a_loop_without_calls_ends(loops, kind, least, most):
     assert weft(*ask).stdout == done.stdout
 
 
-def test_a_process_that_keeps_the_clock_is_named(loops):
-    done = weft("guest", "--clock", "virtual", "--time-limit", "40", "--", loops, "ever")
+@pytest.mark.parametrize("kind,what,function", [
+    ("ever", "spins, and nothing else happens", "wait_for_ever"),
+    ("counts", "computes without a call, so the clock stands still", "count_for_ever")])
+def test_a_process_that_keeps_the_clock_is_named(loops, kind, what, function):
+    done = weft("guest", "--clock", "virtual", "--time-limit", "40", "--", loops, kind)
     assert done.returncode == 124
     assert "weft: guest: busy: process " in done.stderr and f"{loops}+0x" in done.stderr
-    assert "spins, and nothing else happens; that is wait_for_ever+0x" in done.stderr
+    assert f"{what}; that is {function}+0x" in done.stderr
     line = done.stderr.split("; addr2line -fe ")[1].split(" names the line")[0]
     assert subprocess.run(["addr2line", "-fe", *line.split()], capture_output=True, text=True,
-                          check=True).stdout.startswith("wait_for_ever\n")
+                          check=True).stdout.startswith(f"{function}\n")
 
 
 @pytest.mark.parametrize("args", [("--backend", "sim", "--clock", "real"),

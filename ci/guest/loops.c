@@ -147,6 +147,31 @@ static void look_while_working(void)
     waitpid(other, NULL, 0);
 }
 
+/* About 2 s of a processor. */
+static void compute(void)
+{
+    while (sum < 4e8) {
+        sum = sum + 1.0;
+    }
+}
+
+/* Gives up waiting after a number of looks. */
+static void wait_for_a_count(void)
+{
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, set_flag, NULL);
+    for (volatile unsigned i = 0; i < 100000000 && flag == 0; i++) {
+    }
+    pthread_join(thread, NULL);
+}
+
+static void count_for_ever(void)
+{
+    for (volatile unsigned i = 0;; i++) {
+    }
+}
+
 static void wait_for_ever(void)
 {
     while (flag == 0) {
@@ -162,6 +187,8 @@ static const struct {
     {"memory", count_in_memory},  {"float", add_floats},
     {"clock", poll_clock},        {"minute", poll_for_a_minute},
     {"work", look_while_working}, {"ever", wait_for_ever},
+    {"compute", compute},         {"counted", wait_for_a_count},
+    {"counts", count_for_ever},
 };
 
 int main(int argc, char **argv)
