@@ -352,6 +352,35 @@ START_TEST(what_never_arrived_was_not_damaged)
 }
 END_TEST
 
+/* Frames from titanic are lost. Iceberg sends nothing if it hears nothing and has nothing of its own
+ * to send, and all that it sent before arrived. Then the other direction can be dead, too. */
+START_TEST(a_direction_that_was_not_used_proves_nothing)
+{
+    static const struct {
+        int64_t retransmits; /* of iceberg */
+        uint32_t n_candidates;
+        const char *code;
+    } rows[] = {
+        {0, 2, "undetermined"}, {1, 0, "link.one_way"}, {IO_UNKNOWN, 0, "link.one_way"}};
+
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        struct scene s;
+        struct diag_findings findings;
+
+        scene_set(&s);
+        scene_one_way(&s);
+        s.a->ports[0].counters[DIAG_RETRANSMITS] = 7;
+        s.b->ports[1].counters[DIAG_RETRANSMITS] = rows[i].retransmits;
+        diag(&s.input, &findings);
+        ck_assert_uint_eq(findings.n, 1);
+        ck_assert_str_eq(findings.items[0].entry->code, rows[i].code);
+        ck_assert_uint_eq(findings.items[0].n_candidates, rows[i].n_candidates);
+        diag_findings_fini(&findings);
+        diag_input_fini(&s.input);
+    }
+}
+END_TEST
+
 /* A host describes at most eight GIDs of its table (DIAG_TOLD_GIDS_MAX). If it omits some, or
  * describes eight and does not say whether it omits some, the selected slot might be among those. A
  * table that was cut can be described by fewer than eight, because GIDs without an address are
@@ -1097,6 +1126,7 @@ int main(void)
     tcase_add_test(tests, undetermined_names_what_is_possible);
     tcase_add_loop_test(tests, a_pause_storm_is_found_only_where_nothing_is_lost, 0, 6);
     tcase_add_test(tests, what_never_arrived_was_not_damaged);
+    tcase_add_test(tests, a_direction_that_was_not_used_proves_nothing);
     tcase_add_loop_test(tests, a_slot_is_empty_only_if_the_whole_table_is_known, 0, 16);
     tcase_add_loop_test(tests, what_a_cut_table_lacks_is_not_absent, 0, 8);
     tcase_add_loop_test(tests, every_operation_of_a_device_can_find_it_failed, 0, 18);

@@ -472,16 +472,30 @@ static enum diag_known loses_in(const struct diag_case *c)
     return loses(c, c->remote_port, c->local_port);
 }
 
+/* Returns true if the port is known to have repeated nothing until a transfer failed. An end that
+ * hears nothing and has nothing of its own to send sends nothing, so a direction can be silent
+ * because the other is. Set-up fails before anything is repeated. */
+static bool repeats_nothing(const struct diag_case *c, const struct diag_port *port)
+{
+    return c->phase == WEFT_PHASE_DATA && port != NULL &&
+           port->counters[DIAG_RETRANSMITS] == 0;
+}
+
 /* Returns YES if no frame was lost in this direction. Returns UNKNOWN if a few are missing and at
- * most MANY in the other direction, because those few can be lost or in flight. */
-static enum diag_known loses_nothing(const struct diag_port *from,
+ * most MANY in the other direction, because those few can be lost or in flight. Also if nothing
+ * shows that the direction was used after the failure. */
+static enum diag_known loses_nothing(const struct diag_case *c,
+                                     const struct diag_port *from,
                                      const struct diag_port *to, enum diag_known loses,
                                      int64_t n_other_way)
 {
     int64_t n_lost = from != NULL && to != NULL ? diag_lost_frames(from, to) : IO_UNKNOWN;
 
-    return loses == DIAG_NO && n_lost > 0 && n_other_way <= MANY ? DIAG_UNKNOWN
-                                                                 : diag_not(loses);
+    if (loses == DIAG_NO &&
+        (repeats_nothing(c, from) || (n_lost > 0 && n_other_way <= MANY))) {
+        return DIAG_UNKNOWN;
+    }
+    return diag_not(loses);
 }
 
 enum diag_known diag_is_one_way(const struct diag_case *c)
@@ -492,13 +506,26 @@ enum diag_known diag_is_one_way(const struct diag_case *c)
     int64_t n_out = a != NULL && b != NULL ? diag_lost_frames(a, b) : IO_UNKNOWN;
     int64_t n_in = a != NULL && b != NULL ? diag_lost_frames(b, a) : IO_UNKNOWN;
 
-    return diag_or(diag_and(out, loses_nothing(b, a, in, n_out)),
-                   diag_and(in, loses_nothing(a, b, out, n_in)));
+    return diag_or(diag_and(out, loses_nothing(c, b, a, in, n_out)),
+                   diag_and(in, loses_nothing(c, a, b, out, n_in)));
+}
+
+/* Returns `loses`, but UNKNOWN for NO if nothing shows that the direction was used. */
+static enum diag_known loses_if_used(const struct diag_case *c,
+                                     const struct diag_port *from, enum diag_known loses)
+{
+    return loses == DIAG_NO && repeats_nothing(c, from) ? DIAG_UNKNOWN : loses;
 }
 
 enum diag_known diag_is_lossy(const struct diag_case *c)
 {
-    return diag_and(loses_out(c), loses_in(c));
+    enum diag_known out = loses_out(c), in = loses_in(c);
+
+    if (out != DIAG_YES && in != DIAG_YES) {
+        return diag_and(out, in);
+    }
+    return diag_and(loses_if_used(c, c->local_port, out),
+                    loses_if_used(c, c->remote_port, in));
 }
 
 /* ---- on any rail between the two hosts, because a handshake does not record its rail ---- */
