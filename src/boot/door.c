@@ -6,8 +6,6 @@
 #include "base/text.h"
 #include "boot/private.h"
 
-#define ACCEPTS_PER_LOOK 256
-#define PAUSE_NS 100000000 /* pause of accept after EMFILE and similar errors */
 /* Limits logging, because a log whose reader is blocked would delay the refusals. */
 #define LOG_EVERY_NS INT64_C(1000000000)
 
@@ -89,27 +87,20 @@ void boot_door_welcome(struct boot *boot, struct boot_door *door)
 {
     struct io_stream *stream = NULL;
     weft_ns now = io_now(boot->env);
-    int result = 0;
+    uint32_t n = 0;
+    int result;
 
     if (now < door->resume_ns) {
         return;
     }
     door->resume_ns = 0;
-    for (int n = 0; n < ACCEPTS_PER_LOOK; n++) {
-        result = boot->env->oob->accept(door->listener, &boot->task, &stream);
-        if (result == EAGAIN) {
-            return;
-        }
-        if (result == 0) {
-            admit(boot, door, stream);
-        } else if (result != ECONNABORTED && result != EINTR) {
-            /* Out of descriptors or memory. Retry after a pause, because waiting clients raise no
-             * new event. */
-            door->resume_ns = now + PAUSE_NS;
-            return;
-        }
+    while ((result = client_accept(boot->env, door->listener, &boot->task, &n,
+                                   &stream)) == 0) {
+        admit(boot, door, stream);
     }
-    io_task_wake(&boot->task); /* more clients may wait; let other tasks run first */
+    if (result != EAGAIN) {
+        door->resume_ns = now + CLIENT_PAUSE_NS;
+    }
 }
 
 /* Advances a client. Returns WEFT_OK once it has authenticated; `out` is then its first message. */

@@ -12,6 +12,8 @@
 #include "conn/private.h"
 #include "conn/prove.h"
 
+#define ACCEPTS_MAX 256
+
 struct conn *conn_from_client(struct rdma *rdma, const struct conn_config *config,
                               int task_kind, struct frame_link *link,
                               const struct codec_hello *hello,
@@ -147,6 +149,22 @@ static void count_least(struct crowd *crowd, const struct client *clients, uint3
             crowd->least = shown_by(&clients[i]);
         }
     }
+}
+
+int client_accept(struct io_env *env, struct io_listener *listener, struct io_task *task,
+                  uint32_t *n, struct io_stream **out)
+{
+    int result = EINTR;
+
+    while ((result == EINTR || result == ECONNABORTED) && *n < ACCEPTS_MAX) {
+        result = env->oob->accept(listener, task, out);
+        ++*n;
+    }
+    if (result == EINTR || result == ECONNABORTED) {
+        io_task_wake(task);
+        return EAGAIN;
+    }
+    return result;
 }
 
 struct client *client_place(struct client *clients, uint32_t n_clients,

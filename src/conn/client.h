@@ -8,6 +8,9 @@
 /* Maximum number of received bytes that an unauthenticated client can make this process hold. */
 #define CLIENT_RX_BYTES 64u
 #define CLIENT_TX_BYTES 192u
+/* How long to accept no connection after accept() failed, for example because this process has no
+ * more descriptors. Waiting connections raise no new event. */
+#define CLIENT_PAUSE_NS 100000000
 
 enum client_state {
     CLIENT_NONE,  /* unused slot */
@@ -46,6 +49,11 @@ struct client {
     uint8_t session[AUTH_KEY_BYTES];
 };
 
+/* Accepts the next connection. `*n` counts the calls of accept(), from 0; after a number of them
+ * `task` is woken instead, so that other tasks run before the rest. Returns 0; EAGAIN if no
+ * connection is to be accepted now; or another errno, after which CLIENT_PAUSE_NS must pass. */
+int client_accept(struct io_env *env, struct io_listener *listener, struct io_task *task,
+                  uint32_t *n, struct io_stream **out);
 /* Returns a slot for a new client from `source`: a free one, or that of a client which the caller
  * must then refuse. Returns NULL if every slot has an authenticated client.
  *

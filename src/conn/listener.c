@@ -11,8 +11,6 @@
 #include "conn/private.h"
 
 #define BACKLOG 128
-#define ACCEPTS_PER_LOOK 256
-#define PAUSE_NS 100000000      /* pause after accept() failed, with EMFILE for example */
 #define LOG_EVERY_NS 1000000000 /* minimum time between two lines about refusals */
 #define RECENT_MAX 256
 
@@ -347,15 +345,15 @@ static void admit(struct conn_listener *listener, struct io_stream *stream)
     serve(listener, client);
 }
 
-/* Stops accepting for PAUSE_NS after accept() failed, for example because this process has no more
- * descriptors. Clients wait in the backlog. Logs only the first of several failures. */
+/* Stops accepting for CLIENT_PAUSE_NS. Clients wait in the backlog. Logs only the first of several
+ * failures. */
 static void hold_off(struct conn_listener *listener, int sys_errno)
 {
     struct conn_listener_private *private = listener->private;
     struct weft_error why = {0};
     char text[300];
 
-    private->resume_ns = io_now(env_of(listener)) + PAUSE_NS;
+    private->resume_ns = io_now(env_of(listener)) + CLIENT_PAUSE_NS;
     if (private->is_short) {
         return;
     }
@@ -375,23 +373,21 @@ static void accept_clients(struct conn_listener *listener)
     }
     private->resume_ns = 0;
     for (uint32_t i = 0; i < private->n_sockets; i++) {
-        for (int n = 0; n < ACCEPTS_PER_LOOK && !is_deaf(private); n++) {
-            struct io_stream *stream = NULL;
-            int result = env->oob->accept(private->sockets[i], &listener->task, &stream);
+        struct io_stream *stream = NULL;
+        uint32_t n = 0;
+        int result = 0;
 
-            if (result == EAGAIN) {
-                break;
-            }
+        while (result == 0 && !is_deaf(private)) {
+            result =
+                client_accept(env, private->sockets[i], &listener->task, &n, &stream);
             if (result == 0) {
                 private->is_short = false;
                 admit(listener, stream);
-            } else if (result != ECONNABORTED && result != EINTR) {
-                hold_off(listener, result);
-                return;
             }
-            if (n + 1 == ACCEPTS_PER_LOOK) {
-                io_task_wake(&listener->task); /* let other tasks run before the rest */
-            }
+        }
+        if (result != 0 && result != EAGAIN) {
+            hold_off(listener, result);
+            return;
         }
     }
 }

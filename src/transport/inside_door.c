@@ -8,8 +8,6 @@
 #include "transport/inside_private.h"
 
 #define STRANGERS_MAX 32u /* places besides one for each process of the host */
-#define ACCEPTS_PER_LOOK 256
-#define PAUSE_NS 100000000 /* delay before accept() is retried after EMFILE or the like */
 
 /* Returns an address at which processes of this host can connect: one of the management network,
  * if there is one. */
@@ -103,24 +101,15 @@ static void admit(struct inside *inside, struct io_stream *stream)
 static weft_ns accept_all(struct inside *inside)
 {
     struct io_env *env = inside->env;
+    struct io_stream *stream = NULL;
+    uint32_t n = 0;
+    int result;
 
-    for (int n = 0; n < ACCEPTS_PER_LOOK; n++) {
-        struct io_stream *stream = NULL;
-        int result = env->oob->accept(inside->listener, &inside->door, &stream);
-
-        if (result == EAGAIN) {
-            return WEFT_NEVER;
-        }
-        if (result == 0) {
-            admit(inside, stream);
-        } else if (result != ECONNABORTED && result != EINTR) {
-            /* After an error such as EMFILE, retry later, because a connection that already
-             * waits is not announced again. */
-            return io_now(env) + PAUSE_NS;
-        }
+    while ((result = client_accept(env, inside->listener, &inside->door, &n, &stream)) ==
+           0) {
+        admit(inside, stream);
     }
-    io_task_wake(&inside->door); /* more may wait; others first */
-    return WEFT_NEVER;
+    return result == EAGAIN ? WEFT_NEVER : io_now(env) + CLIENT_PAUSE_NS;
 }
 
 void inside_welcome(struct inside *inside)
