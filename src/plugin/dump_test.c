@@ -115,6 +115,9 @@ static char logged[600]; /* the last line */
 static sem_t woken;
 
 static void log_line(int level, unsigned long subsystems, const char *file, int line,
+                     const char *format, ...) WEFT_PRINTF(5, 6);
+
+static void log_line(int level, unsigned long subsystems, const char *file, int line,
                      const char *format, ...)
 {
     va_list arguments;
