@@ -34,7 +34,7 @@ static const struct diag_entry entries[] = {
         .explanation =
             "Both ends have carrier. What one end counted as sent, the other did not "
             "count as received; what came back arrived in full. A lane of the cable, a "
-            "dirty fibre or a filter on the way drops one direction, and the sender's "
+            "dirty fibre or a filter between drops one direction, and the sender's "
             "retries run out (status 12). It needs counters of both ends: neither end "
             "sees it alone.",
     },
@@ -71,9 +71,9 @@ static const struct diag_entry entries[] = {
         .explanation =
             "The port counts packets whose checksum (ICRC) is wrong. They are dropped, "
             "and repeated by the sender, until its retries run out (status 12). One "
-            "such packet a day is life; a share of the traffic is a cable that must go. "
-            "The end that counts is the receiving one: the other end's transmitter or "
-            "the cable between is at fault.",
+            "such packet a day is normal. If a share of the traffic is damaged, "
+            "replace the cable. The end that counts is the receiving one: the other "
+            "end's transmitter or the cable between is at fault.",
     },
     {
         .id = DIAG_LINK_PAUSE_STORM,
@@ -88,10 +88,10 @@ static const struct diag_entry entries[] = {
         .reference = "IEEE 802.3x, 802.1Qbb",
         .decide = "ethtool -S IF | grep -i pause",
         .explanation =
-            "Flow control lets a receiver stop its sender for a moment. One that never "
-            "lets go freezes the port: carrier is there, no frame is lost, and nothing "
-            "moves. Queue pairs end with status 12 where the timeout is short, and "
-            "wait for ever where the NIC does not count held packets. A connection "
+            "Flow control lets a receiver stop its sender for a moment. If it never "
+            "ends, the port is blocked: it has carrier, no frame is lost, and no data "
+            "is sent. Queue pairs end with status 12 where the timeout is short, and "
+            "wait indefinitely where the NIC does not count held packets. A connection "
             "that is being set up ends with errno 110 at modify to RTR: the request "
             "for the neighbour, or its answer, is held too. Pauses that begin later "
             "leave another step of the set-up without an answer.\n\n"
@@ -121,15 +121,13 @@ static const struct diag_entry entries[] = {
         .severity = DIAG_ERROR,
         .place = DIAG_AT_PEER,
         .cause = "the peer is set not to answer requests for its addresses (arp_ignore)",
-        .remedy =
-            "set net.ipv4.conf.*.arp_ignore to 0 or 1 on the peer (1 is what meshes "
-            "want)",
+        .remedy = "set net.ipv4.conf.*.arp_ignore to 0 or 1 on the peer (1 suits a mesh)",
         .reference = "ip-sysctl: arp_ignore",
         .decide = "sysctl -a | grep arp_ignore",
         .explanation =
             "arp_ignore 8 answers nothing for local addresses, 4 to 7 are reserved. "
             "Load balancers set it on interfaces with shared addresses, and images "
-            "copied from one carry it along. Everything that needs the peer's MAC "
+            "copied from one contain the setting. Everything that needs the peer's MAC "
             "address fails: TCP with errno 113 or 110, modify to RTR with 110.",
     },
     {
@@ -150,9 +148,9 @@ static const struct diag_entry entries[] = {
         .explanation =
             "A strict reverse path filter (1) drops what comes in by another port than "
             "the answer would leave by. Soft-RoCE's packets pass the host's IP stack "
-            "and are dropped without a word, while TCP to the same host, which took "
-            "another path, works. NICs in hardware do not ask the filter for data, but "
-            "ARP behind them does.",
+            "and are dropped without a message, while TCP to the same host, which took "
+            "another path, works. The data of hardware NICs does not pass the filter, "
+            "but the ARP packets of their interfaces do.",
     },
     {
         .id = DIAG_HOST_FIREWALL_ROCE,
@@ -179,7 +177,8 @@ static const struct diag_entry entries[] = {
         .severity = DIAG_ERROR,
         .place = DIAG_AT_PEER,
         .cause =
-            "the peer is there, but what is sent to its TCP port is dropped on the way",
+            "the peer runs, but packets to its TCP port are dropped before they reach "
+            "it",
         .remedy =
             "open the range of the listener's ports on the peer (ephemeral ports: 32768 "
             "to 60999), or trust the interface",
@@ -187,8 +186,8 @@ static const struct diag_entry entries[] = {
         .decide = "nc -vz HOST PORT, from here and from the peer itself",
         .explanation =
             "The connection attempt is not refused (errno 111) but not answered at all "
-            "(110): a firewall drops it. The peer's process lives and waits for exactly "
-            "this connection, as it says itself. Listeners use ephemeral ports, which "
+            "(110): a firewall drops it. The peer's process runs, and reports that it "
+            "waits for exactly this connection. Listeners use ephemeral ports, which "
             "rules made for well-known services do not cover.",
     },
     {
@@ -197,17 +196,17 @@ static const struct diag_entry entries[] = {
         .example = "scenarios/field/s45-skewed-start.yaml",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_PEER,
-        .cause = "the peer came after the others had stopped waiting for it",
+        .cause = "the peer started after the others had stopped waiting for it",
         .remedy =
-            "raise the patience above the longest start (model loading, image pull), or "
+            "raise --patience above the longest start (model loading, image pull), or "
             "start ranks together",
         .reference = "docs/cli.md: --patience; NCCL_SOCKET_RETRY_CNT",
         .decide = "the start times in both ranks' logs",
         .explanation =
-            "One rank waited for as long as it was told to, gave up and left. When the "
-            "other came, nobody listened any more: its log says connection refused "
-            "(errno 111), which looks like a wrong address. Loading weights from a cold "
-            "disk takes minutes on one host only.",
+            "One rank waited until its time limit, gave up and exited. When the other "
+            "started, no process listened any more: its log has connection refused "
+            "(errno 111), which looks like a wrong address. Loading weights from a "
+            "cold disk takes minutes on one host only.",
     },
     {
         .id = DIAG_PEER_RECEIVER_LATE,
@@ -219,8 +218,8 @@ static const struct diag_entry entries[] = {
             "the receiver had posted no receive request in time, and the retries for "
             "that ran out",
         .remedy =
-            "set rnr_retry to 7 (for ever), or post receives before telling the peer to "
-            "send",
+            "set rnr_retry to 7 (no limit), or post receives before the peer is asked "
+            "to send",
         .reference = "ibv_modify_qp(3): rnr_retry, min_rnr_timer",
         .decide = "hw_counters/rnr_nak_retry_err",
         .explanation =
@@ -246,7 +245,7 @@ static const struct diag_entry entries[] = {
         .explanation =
             "ibv_reg_mr ends with errno 12 even for one page while `ulimit -l` is "
             "unlimited. What is missing is memory that the device may reach: a "
-            "contiguous pool that the kernel gave to somebody else, an IOMMU that is "
+            "contiguous pool that the kernel uses for something else, an IOMMU that is "
             "out of space, or all memory of a host that shares it with its GPU.",
     },
     {
@@ -262,7 +261,7 @@ static const struct diag_entry entries[] = {
         .decide = "ls -l /dev/infiniband; id",
         .explanation =
             "The device is listed, because that needs no right, and its first verb is "
-            "refused. In containers the node is there without its cgroup rule; on hosts "
+            "refused. In containers the node exists without its cgroup rule; on hosts "
             "the group of the node changed with an update.",
     },
     {
@@ -296,8 +295,8 @@ static const struct diag_entry entries[] = {
         .decide = "ibv_devinfo -v",
         .explanation =
             "Each device has limits of its own, and drivers refuse what is beyond them "
-            "with EINVAL, without a word which one: hns refuses a send queue of depth 0 "
-            "and unreliable connections, mlx5 too large an inline size, others more "
+            "with EINVAL, without naming the limit: hns refuses a send queue of depth "
+            "0 and unreliable connections, mlx5 too large an inline size, others more "
             "SGEs than they have.",
     },
     {
@@ -306,18 +305,18 @@ static const struct diag_entry entries[] = {
         .example = "scenarios/nic/hns-mailbox-timeout.yaml",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_HOST,
-        .cause = "the device itself failed: it said so, a verb ended with errno 5, or a "
-                 "command was not answered (16, 110)",
-        .remedy =
-            "look at the kernel's log for the driver's word (firmware, AER, reset), and "
-            "take the host out until it is reset",
+        .cause =
+            "the device itself failed: it reported that, a verb ended with errno 5, or "
+            "a command was not answered (16, 110)",
+        .remedy = "look in the kernel's log for messages of the driver (firmware, AER, "
+                  "reset), and take the host out until it is reset",
         .reference = "ibv_get_async_event(3): DEVICE_FATAL",
         .decide = "dmesg | grep -i -e mlx5 -e hns -e aer",
         .explanation =
-            "EIO of a control verb says that command and device no longer understand "
-            "each other: firmware asserted, the PCIe link broke, or a reset is under "
-            "way. Everything on the device fails from now on; other devices of the host "
-            "go on.",
+            "EIO of a control verb shows that driver and device can no longer exchange "
+            "commands: firmware asserted, the PCIe link broke, or a reset is under "
+            "way. Everything on the device fails from now on; other devices of the "
+            "host go on.",
     },
     {
         .id = DIAG_UNDETERMINED,

@@ -20,18 +20,15 @@ static const struct diag_entry entries[] = {
         .reference = "NCCL net_ib (connect.cc); ibv_modify_qp(3)",
         .explanation =
             "In a mesh without a switch every cable is its own subnet. Software that "
-            "pairs "
-            "NICs by index, or lets the listener pick one address for everybody, sends "
-            "to "
-            "an address that lies behind another cable. The kernel then asks for the "
-            "neighbour on the wrong wire: modify to RTR ends with errno 110 (no answer), "
-            "113 or 101 (no route), or, where the address was resolved anyway, the first "
-            "packets vanish and the queue pair ends with completion status 12.\n\n"
-            "It is told from a dead cable by the addresses: the remote GID is outside "
-            "the "
-            "subnet of the local port that was used, and another pair of ports of the "
-            "same "
-            "two hosts shares a subnet.",
+            "pairs NICs by index, or lets the listener pick one address for all peers, "
+            "sends to an address that lies behind another cable. The kernel then "
+            "resolves the neighbour on the wrong cable: modify to RTR ends with errno "
+            "110 (no answer), 113 or 101 (no route), or, where the address was "
+            "resolved anyway, the first packets are lost and the queue pair ends with "
+            "completion status 12.\n\n"
+            "The addresses distinguish it from a broken cable: the remote GID is "
+            "outside the subnet of the local port that was used, and another pair of "
+            "ports of the same two hosts shares a subnet.",
     },
     {
         .id = DIAG_ROUTE_NO_FACING_PORT,
@@ -114,21 +111,19 @@ static const struct diag_entry entries[] = {
         .code = "link.black_hole",
         .example = "scenarios/field/s32-black-hole.yaml",
         .severity = DIAG_ERROR,
-        .cause = "small packets cross the link, packets of the path MTU vanish",
+        .cause = "small packets cross the link, packets of the path MTU are lost",
         .remedy = "find the hop with the small MTU (ping -M do -s SIZE) and raise it, or "
                   "lower the MTU of both ends",
         .reference = "RFC 2923",
         .explanation =
-            "Both interfaces allow the packet size, but something between them does not "
-            "and says nothing: a media converter, a tunnel, a switch port. The probe "
-            "that "
-            "crosses every queue pair before it is used sends one small and one "
-            "full-size "
-            "message; the small one arrived and the full one did not.\n\n"
-            "Policy weft then tries half the path MTU, down to 256 bytes, and goes on "
-            "with "
-            "what passes: slower than the ports could, so that this is a warning. Other "
-            "programs do not probe and meet completion status 12.",
+            "Both interfaces allow the packet size, but something between them does "
+            "not, and sends no error: a media converter, a tunnel, a switch port. The "
+            "probe that crosses every queue pair before it is used sends one small and "
+            "one full-size message; the small one arrived and the full one did not.\n\n"
+            "Policy weft then tries half the path MTU, down to 256 bytes, and uses the "
+            "size that passes. The connection is slower than the ports could be, so "
+            "this is a warning. Other programs do not probe and meet completion status "
+            "12.",
     },
     {
         .id = DIAG_GID_TYPE_MISMATCH,
@@ -186,13 +181,13 @@ static const struct diag_entry entries[] = {
             "`ip address add ADDRESS peer PEER`",
         .reference = "roce_gid_mgmt.c in the kernel: inetaddr_event takes ifa_address",
         .explanation =
-            "Linux makes the GID of an IPv4 address from the address's peer where it has "
-            "one. A link numbered point to point therefore has the other end's address "
-            "in "
-            "its GID table, and its own nowhere. Ping and TCP work, but moving a queue "
-            "pair to RTR ends at once with errno 101, for the kernel does not route from "
-            "a source that the host does not have. Where only one end is numbered so, "
-            "packets to it are dropped and the sender's retries run out (status 12).",
+            "Linux makes the GID of an IPv4 address from the address's peer where it "
+            "has one. A link numbered point to point therefore has the other end's "
+            "address in its GID table, and its own nowhere. Ping and TCP work, but "
+            "moving a queue pair to RTR ends at once with errno 101, because the "
+            "kernel does not route from a source that the host does not have. Where "
+            "only one end is numbered so, packets to it are dropped and the sender's "
+            "retries run out (status 12).",
     },
     {
         .id = DIAG_NEIGH_NO_ANSWER,
@@ -227,9 +222,9 @@ static const struct diag_entry entries[] = {
             "scheduler; errors of other ranks follow from it",
         .reference = "ncclCommGetAsyncError",
         .explanation =
-            "The control connection to the peer was closed by its kernel while its port "
-            "was up. Completion status 12 on the ranks that were talking to it is a "
-            "consequence and says nothing about the network.",
+            "The control connection to the peer was closed by its kernel while its "
+            "port was up. Completion status 12 on the ranks that were talking to it is "
+            "a consequence and does not indicate a fault of the network.",
     },
     {
         .id = DIAG_PEER_SILENT,
@@ -237,7 +232,7 @@ static const struct diag_entry entries[] = {
         .code = "peer.silent",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_PEER,
-        .cause = "the peer's process is there, but made no progress until it was killed",
+        .cause = "the peer's process exists, but made no progress until it was killed",
         .remedy =
             "look at that host: a process that is stopped (state T in ps), waits for a "
             "disk or a lock, or is held by a debugger; errors of other ranks follow "
@@ -272,16 +267,16 @@ static const struct diag_entry entries[] = {
         .code = "conn.refused",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_PEER,
-        .cause = "nobody listens at the address that the peer announced, or a firewall "
-                 "rejects the connection",
+        .cause =
+            "no process listens at the address that the peer announced, or a firewall "
+            "rejects the connection",
         .remedy = "check that the peer still runs and that its firewall lets TCP through "
                   "on the interface named here",
         .reference = "connect(2)",
         .explanation =
-            "The handshake's TCP connection was refused (errno 111) or rejected on the "
-            "way "
-            "(errno 113, 1). Listeners use ephemeral ports: a firewall that admits only "
-            "well-known ones looks the same as a process that has gone.",
+            "The handshake's TCP connection was refused (errno 111) or rejected by a "
+            "firewall (errno 113, 1). Listeners use ephemeral ports: a firewall that "
+            "admits only well-known ones looks the same as a process that has exited.",
     },
     {
         .id = DIAG_CONN_TIMEOUT,

@@ -9,9 +9,8 @@ static const struct diag_entry entries[] = {
         .code = "host.no_interface",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_HOST,
-        .cause =
-            "NCCL_SOCKET_IFNAME leaves NCCL no interface: what it names is not there, "
-            "is down or has no address",
+        .cause = "NCCL_SOCKET_IFNAME leaves NCCL no interface: what it names does not "
+                 "exist, is down or has no address",
         .remedy =
             "name an interface of this machine that is up and has an address; where "
             "machines name theirs differently, by a list (`=enP7s7,eno1`) or by what "

@@ -11,12 +11,12 @@ static const struct diag_entry entries[] = {
         .severity = DIAG_ERROR,
         .place = DIAG_AT_PORTS,
         .cause =
-            "the listener told of one port only, and it is not the one that faces this "
-            "connector",
+            "the listener sent the GIDs of one port only, and it is not the one that "
+            "faces this connector",
         .remedy =
-            "recable so that every cable joins a first port and a second one (uncrossed "
-            "cables cannot work in an odd cycle), or use policy weft, which tells of "
-            "every port",
+            "recable so that every cable joins a first port and a second one "
+            "(uncrossed cables cannot work in an odd cycle), or use policy weft, which "
+            "sends those of every port",
         .reference =
             "NCCL 2.30.7 net_ib/connect.cc: two GIDs of the chosen device in the handle",
         .decide = "weft show FILE --policy nccl-2.30-subnet-aware",
@@ -25,11 +25,11 @@ static const struct diag_entry entries[] = {
             "shares a subnet with the listener's, but the handle carries the GIDs of "
             "the one device that the listener chose. When that device faces another "
             "host, the connector finds no match and keeps its first choice, and modify "
-            "to RTR ends with errno 110. In an odd cycle with cables from first port to "
-            "first port no setting helps; crossing the cables (p0 to p1 everywhere) "
+            "to RTR ends with errno 110. In an odd cycle with cables from first port "
+            "to first port no setting helps; crossing the cables (p0 to p1 everywhere) "
             "does, because index 0 is then always a valid sender.\n\n"
-            "It is told from a wrong NIC by the policy, and from a prefix collision by "
-            "the two addresses being apart also at /24.",
+            "The policy distinguishes it from a wrong NIC. In a prefix collision, the "
+            "two addresses are in one /24; here they are not.",
     },
     {
         .id = DIAG_ROUTE_PREFIX_COLLISION,
@@ -64,12 +64,12 @@ static const struct diag_entry entries[] = {
         .reference = "nccl#2244, exo#2160",
         .decide = "ibv_devinfo -v | grep GID, on both ends, side by side",
         .explanation =
-            "Two hosts with two cables are two planes. Programs that pair NICs by index "
-            "meet on different planes when the order of NICs, or the cabling, differs: "
-            "packets arrive at a port whose GID table does not have their destination. "
-            "Modify to RTR ends with errno 110, or queue pairs reach RTS and their "
-            "packets vanish (status 12). No bandwidth is missing and no cable is dead; "
-            "the order is.",
+            "Two hosts with two cables are two planes. Programs that pair NICs by "
+            "index meet on different planes when the order of NICs, or the cabling, "
+            "differs: packets arrive at a port whose GID table does not have their "
+            "destination. Modify to RTR ends with errno 110, or queue pairs reach RTS "
+            "and their packets are lost (status 12). Every cable works; only the order "
+            "is wrong.",
     },
     {
         .id = DIAG_ROUTE_MERGED_NIC,
@@ -117,7 +117,7 @@ static const struct diag_entry entries[] = {
         .place = DIAG_AT_PORTS,
         .cause =
             "the two hosts have no cable to each other: every port of theirs leads to "
-            "somebody else",
+            "another host",
         .remedy =
             "relay (policy weft does), cable them, or keep collectives to neighbours "
             "(NCCL_ALGO=Ring)",
@@ -125,11 +125,10 @@ static const struct diag_entry entries[] = {
         .decide = "weft show FILE; lldpctl",
         .explanation =
             "In a partial mesh not every pair has a cable. Programs that connect every "
-            "pair, or trees over the ranks, try it all the same: in a ring of four the "
-            "rings connect and ncclTransportTreeConnect dies. All ports of both hosts "
-            "are known here, each has an address, and each faces a third host. Where "
-            "they are meant to reach each other by IP over a third, a route is missing "
-            "at "
+            "pair, or trees over the ranks, try it anyway: in a ring of four the rings "
+            "connect, and ncclTransportTreeConnect fails. All ports of both hosts are "
+            "known here, each has an address, and each faces a third host. Where they "
+            "are meant to reach each other by IP over a third, a route is missing at "
             "the end that fails (ip route get ADDRESS).",
     },
     {
@@ -138,7 +137,7 @@ static const struct diag_entry entries[] = {
         .example = "scenarios/field/s38-address-lost.yaml",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_END,
-        .cause = "a port has carrier, but no address, so that it has no GID that anybody "
+        .cause = "a port has carrier, but no address, so that it has no GID that a peer "
                  "could reach",
         .remedy = "give it its address again and make it survive reboots (netplan apply; "
                   "nmcli connections in /run do not)",
@@ -176,27 +175,26 @@ static const struct diag_entry entries[] = {
         .decide = "arping -D -I IF ADDRESS",
         .explanation =
             "Two hosts that were installed from one image, or a typing error: the "
-            "neighbour table points to whoever answered last, and packets to oneself "
-            "are taken for spoofed ones. Queue pairs may reach RTS; their packets are "
-            "dropped at the other end, whose own address is their source.",
+            "neighbour table has the host that answered last, and a host drops packets "
+            "from its own address as forged. Queue pairs may reach RTS; their packets "
+            "are dropped at the other end, whose own address is their source.",
     },
     {
         .id = DIAG_ADDR_CHANGED,
         .code = "addr.changed",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_END,
-        .cause =
-            "a port's address was replaced while connections used it: its GID is gone, "
-            "another has its place",
+        .cause = "a port's address was replaced while connections used it: its GID was "
+                 "removed, and another has its slot",
         .remedy = "keep addresses as long as jobs run; pin them (no DHCP on RDMA ports)",
         .reference = "roce_gid_mgmt.c in the kernel: inetaddr_event",
         .decide = "ip monitor address; dmesg",
         .explanation =
             "A lease that ran out or a netplan apply replaces the address, and with it "
-            "the GID. Devices that look their GID table up for every packet (soft-RoCE) "
-            "drop what is addressed to the old one: retries run out (status 12), or go "
-            "on for ever. It is told from a deleted GID by the new address in the "
-            "peer's subnet.",
+            "the GID. Devices that look their GID table up for every packet "
+            "(soft-RoCE) drop what is addressed to the old one: retries run out "
+            "(status 12), or continue indefinitely. The new address in the peer's "
+            "subnet distinguishes it from a deleted GID.",
     },
     {
         .id = DIAG_GID_FIXED_INDEX,
@@ -213,14 +211,14 @@ static const struct diag_entry entries[] = {
         .reference = "nccl#769, nccl#890",
         .decide = "ibv_devinfo -v | grep GID; env | grep GID_INDEX",
         .explanation =
-            "The same index holds different GIDs on different hosts: tables fill in the "
-            "order in which addresses came, and have holes where some went. One rank "
-            "then fails with errno 22, 61 or 110, the others see that it went away. A "
-            "variable that is set for all hosts alike hides it until the third host "
-            "joins.\n\n"
-            "A slot may also hold the GID of a container's interface, whose address the "
-            "kernel does not send from (errno 101), or an IPv6 address of the port where "
-            "the peer uses IPv4 (errno 22).",
+            "The same index holds different GIDs on different hosts: tables fill in "
+            "the order in which addresses are added, and have empty slots where "
+            "addresses were removed. One rank then fails with errno 22, 61 or 110, the "
+            "others report that it exited. A variable that is set for all hosts alike "
+            "hides it until the third host joins.\n\n"
+            "A slot may also hold the GID of a container's interface, whose address "
+            "the kernel does not send from (errno 101), or an IPv6 address of the port "
+            "where the peer uses IPv4 (errno 22).",
     },
     {
         .id = DIAG_GID_LINK_LOCAL,
@@ -241,8 +239,8 @@ static const struct diag_entry entries[] = {
         .explanation =
             "Slot 0 of a RoCE port is the link-local GID made of its MAC. Against an "
             "IPv4 GID modify to RTR ends with errno 22 (two address families). Against "
-            "another link-local one it works on a single cable only; in a mesh nobody "
-            "knows which cable fe80:: means.",
+            "another link-local one it works on a single cable only; in a mesh fe80:: "
+            "does not identify a cable.",
     },
     {
         .id = DIAG_GID_NO_IPV4,
@@ -268,7 +266,7 @@ static const struct diag_entry entries[] = {
         .example = "scenarios/field/s30-macvlan.yaml",
         .severity = DIAG_ERROR,
         .place = DIAG_AT_HOST,
-        .cause = "the GID's network interface is not there for this process (errno 19)",
+        .cause = "the GID's network interface does not exist for this process (errno 19)",
         .remedy = "use the interface of the process's own namespace: with macvlan or "
                   "containers, the RDMA device must be in the same one",
         .reference = "nccl#925; rdma-system(8)",

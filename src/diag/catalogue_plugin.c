@@ -13,29 +13,27 @@ static const struct diag_entry entries[] = {
                   "images and nccl.conf",
         .reference = "NCCL's environment variables: NCCL_NET_PLUGIN, NCCL_NET",
         .decide = "env | grep NCCL_; cat /etc/nccl.conf ~/.nccl.conf",
-        .explanation = "Scripts for NCCL's own network on rings of DGX Sparks set "
-                       "NCCL_NET_PLUGIN=none, and "
-                       "NCCL then opens no plugin at all, whatever is installed, without "
-                       "a word. Settings "
-                       "stand in the environment, in ~/.nccl.conf and in /etc/nccl.conf, "
-                       "also in those of a "
-                       "container's image; the environment wins.",
+        .explanation =
+            "Scripts for NCCL's own network on rings of DGX Sparks set "
+            "NCCL_NET_PLUGIN=none, and NCCL then opens no plugin at all, whatever is "
+            "installed, and logs nothing. Settings stand in the environment, in "
+            "~/.nccl.conf and in /etc/nccl.conf, also in those of a container's image; "
+            "the environment wins.",
     },
     {
         .id = DIAG_PLUGIN_NOT_FOUND,
         .code = "plugin.not_found",
         .severity = DIAG_ERROR,
-        .cause = "NCCL is told to use libnccl-net-mesh.so, and would not find it",
+        .cause = "NCCL is configured to use libnccl-net-mesh.so, and would not find it",
         .remedy =
             "install the package libnccl-net-mesh, or put the object's directory into "
             "LD_LIBRARY_PATH of the job",
         .reference = "dlopen(3)",
         .decide = "weft plugin",
-        .explanation = "NCCL opens libnccl-net-mesh.so by name, as dlopen finds it: "
-                       "LD_LIBRARY_PATH, then "
-                       "the cache of ldconfig. If it is not there NCCL goes on with its "
-                       "own network, with a "
-                       "line in the log at level INFO only.",
+        .explanation =
+            "NCCL opens libnccl-net-mesh.so by name, as dlopen finds it: "
+            "LD_LIBRARY_PATH, then the cache of ldconfig. If it does not exist, NCCL "
+            "uses its own network, with a line in the log at level INFO only.",
     },
     {
         .id = DIAG_PLUGIN_SETTING,
@@ -49,11 +47,11 @@ static const struct diag_entry entries[] = {
             "plugin",
         .reference = "docs/plugin.md, Settings",
         .decide = "weft plugin",
-        .explanation = "Other plugins for meshes read NCCL_MESH_* variables too "
-                       "(NCCL_MESH_TIMEOUT_MS, "
-                       "NCCL_MESH_FAST_FAIL, ...). What this one does not know it "
-                       "ignores, as NCCL does with "
-                       "its own: a mistyped name has no effect, and nobody says so.",
+        .explanation =
+            "Other plugins for meshes read NCCL_MESH_* variables too "
+            "(NCCL_MESH_TIMEOUT_MS, NCCL_MESH_FAST_FAIL, ...). What this one does not "
+            "know it ignores, as NCCL does with its own: a mistyped name has no "
+            "effect, and nothing reports it.",
     },
     {
         .id = DIAG_HOST_NO_GPU,
@@ -79,16 +77,16 @@ static const struct diag_entry entries[] = {
         .id = DIAG_CONN_VERSION,
         .code = "conn.version",
         .severity = DIAG_ERROR,
-        .cause = "the other end speaks another version of the protocol",
+        .cause = "the peer uses another version of the protocol",
         .remedy = "install the same version of weft, and of libnccl-net-mesh.so, on all "
                   "hosts and in all images of the job",
         .reference = "docs/wire.md",
         .decide = "weft --version, on both hosts and in both images",
         .explanation =
-            "Handles and handshakes tell the version of the protocol that wrote them, "
-            "and another one is refused before anything of it is used. It is not the "
-            "version of NCCL's interface: ranks whose NCCL looks up ncclNetPlugin_v8 "
-            "and ranks whose NCCL looks up v12 work together.",
+            "Handles and handshakes contain the version of the protocol, and another "
+            "version is rejected before any other field is used. It is not the version "
+            "of NCCL's interface: ranks whose NCCL looks up ncclNetPlugin_v8 and ranks "
+            "whose NCCL looks up v12 work together.",
     },
 };
 

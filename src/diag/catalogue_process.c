@@ -18,37 +18,37 @@ static const struct diag_entry entries[] = {
         .decide = "grep 'open files' /proc/PID/limits; ls /proc/PID/fd | wc -l; cat "
                   "/proc/sys/fs/file-nr",
         .explanation =
-            "Every control stream of a connection, every listener and every RDMA device "
-            "is a "
-            "descriptor, and the application's files and sockets count against the same "
-            "limit: 1024 in many shells, which a data loader alone may use up.\n\n"
-            "What connects tries again for a while, for a descriptor may be closed "
-            "meanwhile; who comes to a listener waits in the kernel's queue until there "
-            "is one. Connections that are up need no further descriptor.",
+            "Every control stream of a connection, every listener and every RDMA "
+            "device is a descriptor, and the application's files and sockets count "
+            "against the same limit: 1024 in many shells, which a data loader alone "
+            "may use up.\n\n"
+            "A connector retries for a while, because a descriptor may be closed "
+            "meanwhile. Clients of a listener wait in the kernel's queue until one is "
+            "free. Connections that are up need no further descriptor.",
     },
     {
         .id = DIAG_CONN_MALFORMED,
         .code = "conn.malformed",
         .severity = DIAG_ERROR,
         .cause =
-            "what came from the other end, or the handle that was given, is not what "
-            "the protocol says",
+            "a message from the peer, or the handle that was given, does not conform "
+            "to the protocol",
         .remedy =
-            "find out who speaks there: a port scan and a health check are harmless; "
-            "keep strangers off the port by a firewall, and give the job a secret "
-            "(NCCL_MESH_SECRET)",
+            "find the program that connects: a port scan and a health check are "
+            "harmless; keep other programs off the port by a firewall, and give the "
+            "job a secret (NCCL_MESH_SECRET)",
         .reference = "docs/wire.md",
         .decide = "the address in the log; ss -tnp, on that host",
         .explanation =
-            "Bytes that are no message of this protocol, a message where another one is "
-            "due, a field out of its range, or a handle that is none. The first such "
-            "byte ends the conversation with whoever sent it; a listener lives on, and "
-            "so do all its connections. A listener that is scanned says so at most once "
-            "a second.\n\n"
-            "Where a connection fails of it, something else answers at the address in "
-            "the handle: a port that was given to another program since, or a proxy in "
-            "between. Other versions of this protocol are told as `conn.version`, "
-            "others' secrets as `conn.auth_failed`.",
+            "Bytes that are no message of this protocol, a message where another one "
+            "is due, a field out of its range, or a handle that is none. The first "
+            "such byte ends the stream on which it arrived. A listener continues, and "
+            "so do all its connections. A listener that is scanned logs it at most "
+            "once a second.\n\n"
+            "If a connection fails because of it, another program answers at the "
+            "address in the handle: a port that was given to another program since, or "
+            "a proxy in between. Other versions of this protocol are reported as "
+            "`conn.version`, other secrets as `conn.auth_failed`.",
     },
     {
         .id = DIAG_PLUGIN_NOT_REGISTERED,
@@ -57,18 +57,20 @@ static const struct diag_entry entries[] = {
         .cause =
             "a message was to be sent from, or received into, memory that is not within "
             "what was registered for its connection",
-        .remedy = "report it to whoever calls the plugin, with the line of the log: NCCL "
-                  "itself registers what it sends",
+        .remedy =
+            "report it to the authors of the program that calls the plugin, with the "
+            "line of the log: NCCL itself registers what it sends",
         .reference = "NCCL's net interface: regMr, isend, irecv",
         .decide = "weft plugin-check libnccl-net-mesh.so, against the same call made by "
                   "another caller",
         .explanation =
-            "Each buffer comes with the handle of regMr, and has to lie in that memory, "
-            "registered for that very connection. What does not is refused with "
-            "ncclInvalidArgument before anything happens, so that neither a device ends "
-            "the connection nor a peer writes where it must not; the connection goes on. "
-            "A device would have told it as a completion with status 4 "
-            "(IBV_WC_LOC_PROT_ERR), or 10 (IBV_WC_REM_ACCESS_ERR) at the other end.",
+            "Each buffer comes with the handle of regMr, and has to lie in that "
+            "memory, registered for that very connection. What does not is refused "
+            "with ncclInvalidArgument before anything happens, so that neither a "
+            "device ends the connection nor a peer writes where it must not. The "
+            "connection stays usable. A device would have reported a completion with "
+            "status 4 (IBV_WC_LOC_PROT_ERR), or 10 (IBV_WC_REM_ACCESS_ERR) at the "
+            "other end.",
     },
 };
 

@@ -9,9 +9,8 @@ static const struct diag_entry entries[] = {
         .code = "conn.qpn_truncated",
         .example = "scenarios/field/s44-long-qp-number.yaml",
         .severity = DIAG_ERROR,
-        .cause =
-            "the program tells its peer 16 bits of a queue pair's number, and the device "
-            "counts beyond 65535",
+        .cause = "the program sends its peer 16 bits of a queue pair's number, and the "
+                 "device has numbers above 65535",
         .remedy = "use a program that carries all 24 bits of it, as policy weft does: no "
                   "setting "
                   "and no cable helps",
@@ -21,12 +20,12 @@ static const struct diag_entry entries[] = {
             "Numbers of queue pairs have 24 bits. A freshly started device gives small "
             "ones, so a program that keeps them in 16 bits works on the day that it is "
             "written, and for months. When the device has made 65536 queue pairs, the "
-            "peer is told the lower half of a number: both ends reach RTS, for nobody "
-            "checks it, and every packet names a queue pair that is not there. The "
-            "receiver drops it without a word, and the sender reports status 12, vendor "
-            "error 129, as if the cable were dead.\n\n"
-            "It is told from a lost packet by the numbers themselves: what one end calls "
-            "its own, and what the other end sends to.",
+            "peer gets only the lower 16 bits of a number. Both ends reach RTS, "
+            "because nothing checks it, and every packet names a queue pair that does "
+            "not exist. The receiver drops it without an answer, and the sender "
+            "reports status 12, vendor error 129, as with a broken cable.\n\n"
+            "The numbers distinguish it from a lost packet: the one that an end has, "
+            "and the one to which the other end sends.",
     },
     {
         .id = DIAG_ROUTE_SLOW_LANE,
@@ -42,13 +41,12 @@ static const struct diag_entry entries[] = {
         .reference = "NCCL_IB_HCA (net_ib.cc); NVIDIA/dgx-spark-playbooks#102",
         .decide = "ethtool IF | grep Speed, for the ports of the evidence",
         .explanation =
-            "Nothing fails and nothing is logged: data takes a port of 10 Gbit/s because "
-            "a "
-            "list of devices names it, or because it comes first, and the job runs at a "
-            "tenth of what the cables could. On a DGX Spark the management port is the "
-            "usual one.\n\n"
-            "It is said only where both hosts have ports of at least twice the rate that "
-            "face each other and are up.",
+            "Nothing fails and nothing is logged: data takes a port of 10 Gbit/s "
+            "because a list of devices names it, or because it comes first, and the "
+            "job runs at a tenth of what the cables could. On a DGX Spark the "
+            "management port is the usual one.\n\n"
+            "It is reported only if both hosts have ports of at least twice the rate "
+            "that face each other and are up.",
     },
     {
         .id = DIAG_ROUTE_MERGED_ONE_END,
@@ -65,17 +63,15 @@ static const struct diag_entry entries[] = {
         .reference = "nccl#1422; net_ib.cc, NCCL_IB_MERGE_NICS",
         .decide = "ls -l /sys/class/infiniband, on both hosts: which share a PCI device",
         .explanation =
-            "NCCL takes functions of one PCI device for the ports of a NIC with several "
-            "and "
-            "makes one device of them, whose queue pairs go by all of them in turn. A "
-            "container that sees a physical function and a virtual one beside it has "
-            "such "
-            "a NIC, a host that sees one of them has not. Every second queue pair then "
-            "leads from the function that nobody faces, and modify to RTR ends with "
-            "errno "
-            "110, although ping and the first queue pair are in order.\n\n"
-            "It is told from route.merged_nic, where both ends merge and the cables lead "
-            "to two hosts, by the devices and settings of both ends.",
+            "NCCL takes functions of one PCI device for the ports of a NIC with "
+            "several and makes one device of them, whose queue pairs use all of them "
+            "in turn. A container that sees a physical function and a virtual one "
+            "beside it has such a NIC, a host that sees one of them has not. Every "
+            "second queue pair then starts at the function that faces no port, and "
+            "modify to RTR ends with errno 110, although ping and the first queue pair "
+            "are in order.\n\n"
+            "The devices and settings of both ends distinguish it from "
+            "route.merged_nic, where both ends merge and the cables lead to two hosts.",
     },
     {
         .id = DIAG_CONN_LOOPBACK,
@@ -94,12 +90,10 @@ static const struct diag_entry entries[] = {
         .decide = "getent hosts NAME, for the first host's name, on every host",
         .explanation =
             "The list of hosts was written on the first of them, or the first host's "
-            "name "
-            "is looked up there: Debian's /etc/hosts answers 127.0.1.1. The first rank "
-            "listens, every other one dials itself and is refused (errno 111), and after "
-            "a "
-            "long patience each reports the other. Which interface carries the data has "
-            "nothing to do with it.",
+            "name is looked up there: Debian's /etc/hosts answers 127.0.1.1. The first "
+            "rank listens, every other one dials itself and is refused (errno 111), "
+            "and after a long time each reports the other. Which interface carries the "
+            "data has nothing to do with it.",
     },
 };
 

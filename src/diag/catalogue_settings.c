@@ -17,11 +17,11 @@ static const struct diag_entry entries[] = {
         .reference = "NCCL's environment variables: NCCL_IB_HCA",
         .decide = "env | grep NCCL_IB_HCA; rdma link",
         .explanation =
-            "Hosts of one kind name their ports alike, and a list that is right for one "
-            "is handed to all. Where the cable of another is in its other cage, NCCL "
-            "opens ports there that have no carrier, and leaves out those that do: it "
-            "finds no device (`NET/IB : No device found`) and goes over sockets, or has "
-            "no port that faces the peer.\n\n"
+            "Hosts of one kind name their ports alike, and a list that is right for "
+            "one is handed to all. Where the cable of another is in its other cage, "
+            "NCCL opens ports there that have no carrier, and leaves out those that "
+            "do: it finds no device (`NET/IB : No device found`) and uses sockets, or "
+            "has no port that faces the peer.\n\n"
             "Names are beginnings of names, but behind a leading = whole ones, and "
             "behind a leading ^ those to leave out; `mlx5_0:1` is one port of a card.",
     },
@@ -39,13 +39,13 @@ static const struct diag_entry entries[] = {
         .decide = "cat /proc/net/bonding/BOND; lldpctl",
         .explanation =
             "A bond makes one interface of several cables that lead to the same place: "
-            "the same switch, or the same host. Its address, and the GIDs of it, are at "
-            "the active port. Where the cables lead to different hosts, only the one on "
-            "the active port's cable can be reached; ARP for the others goes out of the "
-            "wrong port, and modify to RTR ends with errno 110. When a cable is pulled, "
-            "it is another host that works.\n\n"
-            "A mesh without switches needs no bonds: each cable is a network by itself, "
-            "and its two ends have addresses of that network.",
+            "the same switch, or the same host. Its address, and the GIDs of it, are "
+            "at the active port. Where the cables lead to different hosts, only the "
+            "one on the active port's cable can be reached; ARP requests for the "
+            "others leave by the wrong port, and modify to RTR ends with errno 110. "
+            "When a cable is pulled, it is another host that works.\n\n"
+            "A mesh without switches needs no bonds: each cable is a network by "
+            "itself, and its two ends have addresses of that network.",
     },
     {
         .id = DIAG_CONN_NO_ROUTE,
@@ -59,15 +59,14 @@ static const struct diag_entry entries[] = {
         .reference = "connect(2), ENETUNREACH",
         .decide = "ip route get ADDRESS",
         .explanation =
-            "The kernel refused to connect at once (errno 101): no entry of the routing "
-            "table, not even a default route, leads to the address. On a mesh of cables "
-            "each has a network of its own. An address on one of them is right for the "
-            "neighbour and unknown to hosts farther off, so that a rendezvous there "
-            "works for some ranks, and the first one reports the others as late.\n\n"
-            "Addresses may come late, so NCCL tries again until its patience is over. "
-            "Policy "
-            "weft tries for a second where the host is on a network already, and as long "
-            "as "
+            "The kernel refused to connect at once (errno 101): no entry of the "
+            "routing table, not even a default route, leads to the address. On a mesh "
+            "of cables each has a network of its own. An address on one of them is "
+            "right for the neighbour and unknown to hosts farther off, so that a "
+            "rendezvous there works for some ranks, and the first one reports the "
+            "others as late.\n\n"
+            "Addresses may come late, so NCCL retries until its limit. Policy weft "
+            "tries for a second where the host is on a network already, and as long as "
             "--patience says if that is given. A host that gets a route in time has no "
             "finding.",
     },
@@ -88,13 +87,12 @@ static const struct diag_entry entries[] = {
             "The two ends of a cable were given addresses of different networks, often "
             "by a mistyped digit. Each port is up and has a GID, and connects to "
             "nothing. Where another cable, or another host, leads to the peer, the job "
-            "goes on without this one, at a lower rate, and no program reports it.\n\n"
+            "continues without this one, at a lower rate, and no program reports it.\n\n"
             "The cables are those of the file that describes the mesh. The doctor "
-            "reports "
-            "both ends as an error, a run that passed without the cable as a warning. "
-            "Addresses do not show which of the two is mistyped. If an end has "
-            "an address of another cable's network instead, that end alone is reported, "
-            "as `neigh.no_answer`. Two hosts without any facing ports are "
+            "reports both ends as an error, a run that passed without the cable as a "
+            "warning. Addresses do not show which of the two is mistyped. If an end "
+            "has an address of another cable's network instead, that end alone is "
+            "reported, as `neigh.no_answer`. Two hosts without any facing ports are "
             "`route.no_facing_port`.",
     },
     {
@@ -165,12 +163,11 @@ static const struct diag_entry entries[] = {
         .decide = "nvidia-smi -L inside each task; weft run FILE: the connections",
         .explanation =
             "The GPUs can copy to each other, and p2p was chosen. The driver then "
-            "refused to open the other process's memory (`errno`): a launcher gave each "
-            "task its "
-            "own GPU alone, or a container has no pids of its neighbours. The job works, "
-            "at a fraction of the rate of NVLink or PCIe peer access. A machine is named "
-            "once. Nothing is said where a setting switched p2p off "
-            "(NCCL_P2P_DISABLE).",
+            "refused to open the other process's memory (`errno`): a launcher gave "
+            "each task its own GPU alone, or a container has no pids of its "
+            "neighbours. The job works, at a fraction of the rate of NVLink or PCIe "
+            "peer access. A machine is named once. There is no finding where a setting "
+            "switched p2p off (NCCL_P2P_DISABLE).",
     },
 };
 

@@ -20,11 +20,10 @@ static const struct diag_entry entries[] = {
         .explanation =
             "In a partial mesh a program that connects every pair can be given routes "
             "over the hosts between: RoCE v2 is UDP, and a kernel that forwards IP "
-            "passes "
-            "it on. Modify to RTR asks for nothing but the gateway's MAC address, which "
-            "answers whether it forwards or not. So both ends reach RTS, and then "
-            "everything vanishes (status 12, vendor error 129), exactly as on a dead "
-            "cable.",
+            "forwards it. Modify to RTR asks for nothing but the gateway's MAC "
+            "address, which answers whether it forwards or not. So both ends reach "
+            "RTS, and then all packets are lost (status 12, vendor error 129), exactly "
+            "as on a broken cable.",
     },
     {
         .id = DIAG_ROUTE_FORWARD_BLOCKED,
@@ -43,16 +42,13 @@ static const struct diag_entry entries[] = {
                      "sparkring PREREQUISITES, PR#95",
         .decide = "iptables -vL FORWARD; nft list ruleset, on the hosts between",
         .explanation =
-            "As with `route.forward_off`, both ends reach RTS, for the gateway answers, "
-            "and "
-            "everything that follows vanishes. Here the host between does forward, by "
-            "its "
-            "setting. Starting Docker sets the policy of the chain FORWARD to DROP, and "
-            "what worked for weeks ends when somebody starts a container. No end sees "
-            "the "
-            "firewall of another host: it is what is left when the setting is right, "
-            "both "
-            "hosts found their gateways, and no port was damaged or paused.",
+            "As with `route.forward_off`, both ends reach RTS, because the gateway "
+            "answers, and all packets that follow are lost. Here the host between does "
+            "forward, by its setting. Starting Docker sets the policy of the chain "
+            "FORWARD to DROP, and a job that worked for weeks fails once a container "
+            "is started. No end sees the firewall of another host: it is the remaining "
+            "cause when the setting is right, both hosts found their gateways, and no "
+            "port was damaged or paused.",
     },
 };
 
