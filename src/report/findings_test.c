@@ -18,7 +18,7 @@ static const char two_ends[] =
     "\"remote_icrc_errors\":6,\"candidate_1\":\"link.down\","
     "\"question_1\":\"whether the cable lost its carrier\","
     "\"to_decide_1\":\"ethtool IF\",\"to_decide_2\":\"weft doctor\"},"
-    "\"cause\":\"small packets cross the link, packets of the path MTU are lost on their "
+    "\"cause\":\"small packets cross the link, packets of the path MTU vanish on their "
     "way, and nobody tells\",\"remedy\":\"r\"},"
     "{\"code\":\"undetermined\",\"severity\":\"error\","
     "\"where\":{\"host\":\"carpathia\",\"port\":null,\"peer\":null},"
@@ -34,7 +34,7 @@ START_TEST(what_both_ends_say_alike_is_told_once_and_the_rest_side_by_side)
     ck_assert_str_eq(
         text.bytes,
         "\nerror undetermined at titanic:p0 → iceberg\n"
-        "  what   small packets cross the link, packets of the path MTU are lost on their "
+        "  what   small packets cross the link, packets of the path MTU vanish on their "
         "way, and nobody\n"
         "         tells\n"
         "  where  titanic:p0 ──✗── iceberg:p1\n"

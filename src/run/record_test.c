@@ -14,9 +14,12 @@ static const struct host_row rows[2] = {{.repeat = 1, .size_bytes = 8},
 static const struct host_config config = {
     .rank = 1, .n_ranks = 2, .n_members = 3, .rows = rows, .n_rows = 2};
 
-/* Adds the first of several events, and a rail that was left out. */
+/* Adds the first of several events, a rail that was left out, and the pace of another. */
 static void add_events(struct host *host)
 {
+    host->connections[0].pace.best_bps = 13000000000;
+    host->connections[0].pace.n_bytes = 32u << 20;
+    host->connections[0].rtt_ns = 10000;
     host->events[host->n_events++] = (struct host_event){
         .type = IBV_EVENT_PORT_ERR, .device = 0, .port = 1, .name = "p0", .at_ns = 1850};
     host->are_events_cut = true;
@@ -62,21 +65,18 @@ static struct host *make(void)
     host->peers[0].ports[0] = *port;
     host->peers[0].n_ports = 1;
     connection = weft_calloc(1, sizeof(*connection));
-    *connection =
-        (struct host_connection){.to = 0,
-                                 .via = {2},
-                                 .n_via = 1,
-                                 .local_port = "p0",
-                                 .remote_port = "p1",
-                                 .local_gid = port->gids[0].gid,
-                                 .gid_type = IBV_GID_TYPE_ROCE_V2,
-                                 .path_mtu = 4096,
-                                 .n_qps = 2,
-                                 .pace = {.best_bps = 13000000000, .n_bytes = 32u << 20},
-                                 .rtt_ns = 10000,
-                                 .setup_ns = 55,
-                                 .transport = TRANSPORT_SHM,
-                                 .why = "shm: same /dev/shm"};
+    *connection = (struct host_connection){.to = 0,
+                                           .via = {2},
+                                           .n_via = 1,
+                                           .local_port = "p0",
+                                           .remote_port = "p1",
+                                           .local_gid = port->gids[0].gid,
+                                           .gid_type = IBV_GID_TYPE_ROCE_V2,
+                                           .path_mtu = 4096,
+                                           .n_qps = 2,
+                                           .setup_ns = 55,
+                                           .transport = TRANSPORT_SHM,
+                                           .why = "shm: same /dev/shm"};
     free(host->connections);
     host->connections = connection;
     host->n_connections = 1;
