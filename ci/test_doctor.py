@@ -250,6 +250,14 @@ def test_people_see_ports_and_findings():
     assert ran.stdout.endswith("no findings\n")
 
 
+def test_quiet_prints_failures_and_nothing_else():
+    said = [subprocess.run([WEFT, "doctor", "-q", f"scenarios/{file}.yaml"], cwd=ROOT, text=True, capture_output=True,
+                           check=False, env={**os.environ, "NO_COLOR": "1"}).stdout
+            for file in ("spark/pair", "field/s21-bond-to-two-peers")]
+    assert said[0] == ""
+    assert said[1].startswith("\nerror host.bond_peers at titanic\n") and "cable " not in said[1]
+
+
 def split(tmp_path, *arguments):
     """A file for each host of a scenario, as each of these machines would have written it."""
     whole = doctor(*arguments)

@@ -124,17 +124,22 @@ bool doctor_tell(const struct cli_options *options, const struct examination *al
                  const json_t *document)
 {
     struct weft_text text = {0};
-    bool ok;
+    bool ok = true;
 
     if (options->json != NULL) {
-        ok = cli_write_json(options->json, document);
-    } else {
+        return cli_write_json(options->json, document);
+    }
+    if (!options->quiet) {
         list_ports(all, &text);
         each_cable(&all->input, add_line, &text);
+    }
+    if (!options->quiet || doctor_verdict(document) != CLI_OK) {
         report_findings(document, &options->style, &text);
-        if (json_array_size(json_object_get(document, "findings")) == 0) {
-            weft_text_add(&text, "no findings\n");
-        }
+    }
+    if (!options->quiet && json_array_size(json_object_get(document, "findings")) == 0) {
+        weft_text_add(&text, "no findings\n");
+    }
+    if (text.n > 0) {
         ok = cli_print(text.bytes, text.n);
     }
     weft_text_fini(&text);
