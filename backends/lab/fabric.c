@@ -112,7 +112,7 @@ static void plan_port(struct lab_fabric *fabric, uint32_t cable, unsigned side)
     port->cable = cable;
     port->peer_host = other->node;
     port->peer_port = other->port;
-    lab_base_impairment(spec, port->mtu_bytes, &port->impairment);
+    lab_base_impairment(spec, port->mtu_bytes, fabric->is_exact, &port->impairment);
 }
 
 static weft_status make_cable(struct lab_fabric *fabric, uint32_t cable,
@@ -256,13 +256,17 @@ static void init(const struct world_spec *spec, enum lab_layout layout,
                  enum lab_devices devices, struct lab_fabric *fabric)
 {
     const struct lab_place nowhere = {.netns_fd = -1, .route_fd = -1, .rdma_fd = -1};
+    const char *marker = getenv(LAB_GUEST_MARKER);
 
-    *fabric = (struct lab_fabric){.spec = spec,
-                                  .layout = layout,
-                                  .devices = devices,
-                                  .owner = getpid(),
-                                  .home_fd = -1,
-                                  .bridge = nowhere};
+    *fabric =
+        (struct lab_fabric){.spec = spec,
+                            .layout = layout,
+                            .devices = devices,
+                            .is_exact = devices == LAB_DEVICES_BY_NAME &&
+                                        marker != NULL && strcmp(marker, "virtual") == 0,
+                            .owner = getpid(),
+                            .home_fd = -1,
+                            .bridge = nowhere};
     fabric->hosts = weft_calloc(spec->n_hosts + 1, sizeof(*fabric->hosts));
     for (uint32_t i = 0; i < spec->n_hosts; i++) {
         struct lab_host *host = &fabric->hosts[i];

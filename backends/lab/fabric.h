@@ -20,6 +20,9 @@
 #define LAB_MANAGEMENT "mgmt0"
 #define LAB_NAME_BYTES 96
 
+/* The variable that is set in a guest: "virtual" if its time is virtual. */
+#define LAB_GUEST_MARKER "WEFT_IN_GUEST"
+
 /* Where the netdevs of hosts are. */
 enum lab_layout {
     LAB_NAMESPACES,    /* each host's in a namespace of its own */
@@ -74,6 +77,9 @@ struct lab_fabric {
     const struct world_spec *spec; /* Not owned. */
     enum lab_layout layout;
     enum lab_devices devices;
+    /* Programs run here in virtual time: cables have exactly the scenario's delay and rate. Not
+     * for Weft's own jobs, whose real time it would lengthen by a fifth. */
+    bool is_exact;
     int owner;              /* the process that names of ours carry */
     int home_fd;            /* the namespace we came from */
     struct lab_host *hosts; /* Owned [n_hosts] */

@@ -301,18 +301,29 @@ START_TEST(good_cables_get_no_qdisc_and_bad_ones_their_own)
     struct netlink_impairment got;
 
     make_spec();
-    lab_base_impairment(&cable, 9000, &got);
+    lab_base_impairment(&cable, 9000, false, &got);
     ck_assert_int_eq(got.delay_ns, 0);
     ck_assert_uint_eq(got.rate_bps, 0);
     cable.delay_ps = 10000000000; /* 10 ms */
     cable.rate_bps = 1000000000;
     cable.impairment.loss_ppb = 10000000;
     cable.queue_bytes = 1 << 20;
-    lab_base_impairment(&cable, 9000, &got);
+    lab_base_impairment(&cable, 9000, false, &got);
     ck_assert_int_eq(got.delay_ns, 10000000);
     ck_assert_uint_eq(got.rate_bps, 1000000000);
     ck_assert_uint_eq(got.random.loss_ppb, 10000000);
     ck_assert_uint_eq(got.queue_packets, 117);
+}
+END_TEST
+
+START_TEST(cables_are_exact_where_time_is_virtual)
+{
+    struct netlink_impairment got;
+
+    make_spec();
+    lab_base_impairment(&cable, 9000, true, &got);
+    ck_assert_int_eq(got.delay_ns, 1000);
+    ck_assert_uint_eq(got.rate_bps, 100000000000);
 }
 END_TEST
 
@@ -354,6 +365,7 @@ int main(void)
 
     tcase_add_test(pure, what_cannot_be_expressed_is_named);
     tcase_add_test(pure, good_cables_get_no_qdisc_and_bad_ones_their_own);
+    tcase_add_test(pure, cables_are_exact_where_time_is_virtual);
     tcase_add_test(pure, a_late_answer_is_not_that_of_the_next_request);
     suite_add_tcase(suite, pure);
     if (can_build()) {

@@ -5,21 +5,21 @@
 #include "backends/lab/private.h"
 #include "base/check.h"
 
-/* A veth takes about 20 us per frame and has no line rate, so smaller delays and higher rates
- * cannot be added to it. The defaults of a scenario (1 us, 100 Gbit/s) mean an unimpaired
- * cable. */
+/* In real time a veth takes about 20 us per frame and has no line rate, so smaller delays and
+ * higher rates cannot be added to it. The defaults of a scenario (1 us, 100 Gbit/s) mean an
+ * unimpaired cable, except where cables are exact. */
 #define DELAY_FLOOR_NS 100000
 #define ALL_PPB 1000000000
 #define RATE_CEILING_BPS UINT64_C(10000000000)
 
 void lab_base_impairment(const struct world_cable *cable, uint32_t mtu_bytes,
-                         struct netlink_impairment *out)
+                         bool is_exact, struct netlink_impairment *out)
 {
     *out = (struct netlink_impairment){.random = cable->impairment};
-    if (cable->delay_ps / 1000 >= DELAY_FLOOR_NS) {
+    if (is_exact || cable->delay_ps / 1000 >= DELAY_FLOOR_NS) {
         out->delay_ns = cable->delay_ps / 1000;
     }
-    if (cable->rate_bps < RATE_CEILING_BPS) {
+    if (is_exact || cable->rate_bps < RATE_CEILING_BPS) {
         out->rate_bps = cable->rate_bps;
     }
     if (cable->queue_bytes != 0) {
@@ -187,7 +187,8 @@ static int impair_end(struct lab_fabric *fabric, uint32_t host, uint32_t index,
     struct netlink_impairment *now = &port->impairment;
     struct netlink_impairment base;
 
-    lab_base_impairment(&fabric->spec->cables[port->cable], port->mtu_bytes, &base);
+    lab_base_impairment(&fabric->spec->cables[port->cable], port->mtu_bytes,
+                        fabric->is_exact, &base);
     if (fault->kind == WORLD_FAULT_LOSS) {
         now->random.loss_ppb = undo ? base.random.loss_ppb : fault->share_ppb;
     } else if (fault->kind == WORLD_FAULT_CORRUPT) {

@@ -36,9 +36,11 @@ int lab_layout_address(struct lab_fabric *fabric, uint32_t host, uint32_t port, 
 
 /* ---- impair.c ---- */
 
-/* What the kernel is to add to a veth for this cable: nothing where a veth is as good. */
+/* Returns what the kernel must add to a veth for this cable. `is_exact`: its delay and rate
+ * whatever they are, because a veth adds nothing where time is virtual; otherwise only what is
+ * worse than a veth. */
 void lab_base_impairment(const struct world_cable *cable, uint32_t mtu_bytes,
-                         struct netlink_impairment *out);
+                         bool is_exact, struct netlink_impairment *out);
 /* Applies a port's impairment as it is now. An errno. */
 int lab_port_impair(struct lab_fabric *fabric, uint32_t host, uint32_t port);
 /* ---- tap.c ---- */

@@ -13,13 +13,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "backends/lab/fabric.h"
 #include "base/error.h"
 #include "base/log.h"
 
 /* The variable with the scratch folder of a guest, for its first process. */
 #define RXE_GUEST_SCRATCH "WEFT_GUEST_SCRATCH"
 /* Set in the environment of everything that runs inside a guest: "virtual" where time is so. */
-#define RXE_GUEST_MARKER "WEFT_IN_GUEST"
+#define RXE_GUEST_MARKER LAB_GUEST_MARKER
 
 /* The variable that names a descriptor of its folder to what runs in a guest with a tender. */
 #define RXE_GUEST_FOLDER "WEFT_GUEST_FOLDER"
