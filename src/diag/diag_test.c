@@ -352,8 +352,8 @@ START_TEST(what_never_arrived_was_not_damaged)
 }
 END_TEST
 
-/* Frames from titanic are lost. Iceberg sends nothing if it hears nothing and has nothing of its own
- * to send, and all that it sent before arrived. Then the other direction can be dead, too. */
+/* Frames from titanic are lost. Iceberg sends nothing if it hears nothing and has nothing of its
+ * own to send, and all that it sent before arrived. The other direction can be dead, too. */
 START_TEST(a_direction_that_was_not_used_proves_nothing)
 {
     static const struct {
