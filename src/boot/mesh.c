@@ -181,11 +181,13 @@ void mesh_gather(struct boot *boot)
  * waited for in the last round only, because after other rounds this process does not exit. */
 static bool is_there(const struct boot *boot, const struct mesh_peer *peer)
 {
-    weft_ns now = io_now(boot->env);
     weft_ns verdict = mesh_peer_verdict_ns(boot, peer);
+    weft_ns until = mesh_peer_awaited_ns(boot, peer);
 
-    return peer->state == MESH_UP || now < mesh_peer_awaited_ns(boot, peer) ||
-           (boot->is_last && verdict != WEFT_NEVER && now < verdict);
+    if (boot->is_last && verdict != WEFT_NEVER && verdict > until) {
+        until = verdict;
+    }
+    return peer->state == MESH_UP || io_now(boot->env) < until;
 }
 
 /* Returns true if every connected neighbour has the whole round too. This process can then exit
