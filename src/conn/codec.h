@@ -13,7 +13,7 @@
 #include "conn/conn.h"
 
 #define CODEC_MAGIC 0x57454654u /* "WEFT" */
-#define CODEC_VERSION 2u
+#define CODEC_VERSION 3u
 #define CODEC_HEADER_BYTES 12u
 #define CODEC_BODY_MAX 4096u /* includes the seal of a sealed frame */
 #define CODEC_FRAME_MAX (CODEC_HEADER_BYTES + CODEC_BODY_MAX)

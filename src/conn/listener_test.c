@@ -144,7 +144,7 @@ START_TEST(bad_headers_are_refused_before_anything_is_held)
 }
 END_TEST
 
-/* A client of version 1 receives an ABORT whose header has version 2, and reads only that header.
+/* A client of version 1 receives an ABORT whose header has version 3, and reads only that header.
  * An end that receives a header of version 1 names both versions in its error. */
 START_TEST(a_peer_of_another_version_is_answered_with_ours)
 {
@@ -163,7 +163,7 @@ START_TEST(a_peer_of_another_version_is_answered_with_ours)
         bed.hosts[0].env->oob->recv(hand.link.stream, answer, sizeof(answer), &n), 0);
     ck_assert_uint_eq(n, sizeof(answer));
     ck_assert_mem_eq(answer,
-                     ((const uint8_t[]){'W', 'E', 'F', 'T', 0, 2, 0, CODEC_ABORT}), 8);
+                     ((const uint8_t[]){'W', 'E', 'F', 'T', 0, 3, 0, CODEC_ABORT}), 8);
     hand_check_counters(&bed, 1, 1, 0);
     hand_close(&hand);
 
@@ -172,7 +172,7 @@ START_TEST(a_peer_of_another_version_is_answered_with_ours)
                      WEFT_ERR_UNSUPPORTED);
     ck_assert_str_eq(
         error.message,
-        "the peer's weft has version 1 of the protocol, this one has 2: install the "
+        "the peer's weft has version 1 of the protocol, this one has 3: install the "
         "same weft on all hosts");
     weft_error_clear(&error);
     hand_open(&hand, &bed);

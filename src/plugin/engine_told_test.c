@@ -310,7 +310,7 @@ START_TEST(hostile_answers_are_told)
     ck_assert_int_eq(connect_to(forged, answer, &error), judged[_i].status);
     ck_assert_uint_ge(times_told(judged[_i].code), 1);
     if (stranger.words == OTHER_VERSION) {
-        ck_assert_ptr_nonnull(strstr(error.message, "has version 1 of the protocol"));
+        ck_assert_ptr_nonnull(strstr(error.message, "has version 2 of the protocol"));
         ck_assert_ptr_nonnull(strstr(error.message, "this one has 2"));
     }
     go_away();
