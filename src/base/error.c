@@ -28,6 +28,9 @@ static void put(char *out, size_t out_bytes, const char *text)
 }
 
 static void put_formatted(char *out, size_t out_bytes, const char *format, va_list args)
+    WEFT_PRINTF(3, 0);
+
+static void put_formatted(char *out, size_t out_bytes, const char *format, va_list args)
 {
     char whole[512] = ""; /* longer than any field */
 

@@ -17,7 +17,7 @@ struct weft_value {
     char name[32];
     enum weft_value_kind kind;
     int64_t number;
-    char text[64];
+    char text[96];
 };
 
 #define WEFT_ERROR_VALUES_MAX 24

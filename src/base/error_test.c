@@ -54,10 +54,10 @@ START_TEST(a_long_text_ends_with_a_whole_character)
     weft_error_object(&error, "%046d\xc3\xa4", 1);
     weft_error_text(&error, "name",
                     "00000000000000000000000000000000000000000000000000000000000000"
-                    "\xc3\xa4");
+                    "00000000000000000000000000000000\xc3\xa4");
     ck_assert_uint_eq(strlen(error.message), 158);
     ck_assert_uint_eq(strlen(error.object), 46);
-    ck_assert_uint_eq(strlen(weft_error_value(&error, "name")->text), 62);
+    ck_assert_uint_eq(strlen(weft_error_value(&error, "name")->text), 94);
 }
 END_TEST
 

@@ -126,7 +126,9 @@ void boot_gather_last(struct boot *boot, const void *mine, size_t n_bytes,
 {
     boot->is_last = true;
     gather(boot, mine, n_bytes, false);
-    boot->started_ns += work_ns;
+    if (boot->due_ns == NULL) { /* the others do not work without one that has ended */
+        boot->started_ns += work_ns;
+    }
 }
 
 void boot_gather_to_first(struct boot *boot, const void *mine, size_t n_bytes)
@@ -200,8 +202,9 @@ void boot_expect_all(struct boot *boot)
     boot->needs_all = true;
 }
 
-/* Returns true if `member` has joined; its stream then reports its end, and the launcher's report
- * is ignored. A client waits only for rank 0, so it counts every other member as joined. */
+/* Returns true if `member` has joined. Its stream then reports its end, and the launcher's report
+ * counts only if the member is cut off (find_cut_off). A client waits only for rank 0, so it counts
+ * every other member as joined. */
 static bool has_come(const struct boot *boot, uint32_t member)
 {
     if (boot->mesh != NULL) {

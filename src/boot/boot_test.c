@@ -797,7 +797,7 @@ static void crowd_leave(uint32_t place)
 /* A HELLO, made without the key. */
 static void crowd_speak(uint32_t place)
 {
-    static const uint8_t header[] = {'W', 'E', 'F', 'T', 0, 2, 0, 1, 0, 0, 0, 48};
+    static const uint8_t header[] = {'W', 'E', 'F', 'T', 0, 3, 0, 1, 0, 0, 0, 48};
     const struct io_oob_ops *oob = crowd.job->bed.hosts[0].env->oob;
     uint8_t hello[sizeof(header) + 48] = {0};
     size_t n;

@@ -42,8 +42,8 @@ static void log_refusal(struct boot *boot, struct boot_door *door,
     }
     door->next_log_ns = now + LOG_EVERY_NS;
     weft_log(boot->env->log, WEFT_LOG_WARN,
-             "boot: a client was refused in %s: %s (%llu more)",
-             weft_phase_name(error->phase), error->message,
+             "boot: %s refused a client in %s: %s (%llu more since the last line)",
+             boot->env->name, weft_phase_name(error->phase), error->message,
              (unsigned long long)door->n_unlogged);
     door->n_unlogged = 0;
 }
@@ -51,7 +51,9 @@ static void log_refusal(struct boot *boot, struct boot_door *door,
 void boot_door_refuse(struct boot *boot, struct boot_door *door, struct client *client,
                       const struct weft_error *error)
 {
-    log_refusal(boot, door, error);
+    if (error->status != WEFT_ERR_CLOSED) { /* a probe of a neighbour closes at once */
+        log_refusal(boot, door, error);
+    }
     client_refuse(client, error);
 }
 

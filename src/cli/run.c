@@ -280,6 +280,9 @@ static void keep_of_guest(void *context, bool is_whole, uint64_t n_lines)
         kept_end();
         return;
     }
+    if (session->options->events != NULL && strcmp(session->options->events, "-") == 0) {
+        n_lines = 0; /* most of them are events; a document is rather written twice than lost */
+    }
     keep_rest(session, 0, why, why);
     kept_hold();
     for (; session->options->ndjson && n_lines > 0 && lines->n > 0; n_lines--) {

@@ -93,8 +93,8 @@ weft_ps coll_cost_ps(const struct coll_job *job, const struct coll_mesh *mesh,
                      enum coll_algorithm algorithm, uint64_t slice_bytes);
 /* Maximum number of relays of a connection (FLOW_VIA_MAX of xfer/wire.h). */
 #define COLL_RELAYS_MAX 13
-/* Maximum number of pairs of ranks that AUTO lets one host relay: a relay gives that many lanes all
- * the buffers that they request (xfer/relay.h). */
+/* Maximum number of pairs of ranks that AUTO lets one host with ranks relay. A relay gives that
+ * many lanes all the buffers that they request (xfer/relay.h). */
 #define COLL_RELAYED_MAX 128
 /* Returns the number of relays of the longest hop of `algorithm` (not AUTO) while all cables
  * are up. */

@@ -249,8 +249,8 @@ static weft_status unexpected(const struct frame *frame, enum weft_phase wanted,
     return status;
 }
 
-/* Fails with the contents of the client's ABORT. Adds the value "gave_up" unless the client objects
- * to this listener. */
+/* Fails with the contents of the client's ABORT. Adds the value "gave_up" unless the client rejects
+ * this listener's proof. */
 static weft_status gave_up(const struct frame *frame, struct weft_error *error)
 {
     struct codec_abort abort;

@@ -580,8 +580,9 @@ static void describe_cause(const struct diag_case *c, struct diag_finding *out)
         diag_evidence_text(out, "better_order", c->input->rank_order.better_order);
     } else if (out->entry->id == DIAG_CONN_TIMEOUT) {
         diag_evidence_text(out, "limit",
-                           c->phase == WEFT_PHASE_BOOT
-                               ? "of the rendezvous (--patience)"
+                           c->phase == WEFT_PHASE_BOOT ? "of the rendezvous (--patience)"
+                           : c->phase == WEFT_PHASE_NONE
+                               ? "unknown"
                                : "of set-up, which no setting changes");
     }
 }

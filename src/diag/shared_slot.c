@@ -10,18 +10,21 @@
 static bool is_one_card(const struct diag_input *input, const char *machine,
                         const char *a, const char *b)
 {
-    for (uint32_t h = 0; h < input->n_hosts; h++) {
-        const struct diag_host *process = &input->hosts[h];
-        const struct diag_port *first = diag_find_port(process, a);
-        const struct diag_port *second = diag_find_port(process, b);
+    bool is_one = strcmp(a, b) == 0;
 
-        if (diag_is_same_machine(process->name, machine) && first != NULL &&
-            second != NULL && first->device != IO_UNKNOWN &&
-            first->device == second->device) {
-            return true;
+    for (uint32_t h = 0; h < input->n_hosts && !is_one; h++) {
+        const struct diag_host *process = &input->hosts[h];
+        const struct diag_port *first, *second;
+
+        if (!diag_is_same_machine(process->name, machine)) {
+            continue;
         }
+        first = diag_find_port(process, a);
+        second = diag_find_port(process, b);
+        is_one = first != NULL && second != NULL && first->device != IO_UNKNOWN &&
+                 first->device == second->device;
     }
-    return strcmp(a, b) == 0;
+    return is_one;
 }
 
 uint32_t diag_count_rails(const struct diag_input *input, const char *machine,

@@ -55,8 +55,8 @@ weft_ns host_state_limit(const struct host *host, enum host_state state)
     case HOST_DISCOVER:
     case HOST_LISTEN:
         return host->config.discover_ns;
-    case HOST_BOOT:
-        return host->config.boot.patience_ns + 2 * host->config.boot.step_ns;
+    case HOST_BOOT: /* rank 0 can come when this rank's patience is nearly over */
+        return 2 * host->config.boot.patience_ns + 2 * host->config.boot.step_ns;
     case HOST_SETUP:
     case HOST_CONNECT:
         return host->config.connect_ns;

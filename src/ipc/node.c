@@ -150,8 +150,8 @@ static bool is_short(int sys_errno)
 }
 
 /* Creates the memory that peers open to find out whether they can. Returns false if there is no
- * room for it now. If it cannot be created for another reason, there is none, and peers do not try.
- * */
+ * room for it now. If it cannot be created for another reason, there is none, and peers do not
+ * try. */
 static bool make_probe(struct ipc_node *node)
 {
     struct ipc_identity *identity = &node->identity;

@@ -428,8 +428,11 @@ static void accept_all(struct engine *engine)
         struct flow_purpose purpose = {0};
         struct engine_comm *comm = NULL;
 
-        if (flow_purpose_decode(conn->peer.purpose, &purpose) &&
-            purpose.kind != FLOW_FORWARD) {
+        if (!flow_purpose_decode(conn->peer.purpose, &purpose)) {
+            refuse(engine, conn, "its purpose is not valid");
+            continue;
+        }
+        if (purpose.kind != FLOW_FORWARD) {
             if (answer_ended(engine, &purpose, conn)) {
                 continue;
             }

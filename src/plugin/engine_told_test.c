@@ -311,7 +311,7 @@ START_TEST(hostile_answers_are_told)
     ck_assert_uint_ge(times_told(judged[_i].code), 1);
     if (stranger.words == OTHER_VERSION) {
         ck_assert_ptr_nonnull(strstr(error.message, "has version 2 of the protocol"));
-        ck_assert_ptr_nonnull(strstr(error.message, "this one has 2"));
+        ck_assert_ptr_nonnull(strstr(error.message, "this one has 3"));
     }
     go_away();
     env_of(1)->oob->close_listener(stranger.listener);

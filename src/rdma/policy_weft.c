@@ -126,8 +126,7 @@ static uint32_t find_pairs(const struct rdma_choice_input *input, enum scope sco
     return n;
 }
 
-/* Finds the first two ports of the hosts, up or down, that share a subnet of a kind up to `last`.
- * */
+/* Finds the first two ports, up or down, that share a subnet of a kind up to `last`. */
 static bool find_facing(const struct rdma_choice_input *input, enum scope last,
                         struct rdma_rail *out)
 {

@@ -107,14 +107,13 @@ static weft_status too_far(const struct run *run, const struct coll_job *job,
     coll_farthest(job, &run->mesh, algorithm, far);
     return weft_fail(
         error, WEFT_ERR_INPUT, WEFT_PHASE_PLAN,
-        "%s (%s) joins ranks %u and %u (%s, %s), %u cables apart; a connection passes "
-        "%u; %s",
-        coll_kind_name(job->kind), coll_algorithm_name(algorithm), far[0], far[1],
+        "%s (%s) joins %.20s and %.20s, %u cables apart; a connection passes %u; %s",
+        coll_kind_name(job->kind), coll_algorithm_name(algorithm),
         spec->hosts[run->member_hosts[far[0]]].name,
         spec->hosts[run->member_hosts[far[1]]].name, n_cables, COLL_RELAYS_MAX + 1,
         job->algorithm != COLL_AUTO && choice_without(job, &run->mesh)
             ? "leave out `algorithm`"
-            : "give ranks to nearer hosts only (`ranks: 0`), or add cables");
+            : "give ranks to nearer hosts (`ranks: 0`), or add cables");
 }
 
 weft_status run_rows_check(const struct run *run, struct weft_error *error)

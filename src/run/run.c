@@ -234,6 +234,7 @@ static struct host **create_hosts(struct run *run, uint32_t *out_n, weft_ns *out
     const struct world_spec *spec = &run->plan->spec;
     struct host **by_process;
     struct host_config config;
+    weft_ns work_ns = 0;
 
     *out_n = 0;
     for (uint32_t i = 0; i < spec->n_hosts; i++) {
@@ -246,11 +247,13 @@ static struct host **create_hosts(struct run *run, uint32_t *out_n, weft_ns *out
                                                        run->member_processes[i]);
 
         run_configure_member(run, i, &config);
+        work_ns = config.work_ns > work_ns ? config.work_ns : work_ns;
         config.start_ns = spec->hosts[run->member_hosts[i]].start_ns;
         run->hosts[i] = host_create(env, &config);
         by_process[env->host] = run->hosts[i];
     }
-    *out_hang_ns = (run_tells_ends(run) ? 0 : config.boot.patience_ns) + RUN_HANG_NS;
+    *out_hang_ns =
+        (run_tells_ends(run) ? 0 : config.boot.patience_ns + work_ns) + RUN_HANG_NS;
     return by_process;
 }
 

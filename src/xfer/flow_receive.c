@@ -123,6 +123,8 @@ static void tell(struct flow *flow)
     }
     lane = lane != NULL ? lane : lane_to_tell(flow);
     if (lane == NULL) {
+        flow->must_tell =
+            true; /* on the first lane that has notices; `told` is out of date */
         return;
     }
     if (lane->n_via == 0) {

@@ -238,7 +238,7 @@ static void lost(struct relay_lane *lane, const struct conn *conn,
 {
     const struct weft_value *phase = weft_error_value(why, "peer_phase");
     const struct weft_value *reason = weft_error_value(why, "peer_reason");
-    bool is_of_relay = weft_error_peer_phase(why) == WEFT_PHASE_RELAY;
+    bool is_of_relay = phase != NULL && strncmp(phase->text, "relay.", 6) == 0;
     uint32_t member = conn == lane->in ? lane->purpose.from : lane->member;
     char text[WEFT_PHASE_TEXT_BYTES];
 
