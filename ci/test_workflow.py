@@ -152,7 +152,7 @@ def test_soft_roce_is_tested_every_night_in_a_cached_guest():
     job = WORKFLOW["jobs"]["rxe"]
     cache = next(step for step in job["steps"] if "cache/restore" in step.get("uses", ""))
     for path in re.findall(r"'(.*?)'", cache["with"]["key"]):
-        assert (ROOT / path).is_file(), path
+        assert list(ROOT.glob(path)), path
     assert cache["with"]["path"] == "~/.cache/weft"
     assert "rxe-guest-build.log" in JOB.read_text()
 
