@@ -281,7 +281,8 @@ static void keep_of_guest(void *context, bool is_whole, uint64_t n_lines)
         return;
     }
     if (session->options->events != NULL && strcmp(session->options->events, "-") == 0) {
-        n_lines = 0; /* most of them are events; a document is rather written twice than lost */
+        n_lines =
+            0; /* most of them are events; a document is rather written twice than lost */
     }
     keep_rest(session, 0, why, why);
     kept_hold();
