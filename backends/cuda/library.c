@@ -83,8 +83,8 @@ weft_status cuda_fail(const struct cuda_driver *driver, struct weft_error *error
     }
     weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_CUDA, "%s: %s (%d)", call, name,
               result);
-    weft_error_text(error, "call", call);
-    weft_error_int(error, "result", result);
+    weft_error_text(error, WEFT_VALUE_CALL, call);
+    weft_error_int(error, WEFT_VALUE_RESULT, result);
     return WEFT_ERR_ENVIRONMENT;
 }
 

@@ -101,7 +101,7 @@ static void check_error(const struct host *host, uint32_t k)
 
 static bool names_errno(const struct host *host, int errno_value)
 {
-    const struct weft_value *told = weft_error_value(&host->error, "peer_errno");
+    const struct weft_value *told = weft_error_value(&host->error, WEFT_VALUE_PEER_ERRNO);
     char words[16];
 
     weft_format(words, sizeof(words), "errno %d", errno_value);

@@ -244,7 +244,7 @@ weft_status linux_env_create(struct linux_loop *loop,
     if (result != 0) {
         linux_netns_fini(&env->netns);
         free(env);
-        weft_error_int(error, "errno", result);
+        weft_error_int(error, WEFT_VALUE_ERRNO, result);
         return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START,
                          "cannot enter the host's network namespace: %s",
                          strerrordesc_np(result));

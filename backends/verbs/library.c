@@ -58,7 +58,7 @@ weft_status verbs_library_open(const char *name, struct verbs_library *out,
     if (out->handle == NULL) {
         const char *why = dlerror();
         int shortage = linux_descriptor_shortage();
-        weft_error_text(error, "library", name);
+        weft_error_text(error, WEFT_VALUE_LIBRARY, name);
         if (shortage != 0) {
             return weft_fail_errno(error, shortage, WEFT_PHASE_START, "cannot open %s",
                                    name);
@@ -69,8 +69,8 @@ weft_status verbs_library_open(const char *name, struct verbs_library *out,
     for (size_t i = 0; i < WEFT_LENGTH(symbols); i++) {
         void *address = dlsym(out->handle, symbols[i].name);
         if (address == NULL && !symbols[i].is_optional) {
-            weft_error_text(error, "library", name);
-            weft_error_text(error, "symbol", symbols[i].name);
+            weft_error_text(error, WEFT_VALUE_LIBRARY, name);
+            weft_error_text(error, WEFT_VALUE_SYMBOL, symbols[i].name);
             verbs_library_close(out);
             return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START,
                              "%s has no %s", name, symbols[i].name);

@@ -13,7 +13,8 @@ START_TEST(an_absent_library_is_a_fact_of_the_environment)
     ck_assert_int_eq(verbs_library_open("libweft-nowhere.so.1", &library, &error),
                      WEFT_ERR_ENVIRONMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "libweft-nowhere.so.1"));
-    ck_assert_str_eq(weft_error_value(&error, "library")->text, "libweft-nowhere.so.1");
+    ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_LIBRARY)->text,
+                     "libweft-nowhere.so.1");
     ck_assert_ptr_null(library.handle);
     verbs_library_close(&library); /* a second close is harmless */
 }
@@ -25,7 +26,8 @@ START_TEST(a_library_of_something_else_is_named_with_what_it_lacks)
     struct weft_error error = {.status = WEFT_OK};
     ck_assert_int_eq(verbs_library_open("libc.so.6", &library, &error),
                      WEFT_ERR_ENVIRONMENT);
-    ck_assert_str_eq(weft_error_value(&error, "symbol")->text, "ibv_get_device_list");
+    ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_SYMBOL)->text,
+                     "ibv_get_device_list");
     ck_assert_str_eq(error.message, "libc.so.6 has no ibv_get_device_list");
     ck_assert_ptr_null(library.handle);
 }

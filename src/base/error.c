@@ -122,7 +122,7 @@ void weft_error_set_phase(struct weft_error *error, const char *text)
 
 enum weft_phase weft_error_peer_phase(const struct weft_error *error)
 {
-    const struct weft_value *phase = weft_error_value(error, "peer_phase");
+    const struct weft_value *phase = weft_error_value(error, WEFT_VALUE_PEER_PHASE);
 
     return phase != NULL ? weft_phase_find(phase->text) : WEFT_PHASE_NONE;
 }
@@ -146,49 +146,48 @@ void weft_error_object(struct weft_error *error, const char *format, ...)
     va_end(args);
 }
 
-static struct weft_value *add(struct weft_error *error, const char *name)
+static struct weft_value *value_add(struct weft_error *error, enum weft_value_name name,
+                                    enum weft_kind kind)
 {
     struct weft_value *value;
 
     if (error == NULL || error->n_values == WEFT_ERROR_VALUES_MAX ||
+        name == WEFT_VALUE_UNKNOWN || weft_value_kind(name) != kind ||
         weft_error_value(error, name) != NULL) {
         return NULL;
     }
     value = &error->values[error->n_values++];
-    *value = (struct weft_value){0};
-    weft_format(value->name, sizeof(value->name), "%s", name);
+    *value = (struct weft_value){.name = name};
     return value;
 }
 
-void weft_error_int(struct weft_error *error, const char *name, int64_t number)
+void weft_error_int(struct weft_error *error, enum weft_value_name name, int64_t number)
 {
-    struct weft_value *value = add(error, name);
+    struct weft_value *value = value_add(error, name, WEFT_KIND_INT);
 
     if (value != NULL) {
-        value->kind = WEFT_VALUE_INT;
         value->number = number;
     }
 }
 
-void weft_error_text(struct weft_error *error, const char *name, const char *text)
+void weft_error_text(struct weft_error *error, enum weft_value_name name,
+                     const char *text)
 {
-    struct weft_value *value = add(error, name);
+    struct weft_value *value = value_add(error, name, WEFT_KIND_TEXT);
 
     if (value != NULL) {
-        value->kind = WEFT_VALUE_TEXT;
         put(value->text, sizeof(value->text), text);
     }
 }
 
 const struct weft_value *weft_error_value(const struct weft_error *error,
-                                          const char *name)
+                                          enum weft_value_name name)
 {
     if (error == NULL) {
         return NULL;
     }
     for (unsigned i = 0; i < error->n_values; i++) {
-        if (strncmp(error->values[i].name, name, sizeof(error->values[i].name) - 1) ==
-            0) {
+        if (error->values[i].name == name) {
             return &error->values[i];
         }
     }

@@ -9,13 +9,12 @@
 
 #include "base/phase.h"
 #include "base/status.h"
+#include "base/value.h"
 
-enum weft_value_kind { WEFT_VALUE_INT, WEFT_VALUE_TEXT };
-
-/* A named fact known to this end, e.g. path_mtu=4096 or local_gid="::ffff:10.0.0.1". */
+/* A named fact known to this end, e.g. path_mtu=4096 or local_gid="::ffff:10.0.0.1". Its kind is
+ * weft_value_kind(name); the other of `number` and `text` is empty. */
 struct weft_value {
-    char name[32];
-    enum weft_value_kind kind;
+    enum weft_value_name name;
     int64_t number;
     char text[96];
 };
@@ -74,13 +73,15 @@ enum weft_phase weft_error_peer_phase(const struct weft_error *error);
 /* Returns the phase of the end that failed first: the peer's, otherwise that of `error`. */
 enum weft_phase weft_error_first_phase(const struct weft_error *error);
 
-/* Adds a named value. Ignored if WEFT_ERROR_VALUES_MAX values are stored, or one with this name. */
-void weft_error_int(struct weft_error *error, const char *name, int64_t number);
-void weft_error_text(struct weft_error *error, const char *name, const char *text);
+/* Adds a named value. Ignored if WEFT_ERROR_VALUES_MAX values are stored, or one with this name, or
+ * if the value is of the other kind, as in a file that another program wrote. */
+void weft_error_int(struct weft_error *error, enum weft_value_name name, int64_t number);
+void weft_error_text(struct weft_error *error, enum weft_value_name name,
+                     const char *text);
 
 /* Returns the value called `name`, or NULL. */
 const struct weft_value *weft_error_value(const struct weft_error *error,
-                                          const char *name);
+                                          enum weft_value_name name);
 
 /* Writes "phase: message (errno 110 Connection timed out)" into `out`, or "ok" if `error` holds no
  * failure. Truncates to `out_bytes` and always terminates. */

@@ -14,9 +14,9 @@ static weft_status lose_a_race(struct weft_error *error)
     /* Every caller on the way up can set the object; only the first has an effect. */
     weft_error_object(error, "%s:p%d", "titanic", 0);
     weft_error_object(error, "somebody else");
-    weft_error_int(error, "path_mtu", 4096);
-    weft_error_int(error, "path_mtu", 1024);
-    weft_error_text(error, "local_gid", "::ffff:10.0.0.1");
+    weft_error_int(error, WEFT_VALUE_PATH_MTU, 4096);
+    weft_error_int(error, WEFT_VALUE_PATH_MTU, 1024);
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID, "::ffff:10.0.0.1");
     weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_HELLO, "later and less close");
     return status;
 }
@@ -33,9 +33,10 @@ START_TEST(the_first_place_that_knows_wins)
     ck_assert_str_eq(error.object, "titanic:p0");
     ck_assert_str_eq(error.message, "qp 17 did not move");
     ck_assert_uint_eq(error.n_values, 2);
-    ck_assert_int_eq(weft_error_value(&error, "path_mtu")->number, 4096);
-    ck_assert_str_eq(weft_error_value(&error, "local_gid")->text, "::ffff:10.0.0.1");
-    ck_assert_ptr_null(weft_error_value(&error, "remote_gid"));
+    ck_assert_int_eq(weft_error_value(&error, WEFT_VALUE_PATH_MTU)->number, 4096);
+    ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_LOCAL_GID)->text,
+                     "::ffff:10.0.0.1");
+    ck_assert_ptr_null(weft_error_value(&error, WEFT_VALUE_REMOTE_GID));
 
     weft_error_format(&error, text, sizeof(text));
     ck_assert_str_eq(text, "rtr: qp 17 did not move (errno 110 Connection timed out)");
@@ -52,12 +53,12 @@ START_TEST(a_long_text_ends_with_a_whole_character)
 
     weft_fail(&error, WEFT_ERR_INPUT, WEFT_PHASE_DISCOVER, "%0158d\xe2\x82\xac", 1);
     weft_error_object(&error, "%046d\xc3\xa4", 1);
-    weft_error_text(&error, "name",
+    weft_error_text(&error, WEFT_VALUE_HOST,
                     "00000000000000000000000000000000000000000000000000000000000000"
                     "00000000000000000000000000000000\xc3\xa4");
     ck_assert_uint_eq(strlen(error.message), 158);
     ck_assert_uint_eq(strlen(error.object), 46);
-    ck_assert_uint_eq(strlen(weft_error_value(&error, "name")->text), 94);
+    ck_assert_uint_eq(strlen(weft_error_value(&error, WEFT_VALUE_HOST)->text), 94);
 }
 END_TEST
 
@@ -70,7 +71,7 @@ START_TEST(nobody_to_tell_is_fine)
                      WEFT_ERR_AUTH);
     ck_assert_int_eq(weft_fail_completion(NULL, 12, WEFT_PHASE_DATA, "no"),
                      WEFT_ERR_COMPLETION);
-    ck_assert_ptr_null(weft_error_value(NULL, "x"));
+    ck_assert_ptr_null(weft_error_value(NULL, WEFT_VALUE_HOST));
     weft_error_clear(NULL);
     weft_error_format(NULL, text, sizeof(text));
     ck_assert_str_eq(text, "ok");
@@ -106,27 +107,24 @@ END_TEST
 START_TEST(long_texts_and_many_values_are_cut)
 {
     struct weft_error error = {0};
-    char longer[400], name[32];
+    char longer[400];
 
     for (size_t i = 0; i < sizeof(longer); i++) {
         longer[i] = i + 1 < sizeof(longer) ? 'y' : '\0';
     }
     weft_fail(&error, WEFT_ERR_INPUT, WEFT_PHASE_DATA, "%s", longer);
     weft_error_object(&error, "%s", longer);
-    weft_error_text(&error, longer, longer);
+    weft_error_text(&error, WEFT_VALUE_HOST, longer);
     ck_assert_uint_eq(strlen(error.message), sizeof(error.message) - 1);
     ck_assert_uint_eq(strlen(error.object), sizeof(error.object) - 1);
-    ck_assert_uint_eq(strlen(error.values[0].name), sizeof(error.values[0].name) - 1);
     ck_assert_uint_eq(strlen(error.values[0].text), sizeof(error.values[0].text) - 1);
 
-    for (int i = 0; i < 2 * WEFT_ERROR_VALUES_MAX; i++) {
-        name[0] = (char)('a' + i % 26);
-        name[1] = (char)('0' + i / 26);
-        name[2] = '\0';
-        weft_error_int(&error, name, i);
+    for (int v = WEFT_VALUE_UNKNOWN; v < WEFT_VALUE_N; v++) {
+        weft_error_int(&error, (enum weft_value_name)v, v);
     }
     ck_assert_uint_eq(error.n_values, WEFT_ERROR_VALUES_MAX);
-    ck_assert_str_eq(error.values[WEFT_ERROR_VALUES_MAX - 1].name, "w0");
+    ck_assert_int_eq(error.values[1].name, WEFT_VALUE_LOCAL_PREFIX_LEN);
+    ck_assert_int_eq(error.values[1].number, WEFT_VALUE_LOCAL_PREFIX_LEN);
 }
 END_TEST
 

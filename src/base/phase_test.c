@@ -58,7 +58,7 @@ START_TEST(the_peers_phase_is_the_first)
     weft_fail(&error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "the peer failed");
     ck_assert_int_eq(weft_error_peer_phase(&error), WEFT_PHASE_NONE);
     ck_assert_int_eq(weft_error_first_phase(&error), WEFT_PHASE_PEER);
-    weft_error_text(&error, "peer_phase", "rtr.1");
+    weft_error_text(&error, WEFT_VALUE_PEER_PHASE, "rtr.1");
     ck_assert_int_eq(weft_error_peer_phase(&error), WEFT_PHASE_RTR);
     ck_assert_int_eq(weft_error_first_phase(&error), WEFT_PHASE_RTR);
 }

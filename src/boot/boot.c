@@ -19,8 +19,8 @@ weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
     weft_fail(&boot->error, status, WEFT_PHASE_BOOT, "rank %u %s", rank, message);
     weft_error_object(&boot->error, "rank %u of %u", boot->config.rank,
                       boot->config.n_ranks);
-    weft_error_int(&boot->error, "rank", rank);
-    weft_error_text(&boot->error, "rendezvous", ip);
+    weft_error_int(&boot->error, WEFT_VALUE_RANK, rank);
+    weft_error_text(&boot->error, WEFT_VALUE_RENDEZVOUS, ip);
     return boot->error.status;
 }
 
@@ -161,7 +161,7 @@ uint32_t boot_first(const struct boot *boot)
 
 static void trace_failure(const struct boot *boot)
 {
-    const struct weft_value *rank = weft_error_value(&boot->error, "rank");
+    const struct weft_value *rank = weft_error_value(&boot->error, WEFT_VALUE_RANK);
 
     weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
                      "failed", "rank=%lld status=%s",
@@ -294,8 +294,9 @@ static weft_status give_up_ended(struct boot *boot)
         boot->error.sys_errno = boot->client->last_errno;
     }
     if (status < 0) {
-        weft_error_int(&boot->error, "ended", 1);
-        weft_error_int(&boot->error, "waited_ns", io_now(boot->env) - boot->opened_ns);
+        weft_error_int(&boot->error, WEFT_VALUE_ENDED, 1);
+        weft_error_int(&boot->error, WEFT_VALUE_WAITED_NS,
+                       io_now(boot->env) - boot->opened_ns);
     }
     return status;
 }
@@ -374,8 +375,8 @@ void boot_abort(struct boot *boot, const char *reason)
         }
     }
     weft_fail(&boot->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "gave up here: %s", reason);
-    weft_error_int(&boot->error, "rank", boot->config.rank);
-    weft_error_text(&boot->error, "reason", reason);
+    weft_error_int(&boot->error, WEFT_VALUE_RANK, boot->config.rank);
+    weft_error_text(&boot->error, WEFT_VALUE_REASON, reason);
 }
 
 void boot_close(struct boot *boot)

@@ -113,7 +113,7 @@ END_TEST
 
 static int64_t rank_of(const struct job *job, uint32_t r)
 {
-    const struct weft_value *value = weft_error_value(&job->errors[r], "rank");
+    const struct weft_value *value = weft_error_value(&job->errors[r], WEFT_VALUE_RANK);
 
     ck_assert_msg(value != NULL, "rank %u: %s", r, job->errors[r].message);
     return value->number;
@@ -135,7 +135,7 @@ START_TEST(who_does_not_come_is_named_to_all)
     ck_assert_int_le(bed_now(&job.bed) - since, 62 * BED_S);
     ck_assert_int_eq(job.status[0], WEFT_ERR_TIMEOUT);
     ck_assert_int_eq(rank_of(&job, 0), 1);
-    ck_assert_str_eq(weft_error_value(&job.errors[0], "missing")->text, "1");
+    ck_assert_str_eq(weft_error_value(&job.errors[0], WEFT_VALUE_MISSING)->text, "1");
     ck_assert_int_eq(job.status[2], WEFT_ERR_CLOSED);
     ck_assert_int_eq(rank_of(&job, 2), 1);
     ck_assert_ptr_nonnull(strstr(job.errors[2].message, "did not come"));
@@ -152,7 +152,7 @@ START_TEST(a_rendezvous_that_is_not_there_is_rank_0s)
     ck_assert(bed_run(&job.bed, 100 * BED_S, job_is_settled));
     ck_assert_int_eq(job.status[1], WEFT_ERR_TIMEOUT);
     ck_assert_int_eq(rank_of(&job, 1), 0);
-    ck_assert_str_eq(weft_error_value(&job.errors[1], "missing")->text, "0");
+    ck_assert_str_eq(weft_error_value(&job.errors[1], WEFT_VALUE_MISSING)->text, "0");
     ck_assert_int_eq(job.errors[1].sys_errno, ECONNREFUSED);
     job_close(&job);
 }
@@ -384,7 +384,7 @@ START_TEST(who_goes_is_named_to_all)
             ck_assert_int_eq(rank_of(&job, r), gone);
         }
         if (r != gone && way == 2) {
-            ck_assert_str_eq(weft_error_value(&job.errors[r], "reason")->text,
+            ck_assert_str_eq(weft_error_value(&job.errors[r], WEFT_VALUE_REASON)->text,
                              "out of luck");
         }
     }
@@ -523,7 +523,8 @@ START_TEST(a_call_that_fails_here_is_no_death_of_the_peer)
     ck_assert_int_eq(job.status[0], is_here ? WEFT_ERR_SYSTEM : WEFT_ERR_CLOSED);
     ck_assert_int_eq(job.errors[0].sys_errno, is_here ? sys_errno : 0);
     ck_assert_int_eq(rank_of(&job, 0), 2);
-    ck_assert_int_eq(weft_error_value(&job.errors[0], "stream_ended") != NULL, !is_here);
+    ck_assert_int_eq(weft_error_value(&job.errors[0], WEFT_VALUE_STREAM_ENDED) != NULL,
+                     !is_here);
     ck_assert_int_eq(job.status[1], WEFT_ERR_CLOSED);
     ck_assert_int_eq(rank_of(&job, 1), is_here ? 0 : 2);
     job.boots[0]->env->oob = real_oob;
@@ -647,7 +648,7 @@ START_TEST(who_does_not_take_the_result_is_named)
     check_result(&job, 1, 1, n_bytes);
     bed_run(&job.bed, 6 * BED_S, NULL);
     ck_assert_int_eq(job.status[0], WEFT_ERR_TIMEOUT);
-    ck_assert_str_eq(weft_error_value(&job.errors[0], "missing")->text, "2");
+    ck_assert_str_eq(weft_error_value(&job.errors[0], WEFT_VALUE_MISSING)->text, "2");
     for (uint32_t r = 0; r < 2; r++) {
         ck_assert_int_eq(rank_of(&job, r), 2);
     }
@@ -731,7 +732,8 @@ START_TEST(a_piece_out_of_order_is_refused)
         check_result(&job, 0, 1, 8);
     } else {
         ck_assert_int_eq(rank_of(&job, 0), 1);
-        ck_assert_str_eq(weft_error_value(&job.errors[0], "field")->text, "round");
+        ck_assert_str_eq(weft_error_value(&job.errors[0], WEFT_VALUE_FIELD)->text,
+                         "round");
     }
     job_close(&job);
 }

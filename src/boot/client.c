@@ -187,7 +187,7 @@ static weft_status join(struct boot *boot)
     }
     if (status != WEFT_OK) {
         boot->error = why;
-        weft_error_int(&boot->error, "rank", 0);
+        weft_error_int(&boot->error, WEFT_VALUE_RANK, 0);
         return status;
     }
     queued = frame_send(link, CODEC_JOIN, body, message_encode_join(&join, body));
@@ -238,7 +238,7 @@ static weft_status take_result(struct boot *boot, const struct frame *frame)
                                  "not the piece that was due");
     }
     if (status != WEFT_OK) {
-        weft_error_int(&boot->error, "rank", 0);
+        weft_error_int(&boot->error, WEFT_VALUE_RANK, 0);
         return status;
     }
     memcpy(boot->result + blob.offset, blob.bytes, blob.n_bytes);
@@ -254,13 +254,13 @@ static weft_status told_to_give_up(struct boot *boot, const struct frame *frame)
                                                 boot->n_members, &give_up, &boot->error);
 
     if (status != WEFT_OK) {
-        weft_error_int(&boot->error, "rank", 0);
+        weft_error_int(&boot->error, WEFT_VALUE_RANK, 0);
         return status;
     }
     status = weft_fail(&boot->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "rank %u: %s",
                        give_up.rank, give_up.reason);
-    weft_error_int(&boot->error, "rank", give_up.rank);
-    weft_error_text(&boot->error, "reason", give_up.reason);
+    weft_error_int(&boot->error, WEFT_VALUE_RANK, give_up.rank);
+    weft_error_text(&boot->error, WEFT_VALUE_REASON, give_up.reason);
     return status;
 }
 
@@ -279,7 +279,7 @@ static weft_status take(struct boot *boot, const struct frame *frame)
     }
     weft_fail(&boot->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_BOOT,
               "a %s message from rank 0", codec_type_name(frame->type));
-    weft_error_int(&boot->error, "rank", 0);
+    weft_error_int(&boot->error, WEFT_VALUE_RANK, 0);
     return WEFT_ERR_PROTOCOL;
 }
 
@@ -287,7 +287,7 @@ static weft_status died(struct boot *boot)
 {
     weft_status status = boot_fail(boot, WEFT_ERR_CLOSED, 0, "died: its stream ended");
 
-    weft_error_int(&boot->error, "stream_ended", 1);
+    weft_error_int(&boot->error, WEFT_VALUE_STREAM_ENDED, 1);
     return status;
 }
 
@@ -362,7 +362,7 @@ static weft_status exchange(struct boot *boot)
     }
     if (received < 0) {
         boot->error = why;
-        weft_error_int(&boot->error, "rank", 0);
+        weft_error_int(&boot->error, WEFT_VALUE_RANK, 0);
         return received;
     }
     return WEFT_AGAIN;
@@ -419,7 +419,7 @@ static weft_status is_missing(struct boot *boot)
                                                   : "cannot be reached",
                 client->why[0] == '\0' ? "" : "; an attempt ended with: ", client->why);
     status = boot_fail(boot, WEFT_ERR_TIMEOUT, 0, what);
-    weft_error_text(&boot->error, "missing", "0");
+    weft_error_text(&boot->error, WEFT_VALUE_MISSING, "0");
     boot->error.sys_errno = client->last_errno;
     return status;
 }

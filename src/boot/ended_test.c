@@ -24,7 +24,7 @@ static void come(struct job *job, uint32_t r)
 
 static void check_blame(const struct job *job, uint32_t r, uint32_t at_fault)
 {
-    const struct weft_value *rank = weft_error_value(&job->errors[r], "rank");
+    const struct weft_value *rank = weft_error_value(&job->errors[r], WEFT_VALUE_RANK);
 
     ck_assert_int_eq(job->status[r], WEFT_ERR_CLOSED);
     ck_assert_ptr_nonnull(rank);
@@ -33,7 +33,8 @@ static void check_blame(const struct job *job, uint32_t r, uint32_t at_fault)
     /* A rank that has it from the launcher says so, and adds the errno of its last connection to
      * rank 0. */
     if (at_fault == 0 || r == 0) {
-        const struct weft_value *ended = weft_error_value(&job->errors[r], "ended");
+        const struct weft_value *ended =
+            weft_error_value(&job->errors[r], WEFT_VALUE_ENDED);
 
         ck_assert_ptr_nonnull(ended);
         ck_assert_int_eq(ended->number, 1);

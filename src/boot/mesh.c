@@ -262,7 +262,7 @@ static void list_missing(struct boot *boot)
     }
     weft_format(missing, sizeof(missing), "%s", text.bytes);
     weft_text_fini(&text);
-    weft_error_text(&boot->error, "missing", missing);
+    weft_error_text(&boot->error, WEFT_VALUE_MISSING, missing);
 }
 
 static weft_ns limit(const struct boot *boot)
@@ -361,7 +361,7 @@ static weft_status check_members(struct boot *boot)
             status = mesh_blame(boot, WEFT_ERR_CLOSED, m,
                                 gone == MESH_LEFT ? "left" : "died: its stream ended");
             if (status < 0 && gone == MESH_DIED) {
-                weft_error_int(&boot->error, "stream_ended", 1);
+                weft_error_int(&boot->error, WEFT_VALUE_STREAM_ENDED, 1);
             }
         }
     }

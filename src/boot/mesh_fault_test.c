@@ -186,7 +186,7 @@ static void check_ends(const struct town *town, uint32_t gone, bool has_died)
 
     for (uint32_t i = 0; i < 3; i++) {
         n += i != gone &&
-             weft_error_value(&town->members[i].error, "stream_ended") != NULL;
+             weft_error_value(&town->members[i].error, WEFT_VALUE_STREAM_ENDED) != NULL;
     }
     ck_assert_int_eq(n > 0, has_died);
 }

@@ -244,9 +244,9 @@ static weft_status take_give_up(struct boot *boot, struct mesh_peer *peer,
     }
     weft_fail(&boot->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "rank %u: %s", give_up.rank,
               give_up.reason);
-    weft_error_int(&boot->error, "rank", give_up.rank);
-    weft_error_text(&boot->error, "reason", give_up.reason);
-    weft_error_int(&boot->error, "told_by", peer->member);
+    weft_error_int(&boot->error, WEFT_VALUE_RANK, give_up.rank);
+    weft_error_text(&boot->error, WEFT_VALUE_REASON, give_up.reason);
+    weft_error_int(&boot->error, WEFT_VALUE_TOLD_BY, peer->member);
     if (!boot->config.may_miss) {
         mesh_give_up(boot, give_up.rank, give_up.reason);
     }

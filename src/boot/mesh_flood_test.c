@@ -161,7 +161,7 @@ START_TEST(after_a_round_another_process_is_a_death)
     stage.boot->round = 1; /* and complete */
     ck_assert_int_eq(links(&stage, 2, process(2, 200, 33), 1, 1), WEFT_ERR_CLOSED);
     ck_assert_int_eq(stage.boot->error.status, WEFT_ERR_CLOSED);
-    ck_assert_int_eq(weft_error_value(&stage.boot->error, "rank")->number, 2);
+    ck_assert_int_eq(weft_error_value(&stage.boot->error, WEFT_VALUE_RANK)->number, 2);
     ck_assert_ptr_nonnull(strstr(stage.boot->error.message, "in its place"));
     stage_close(&stage);
 }

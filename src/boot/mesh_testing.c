@@ -248,14 +248,16 @@ const char *town_pairs(const struct town *town, uint32_t i)
 
 const char *town_missing(const struct town *town, uint32_t i)
 {
-    const struct weft_value *value = weft_error_value(&town->members[i].error, "missing");
+    const struct weft_value *value =
+        weft_error_value(&town->members[i].error, WEFT_VALUE_MISSING);
 
     return value == NULL ? "" : value->text;
 }
 
 int64_t town_rank_at_fault(const struct town *town, uint32_t i)
 {
-    const struct weft_value *value = weft_error_value(&town->members[i].error, "rank");
+    const struct weft_value *value =
+        weft_error_value(&town->members[i].error, WEFT_VALUE_RANK);
 
     ck_assert_msg(value != NULL, "%u: %s", i, town->members[i].error.message);
     return value->number;

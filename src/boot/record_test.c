@@ -116,7 +116,7 @@ START_TEST(bad_announcements_are_refused)
         ck_assert_int_eq(record_decode_announcement(bytes, 88, &out, &error),
                          strcmp(bad[i].field, "version") == 0 ? WEFT_ERR_UNSUPPORTED
                                                               : WEFT_ERR_PROTOCOL);
-        ck_assert_str_eq(weft_error_value(&error, "field")->text, bad[i].field);
+        ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_FIELD)->text, bad[i].field);
     }
     record_encode_announcement(&in, key, bytes);
     memset(bytes + 44, 0, 8); /* nonce */
@@ -214,7 +214,7 @@ START_TEST(bad_link_state_is_refused)
         body[bad[i].at] = bad[i].value;
         ck_assert_int_eq(record_decode_links(body, n_bytes, 8, &out, &error),
                          WEFT_ERR_PROTOCOL);
-        ck_assert_str_eq(weft_error_value(&error, "field")->text, bad[i].field);
+        ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_FIELD)->text, bad[i].field);
     }
     free(in);
 }

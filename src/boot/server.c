@@ -166,7 +166,7 @@ static weft_status blame_dead(struct boot *boot, uint32_t rank,
     }
     status = blame(boot, WEFT_ERR_CLOSED, rank, "died: its stream ended");
     if (status < 0) {
-        weft_error_int(&boot->error, "stream_ended", 1);
+        weft_error_int(&boot->error, WEFT_VALUE_STREAM_ENDED, 1);
     }
     return status;
 }
@@ -254,10 +254,10 @@ static weft_status take(struct boot *boot, uint32_t r, const struct frame *frame
     }
     if (status == WEFT_OK) {
         memcpy(reason, give_up.reason, MESSAGE_REASON_BYTES);
-        weft_error_text(&boot->error, "reason", give_up.reason);
+        weft_error_text(&boot->error, WEFT_VALUE_REASON, give_up.reason);
         weft_fail(&boot->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "rank %u: %s", r,
                   give_up.reason);
-        weft_error_int(&boot->error, "rank", r);
+        weft_error_int(&boot->error, WEFT_VALUE_RANK, r);
         status = WEFT_ERR_CLOSED;
     }
     return status;
@@ -283,7 +283,7 @@ static weft_status hear(struct boot *boot, uint32_t r)
             if (status < 0) {
                 boot_server_tell_all(boot, r,
                                      reason[0] != '\0' ? reason : boot->error.message);
-                weft_error_int(&boot->error, "rank", r);
+                weft_error_int(&boot->error, WEFT_VALUE_RANK, r);
                 return status;
             }
         }
@@ -419,7 +419,7 @@ static weft_status check_limit(struct boot *boot)
                    !all_joined(boot)           ? "did not come to the rendezvous"
                    : boot->server->handing_out ? "is late: it does not take the result"
                                                : "is late");
-    weft_error_text(&boot->error, "missing", missing);
+    weft_error_text(&boot->error, WEFT_VALUE_MISSING, missing);
     return status;
 }
 

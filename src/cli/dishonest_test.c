@@ -781,9 +781,11 @@ static void judge_data(const struct host *host, uint32_t dishonest)
 /* Returns true if the error names the rank as its origin or as the one waited for. */
 static bool names_rank(const struct host *host, uint32_t rank, const char *text)
 {
-    static const char *const numbers[] = {"rank", "told_by", "relay"};
-    const struct weft_value *awaited = weft_error_value(&host->error, "waits_for");
-    const struct weft_value *peer = weft_error_value(&host->error, "peer");
+    static const enum weft_value_name numbers[] = {WEFT_VALUE_RANK, WEFT_VALUE_TOLD_BY,
+                                                   WEFT_VALUE_RELAY};
+    const struct weft_value *awaited =
+        weft_error_value(&host->error, WEFT_VALUE_WAITS_FOR);
+    const struct weft_value *peer = weft_error_value(&host->error, WEFT_VALUE_PEER);
     char word[24];
 
     for (size_t i = 0; i < WEFT_LENGTH(numbers); i++) {
@@ -821,10 +823,10 @@ static void judge_error(const struct host *host, uint32_t dishonest)
     for (unsigned i = 0; i < error->n_values; i++) {
         const struct weft_value *value = &error->values[i];
 
-        if (value->kind == WEFT_VALUE_TEXT) {
-            tell(" %s=%s", value->name, value->text);
+        if (weft_value_kind(value->name) == WEFT_KIND_TEXT) {
+            tell(" %s=%s", weft_value_name(value->name), value->text);
         } else {
-            tell(" %s=%lld", value->name, (long long)value->number);
+            tell(" %s=%lld", weft_value_name(value->name), (long long)value->number);
         }
     }
     tell(">");

@@ -220,7 +220,7 @@ void client_fini(struct client *client, bool reset)
 
 void client_refuse(struct client *client, const struct weft_error *error)
 {
-    const struct weft_value *field = weft_error_value(error, "field");
+    const struct weft_value *field = weft_error_value(error, WEFT_VALUE_FIELD);
     bool stranger = field != NULL && strcmp(field->text, "magic") == 0;
     struct codec_abort abort = {.status = error->status,
                                 .sys_errno = (uint32_t)error->sys_errno};
@@ -245,7 +245,7 @@ static weft_status unexpected(const struct frame *frame, enum weft_phase wanted,
         weft_fail(error, WEFT_ERR_PROTOCOL, wanted, "a %s message instead of %s",
                   codec_type_name(frame->type), weft_phase_name(wanted));
 
-    weft_error_text(error, "field", "type");
+    weft_error_text(error, WEFT_VALUE_FIELD, "type");
     return status;
 }
 
@@ -266,7 +266,7 @@ static weft_status gave_up(const struct frame *frame, struct weft_error *error)
     status =
         weft_fail(error, abort.status, WEFT_PHASE_AUTH, "the client gave up: %s in %s",
                   weft_status_name(abort.status), abort.phase);
-    weft_error_text(error, "gave_up", abort.phase);
+    weft_error_text(error, WEFT_VALUE_GAVE_UP, abort.phase);
     return status;
 }
 

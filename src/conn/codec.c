@@ -68,8 +68,8 @@ weft_status codec_bad_field(struct weft_error *error, enum weft_phase message,
     weft_status status = weft_fail(error, WEFT_ERR_PROTOCOL, message, "%s is %lld: %s",
                                    field, (long long)value, rule);
 
-    weft_error_text(error, "field", field);
-    weft_error_int(error, "value", value);
+    weft_error_text(error, WEFT_VALUE_FIELD, field);
+    weft_error_int(error, WEFT_VALUE_VALUE, value);
     return status;
 }
 
@@ -82,8 +82,8 @@ weft_status codec_other_version(struct weft_error *error, enum weft_phase messag
                   "install the same weft on all hosts",
                   version, ours);
 
-    weft_error_text(error, "field", "version");
-    weft_error_int(error, "value", version);
+    weft_error_text(error, WEFT_VALUE_FIELD, "version");
+    weft_error_int(error, WEFT_VALUE_VALUE, version);
     return status;
 }
 

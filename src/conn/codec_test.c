@@ -217,7 +217,7 @@ START_TEST(a_message_cut_at_any_byte_or_with_one_more_is_refused)
         in[n] = 0;
         ck_assert_int_eq(recode((enum subject)_i, in, cut, out, &n_out, &error),
                          WEFT_ERR_PROTOCOL);
-        ck_assert_ptr_nonnull(weft_error_value(&error, "field"));
+        ck_assert_ptr_nonnull(weft_error_value(&error, WEFT_VALUE_FIELD));
     }
 }
 END_TEST
@@ -242,8 +242,8 @@ START_TEST(any_changed_byte_is_refused_or_means_something_else)
             in[at] = (uint8_t)value;
             status = recode((enum subject)_i, in, n, out, &n_out, &error);
             if (status != WEFT_OK) {
-                ck_assert_int_eq(status,
-                                 refusal_of(weft_error_value(&error, "field")->text));
+                ck_assert_int_eq(
+                    status, refusal_of(weft_error_value(&error, WEFT_VALUE_FIELD)->text));
                 continue;
             }
             if (n_out != n || memcmp(in, out, n) != 0) {
@@ -357,10 +357,10 @@ START_TEST(each_bad_value_is_refused_by_its_fields_name)
     }
     ck_assert_int_eq(recode(bad->subject, in, n, out, &n_out, &error),
                      refusal_of(bad->field));
-    field = weft_error_value(&error, "field");
+    field = weft_error_value(&error, WEFT_VALUE_FIELD);
     ck_assert_ptr_nonnull(field);
     ck_assert_str_eq(field->text, bad->field);
-    ck_assert_ptr_nonnull(weft_error_value(&error, "value"));
+    ck_assert_ptr_nonnull(weft_error_value(&error, WEFT_VALUE_VALUE));
 }
 END_TEST
 
@@ -393,8 +393,8 @@ START_TEST(bad_addresses_and_counts_are_reported_by_number)
         in[bad->at + i] = (uint8_t)(bad->value >> (8 * (bad->n_bytes - 1 - i)));
     }
     ck_assert_int_eq(recode(bad->subject, in, n, out, &n_out, &error), WEFT_ERR_PROTOCOL);
-    ck_assert_str_eq(weft_error_value(&error, "field")->text, bad->field);
-    ck_assert_int_eq(weft_error_value(&error, "value")->number, rows[_i].told);
+    ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_FIELD)->text, bad->field);
+    ck_assert_int_eq(weft_error_value(&error, WEFT_VALUE_VALUE)->number, rows[_i].told);
 }
 END_TEST
 
@@ -408,7 +408,7 @@ START_TEST(handles_refuse_the_rest_of_the_addresses)
     ck_assert(io_ip_parse("::1", &handle.endpoints[1].prefix.ip));
     ck_assert(codec_encode_handle(&handle, bytes));
     ck_assert_int_eq(codec_decode_handle(bytes, &decoded, &error), WEFT_ERR_PROTOCOL);
-    ck_assert_str_eq(weft_error_value(&error, "field")->text, "address");
+    ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_FIELD)->text, "address");
 
     /* IPv4 in the long form, which would give the same handle a second encoding. */
     weft_error_clear(&error);
@@ -417,7 +417,7 @@ START_TEST(handles_refuse_the_rest_of_the_addresses)
     memset(bytes + 56, 0, 10);
     memset(bytes + 66, 0xff, 2);
     ck_assert_int_eq(codec_decode_handle(bytes, &decoded, &error), WEFT_ERR_PROTOCOL);
-    ck_assert_str_eq(weft_error_value(&error, "field")->text, "address");
+    ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_FIELD)->text, "address");
 
     /* Ten IPv4 endpoints fit into a handle. Five IPv6 endpoints do not. */
     handle.n_endpoints = 10;
@@ -471,7 +471,7 @@ START_TEST(headers_are_judged_byte_by_byte)
         bytes[bad[i].at] = bad[i].value;
         ck_assert_int_eq(codec_decode_header(bytes, 12, 4096, &out, &error),
                          refusal_of(bad[i].field));
-        ck_assert_str_eq(weft_error_value(&error, "field")->text, bad[i].field);
+        ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_FIELD)->text, bad[i].field);
     }
 }
 END_TEST

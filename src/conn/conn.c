@@ -346,7 +346,7 @@ weft_status conn_fail(struct conn *conn)
     weft_error_object(&conn->error, "%s conn %016llx", conn_env(conn)->name,
                       (unsigned long long)conn->id);
     if (conn->peer.host[0] != '\0') {
-        weft_error_text(&conn->error, "peer", conn->peer.host);
+        weft_error_text(&conn->error, WEFT_VALUE_PEER, conn->peer.host);
     }
     if (conn->n_rails > 0) {
         conn_add_values(conn, conn->stuck_rail < conn->n_rails ? conn->stuck_rail : 0);
@@ -354,7 +354,7 @@ weft_status conn_fail(struct conn *conn)
     if (conn->error.phase != WEFT_PHASE_STREAM) {
         conn_note_still(conn);
     } else if (!private->was_up && private->heard_ns != 0 && silent_ns >= REPEAT_NS) {
-        weft_error_int(&conn->error, "silent_ns", silent_ns);
+        weft_error_int(&conn->error, WEFT_VALUE_SILENT_NS, silent_ns);
     }
     tell_abort(conn);
     private->is_witness = private->was_up && conn_may_stall(conn) &&
@@ -456,7 +456,7 @@ weft_status conn_progress(struct conn *conn)
                           "set-up not finished %lld %s after HELLO was sent",
                           (long long)(is_whole ? limit_ms / 1000 : limit_ms),
                           is_whole ? "s" : "ms");
-            weft_error_int(&conn->error, "limit_ns", conn->config.total_ns);
+            weft_error_int(&conn->error, WEFT_VALUE_LIMIT_NS, conn->config.total_ns);
         }
         if (status == WEFT_OK) {
             status = conn_watch(conn);

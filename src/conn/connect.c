@@ -198,22 +198,20 @@ static void add_address_values(struct conn *conn)
     struct mesh_address local[64];
     struct local_address sources[64];
     uint32_t n_local = local_addresses(conn->rdma, &conn->config, local, sources, 64);
-    char name[24], text[IO_IP_TEXT_BYTES + 8], ip[IO_IP_TEXT_BYTES];
+    char text[IO_IP_TEXT_BYTES + 8], ip[IO_IP_TEXT_BYTES];
 
-    for (uint32_t i = 0; i < n_local && i < 6; i++) {
-        weft_format(name, sizeof(name), "local_address_%u", i);
+    for (uint32_t i = 0; i < n_local && i < WEFT_VALUE_ADDRESSES; i++) {
         weft_format(text, sizeof(text), "%s/%u",
                     io_ip_format(&local[i].prefix.ip, ip, sizeof(ip)),
                     local[i].prefix.prefix_len);
-        weft_error_text(&conn->error, name, text);
+        weft_error_text(&conn->error, weft_value_local_address(i), text);
     }
-    for (uint32_t i = 0; i < dial->handle.n_endpoints && i < 6; i++) {
+    for (uint32_t i = 0; i < dial->handle.n_endpoints && i < WEFT_VALUE_ADDRESSES; i++) {
         const struct io_prefix *prefix = &dial->handle.endpoints[i].prefix;
 
-        weft_format(name, sizeof(name), "remote_address_%u", i);
         weft_format(text, sizeof(text), "%s/%u",
                     io_ip_format(&prefix->ip, ip, sizeof(ip)), prefix->prefix_len);
-        weft_error_text(&conn->error, name, text);
+        weft_error_text(&conn->error, weft_value_remote_address(i), text);
     }
 }
 
@@ -279,8 +277,8 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
     }
     if (!dial->retry_round || is_over) {
         conn->error = dial->why;
-        weft_error_int(&conn->error, "ways", dial->n_ways);
-        weft_error_int(&conn->error, "attempts", dial->attempt);
+        weft_error_int(&conn->error, WEFT_VALUE_WAYS, dial->n_ways);
+        weft_error_int(&conn->error, WEFT_VALUE_ATTEMPTS, dial->attempt);
         add_address_values(conn);
         return conn->error.status;
     }
@@ -442,7 +440,7 @@ weft_status conn_step_challenge(struct conn *conn)
     if (prove_may_ask_after(&why)) {
         return next_way(conn, 0, "the listener has no place left, or did not hear");
     }
-    private->peer_gave_up = weft_error_value(&why, "peer_phase") != NULL;
+    private->peer_gave_up = weft_error_value(&why, WEFT_VALUE_PEER_PHASE) != NULL;
     conn->error = why;
     return status;
 }

@@ -593,7 +593,7 @@ START_TEST(a_peer_that_goes_is_noticed_by_its_stream)
     ck_assert_int_eq(conn->state, CONN_FAILED);
     ck_assert_int_eq(conn->error.status, WEFT_ERR_CLOSED);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "stream");
-    ck_assert_str_eq(weft_error_value(&conn->error, "peer")->text, "iceberg");
+    ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_PEER)->text, "iceberg");
     ck_assert_int_eq(bed_objects(&bed, 1), 0);
     conn_destroy(conn);
     bed.hosts[0].n_conns = 0;

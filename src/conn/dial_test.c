@@ -30,10 +30,10 @@ START_TEST(a_peer_that_is_not_there_is_waited_for)
     ck_assert_int_eq(conn->error.status, WEFT_ERR_SYSTEM);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "tcp");
     ck_assert_int_eq(conn->error.sys_errno, ECONNREFUSED);
-    ck_assert_int_eq(weft_error_value(&conn->error, "ways")->number, 2);
-    ck_assert_str_eq(weft_error_value(&conn->error, "local_address_0")->text,
+    ck_assert_int_eq(weft_error_value(&conn->error, WEFT_VALUE_WAYS)->number, 2);
+    ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_LOCAL_ADDRESS_0)->text,
                      "192.168.101.1/24");
-    ck_assert_str_eq(weft_error_value(&conn->error, "remote_address_1")->text,
+    ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_REMOTE_ADDRESS_1)->text,
                      "192.168.101.2/24");
     bed_close(&bed);
 }
@@ -84,7 +84,8 @@ START_TEST(a_stale_handle_is_refused_at_once)
     ck_assert_int_lt(bed_now(&bed) - since, 10 * BED_MS);
     ck_assert_int_eq(conn->error.status, _i == 2 ? WEFT_ERR_PROTOCOL : WEFT_ERR_AUTH);
     if (_i == 0) {
-        ck_assert_str_eq(weft_error_value(&conn->error, "peer_phase")->text, "stale");
+        ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_PEER_PHASE)->text,
+                         "stale");
     }
     bed_close(&bed);
 }
@@ -109,7 +110,7 @@ START_TEST(a_handle_of_this_host_and_a_broken_one)
                                   BED_KIND_CONN, &conn, &error),
                      WEFT_ERR_PROTOCOL);
     ck_assert_ptr_null(conn);
-    ck_assert_str_eq(weft_error_value(&error, "field")->text, "magic");
+    ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_FIELD)->text, "magic");
     bed_close(&bed);
 }
 END_TEST
@@ -444,7 +445,8 @@ START_TEST(a_dead_cable_is_dialled_last)
     ck_assert(bed_run(&bed, BED_S, bed_all_settled));
     ck_assert_int_eq(conn->state, CONN_FAILED);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "route");
-    ck_assert_str_eq(weft_error_value(&conn->error, "local_inactive")->text, "p0");
+    ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_LOCAL_INACTIVE)->text,
+                     "p0");
     ck_assert_int_lt(bed_now(&bed) - since, 100 * BED_MS);
     bed_close(&bed);
 }
@@ -547,7 +549,8 @@ START_TEST(a_port_that_only_the_peer_knows_to_be_down_is_waited_for)
     ck_assert(bed_run(&bed, 30 * BED_S, bed_all_settled));
     ck_assert_int_eq(conn->state, CONN_FAILED);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "route");
-    ck_assert_str_eq(weft_error_value(&conn->error, "remote_inactive")->text, "p0");
+    ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_REMOTE_INACTIVE)->text,
+                     "p0");
     ck_assert(conn_waits_for_port(conn, &conn->error));
     weft_fail(&other, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
               "no address of the peer faces this host");

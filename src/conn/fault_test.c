@@ -9,20 +9,20 @@
 #include "conn/conn_testing.h"
 #include "conn/private.h"
 
-static const char *text_of(const struct conn *conn, const char *name)
+static const char *text_of(const struct conn *conn, enum weft_value_name name)
 {
     const struct weft_value *value = weft_error_value(&conn->error, name);
 
-    ck_assert_msg(value != NULL, "no value %s in: %s: %s", name,
+    ck_assert_msg(value != NULL, "no value %s in: %s: %s", weft_value_name(name),
                   weft_phase_name(conn->error.phase), conn->error.message);
     return value->text;
 }
 
-static int64_t int_of(const struct conn *conn, const char *name)
+static int64_t int_of(const struct conn *conn, enum weft_value_name name)
 {
     const struct weft_value *value = weft_error_value(&conn->error, name);
 
-    ck_assert_msg(value != NULL, "no value %s in: %s: %s", name,
+    ck_assert_msg(value != NULL, "no value %s in: %s: %s", weft_value_name(name),
                   weft_phase_name(conn->error.phase), conn->error.message);
     return value->number;
 }
@@ -112,9 +112,9 @@ START_TEST(any_verb_may_fail)
             ck_assert_int_eq(bed_conn(&bed, host)->error.sys_errno, verb_case->error);
             ck_assert_str_eq(weft_phase_name(bed_conn(&bed, 1 - host)->error.phase),
                              "peer");
-            ck_assert_int_eq(int_of(bed_conn(&bed, 1 - host), "peer_errno"),
+            ck_assert_int_eq(int_of(bed_conn(&bed, 1 - host), WEFT_VALUE_PEER_ERRNO),
                              verb_case->error);
-            ck_assert_str_eq(text_of(bed_conn(&bed, 1 - host), "peer_phase"),
+            ck_assert_str_eq(text_of(bed_conn(&bed, 1 - host), WEFT_VALUE_PEER_PHASE),
                              weft_phase_name(bed_conn(&bed, host)->error.phase));
             check_recovery(&bed);
             bed_close(&bed);
@@ -151,20 +151,20 @@ START_TEST(a_gid_that_vanishes_before_rtr_is_named)
     ck_assert_int_eq(conn->error.status, WEFT_ERR_SYSTEM);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "rtr");
     ck_assert_int_eq(conn->error.sys_errno, ENODATA);
-    ck_assert_str_eq(text_of(conn, "local_gid"), "192.168.101.1");
-    ck_assert_str_eq(text_of(conn, "remote_gid"), "192.168.101.2");
-    ck_assert_str_eq(text_of(conn, "local_port"), "p0");
-    ck_assert_str_eq(text_of(conn, "remote_port"), "p0");
-    ck_assert_int_eq(int_of(conn, "path_mtu"), 4096);
-    ck_assert_int_eq(int_of(conn, "local_mtu"), 9000);
-    ck_assert_int_eq(int_of(conn, "remote_active_mtu"), 4096);
-    ck_assert_int_eq(int_of(conn, "remote_prefix_len"), 24);
+    ck_assert_str_eq(text_of(conn, WEFT_VALUE_LOCAL_GID), "192.168.101.1");
+    ck_assert_str_eq(text_of(conn, WEFT_VALUE_REMOTE_GID), "192.168.101.2");
+    ck_assert_str_eq(text_of(conn, WEFT_VALUE_LOCAL_PORT), "p0");
+    ck_assert_str_eq(text_of(conn, WEFT_VALUE_REMOTE_PORT), "p0");
+    ck_assert_int_eq(int_of(conn, WEFT_VALUE_PATH_MTU), 4096);
+    ck_assert_int_eq(int_of(conn, WEFT_VALUE_LOCAL_MTU), 9000);
+    ck_assert_int_eq(int_of(conn, WEFT_VALUE_REMOTE_ACTIVE_MTU), 4096);
+    ck_assert_int_eq(int_of(conn, WEFT_VALUE_REMOTE_PREFIX_LEN), 24);
     conn = bed_conn(&bed, 1);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "peer");
     ck_assert_str_eq(conn->error.message,
                      "titanic failed in rtr: the local GID is not in the port's table "
                      "(errno 61 No data available)");
-    ck_assert_str_eq(text_of(conn, "peer"), "titanic");
+    ck_assert_str_eq(text_of(conn, WEFT_VALUE_PEER), "titanic");
     bed_close(&bed);
 }
 END_TEST
@@ -218,8 +218,8 @@ START_TEST(who_cannot_connect_says_by_which_rail)
     ck_assert_int_eq(conn->state, CONN_FAILED);
     ck_assert_str_eq(conn->error.message,
                      "iceberg failed in rtr: modify_qp (errno 110 Connection timed out)");
-    ck_assert_str_eq(text_of(conn, "peer_phase"), "rtr");
-    ck_assert_str_eq(text_of(conn, "local_port"), "p1");
+    ck_assert_str_eq(text_of(conn, WEFT_VALUE_PEER_PHASE), "rtr");
+    ck_assert_str_eq(text_of(conn, WEFT_VALUE_LOCAL_PORT), "p1");
     ck_assert_uint_eq(conn->stuck_rail, 1);
     ck_assert(conn_waits_for_port(conn, &conn->error));
     ck_assert_str_eq(weft_phase_name(bed_conn(&bed, 1)->error.phase), "rtr");
@@ -244,16 +244,16 @@ START_TEST(frames_that_are_too_large_for_the_way_are_told_from_a_dead_one)
 
         ck_assert_int_eq(conn->state, CONN_FAILED);
         if (conn->error.phase == WEFT_PHASE_PEER) {
-            ck_assert_str_eq(text_of(conn, "peer_phase"), "probe");
+            ck_assert_str_eq(text_of(conn, WEFT_VALUE_PEER_PHASE), "probe");
             continue;
         }
         ck_assert_str_eq(weft_phase_name(conn->error.phase), "probe");
         ck_assert_int_eq(conn->error.status,
                          _i == 0 ? WEFT_ERR_TIMEOUT : WEFT_ERR_COMPLETION);
         ck_assert_int_eq(conn->error.wc_status, _i == 0 ? 0 : IBV_WC_RETRY_EXC_ERR);
-        ck_assert_int_eq(int_of(conn, "small_passed"), 1);
-        ck_assert_int_eq(int_of(conn, "probe_bytes"), 4096);
-        ck_assert_int_eq(int_of(conn, "path_mtu"), 4096);
+        ck_assert_int_eq(int_of(conn, WEFT_VALUE_SMALL_PASSED), 1);
+        ck_assert_int_eq(int_of(conn, WEFT_VALUE_PROBE_BYTES), 4096);
+        ck_assert_int_eq(int_of(conn, WEFT_VALUE_PATH_MTU), 4096);
         ck_assert_ptr_nonnull(strstr(conn->error.message, "small frames pass"));
     }
     ck_assert(bed_conn(&bed, 0)->error.phase == WEFT_PHASE_PROBE ||
@@ -320,10 +320,10 @@ START_TEST(a_peer_whose_verb_fails_is_no_black_hole)
     conn_fail(peer);
     ck_assert(bed_run(&bed, 2 * BED_S, bed_all_settled));
     ck_assert_int_eq(conn->state, CONN_FAILED);
-    ck_assert_str_eq(text_of(conn, "peer_phase"), "probe");
-    ck_assert_int_eq(int_of(conn, "peer_errno"), EIO);
+    ck_assert_str_eq(text_of(conn, WEFT_VALUE_PEER_PHASE), "probe");
+    ck_assert_int_eq(int_of(conn, WEFT_VALUE_PEER_ERRNO), EIO);
     ck_assert(!conn_path_is_judged(&conn->error));
-    ck_assert_ptr_null(weft_error_value(&conn->error, "small_passed"));
+    ck_assert_ptr_null(weft_error_value(&conn->error, WEFT_VALUE_SMALL_PASSED));
     bed_close(&bed);
 }
 END_TEST
@@ -352,10 +352,10 @@ START_TEST(a_cable_that_dies_under_the_probe_passes_nothing)
     ck_assert_int_le(bed_now(&bed) - since, until);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "probe");
     ck_assert_int_eq(conn->error.status, WEFT_ERR_TIMEOUT);
-    ck_assert_int_eq(int_of(conn, "small_passed"), 0);
-    ck_assert_int_eq(int_of(conn, "probe_bytes"), 16);
-    ck_assert_str_eq(text_of(conn, "local_gid"), "192.168.101.1");
-    ck_assert_str_eq(text_of(conn, "remote_gid"), "192.168.101.2");
+    ck_assert_int_eq(int_of(conn, WEFT_VALUE_SMALL_PASSED), 0);
+    ck_assert_int_eq(int_of(conn, WEFT_VALUE_PROBE_BYTES), 16);
+    ck_assert_str_eq(text_of(conn, WEFT_VALUE_LOCAL_GID), "192.168.101.1");
+    ck_assert_str_eq(text_of(conn, WEFT_VALUE_REMOTE_GID), "192.168.101.2");
     ck_assert_int_eq(bed_conn(&bed, 1)->state, CONN_FAILED);
     check_failed(&bed, since, until);
     bed_close(&bed);

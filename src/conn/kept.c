@@ -101,17 +101,17 @@ void conn_kept_describe(const struct conn *conn, uint32_t rail, struct weft_erro
     char gid[IO_IP_TEXT_BYTES];
 
     weft_check(kept != NULL && rail < conn->n_rails);
-    weft_error_text(error, "peer", conn->peer.host);
-    weft_error_text(error, "local_port", kept->rails[k].port->name);
-    weft_error_text(error, "local_gid",
+    weft_error_text(error, WEFT_VALUE_PEER, conn->peer.host);
+    weft_error_text(error, WEFT_VALUE_LOCAL_PORT, kept->rails[k].port->name);
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID,
                     rdma_gid_format(&kept->rails[k].local_gid, gid, sizeof(gid)));
-    weft_error_text(error, "local_gid_type",
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID_TYPE,
                     rdma_gid_type_name(kept->rails[k].local_type));
-    weft_error_int(error, "local_kept_index", kept->rails[k].local_index);
-    weft_error_text(error, "remote_port", kept->rails[k].remote_name);
-    weft_error_text(error, "remote_gid",
+    weft_error_int(error, WEFT_VALUE_LOCAL_KEPT_INDEX, kept->rails[k].local_index);
+    weft_error_text(error, WEFT_VALUE_REMOTE_PORT, kept->rails[k].remote_name);
+    weft_error_text(error, WEFT_VALUE_REMOTE_GID,
                     rdma_gid_format(&kept->rails[k].remote_gid, gid, sizeof(gid)));
-    weft_error_text(error, "remote_gid_type",
+    weft_error_text(error, WEFT_VALUE_REMOTE_GID_TYPE,
                     rdma_gid_type_name(kept->rails[k].remote_type));
-    weft_error_int(error, "remote_kept_index", kept->rails[k].remote_index);
+    weft_error_int(error, WEFT_VALUE_REMOTE_KEPT_INDEX, kept->rails[k].remote_index);
 }

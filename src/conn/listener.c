@@ -211,7 +211,7 @@ static void refuse(struct conn_listener *listener, struct client *client,
 {
     struct io_env *env = env_of(listener);
 
-    if (weft_error_value(error, "gave_up") == NULL) {
+    if (weft_error_value(error, WEFT_VALUE_GAVE_UP) == NULL) {
         log_refusal(listener, client, error);
     }
     weft_trace_event(env->trace, io_now(env), env->name, "listener", "refuse",

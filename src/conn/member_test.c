@@ -66,7 +66,7 @@ START_TEST(a_proposal_that_names_nothing_of_ours_is_refused_by_field)
     ck_assert_int_eq(conn->state, CONN_FAILED);
     ck_assert_int_eq(conn->error.status, WEFT_ERR_PROTOCOL);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "meta");
-    ck_assert_str_eq(weft_error_value(&conn->error, "field")->text, fields[_i]);
+    ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_FIELD)->text, fields[_i]);
     ck_assert_int_eq(bed_objects(&bed, 1), 0);
     hand_is_refused(&hand, "meta", WEFT_ERR_PROTOCOL);
     hand_close(&hand);
@@ -118,7 +118,8 @@ START_TEST(a_close_of_another_length_ends_the_connection)
     ck_assert_int_eq(conn->error.status, status);
     ck_assert_int_eq(conn->peer_closed, _i < 2);
     if (_i >= 2) {
-        ck_assert_str_eq(weft_error_value(&conn->error, "field")->text, "length");
+        ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_FIELD)->text,
+                         "length");
         hand_is_refused(&hand, "close", WEFT_ERR_PROTOCOL);
     }
     hand_close(&hand);
@@ -206,7 +207,7 @@ START_TEST(a_message_with_a_wrong_seal_is_not_heard)
     ck_assert_int_eq(conn->error.status, _i % 3 == 2 && n_bytes < AUTH_MAC_BYTES
                                              ? WEFT_ERR_PROTOCOL
                                              : WEFT_ERR_AUTH);
-    ck_assert_ptr_null(weft_error_value(&conn->error, "peer_phase"));
+    ck_assert_ptr_null(weft_error_value(&conn->error, WEFT_VALUE_PEER_PHASE));
     hand_close(&hand);
     hand_check_service(&bed);
     bed_close(&bed);
@@ -258,7 +259,7 @@ START_TEST(a_member_that_is_busy_is_no_silent_one)
     ck_assert(bed_run(&bed, 5 * BED_S, bed_all_settled));
     ck_assert_int_eq(conn->error.status, WEFT_ERR_TIMEOUT);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "meta");
-    ck_assert_ptr_nonnull(weft_error_value(&conn->error, "silent_ns"));
+    ck_assert_ptr_nonnull(weft_error_value(&conn->error, WEFT_VALUE_SILENT_NS));
     ck_assert_int_le(bed_now(&bed) - since, 4 * BED_S);
     hand_close(&hand);
     bed_close(&bed);

@@ -205,7 +205,7 @@ static bool has_peer_lost_gid(const struct conn *conn)
 static bool waits_for_gid(const struct conn *conn, const struct weft_error *why)
 {
     enum weft_phase there = weft_error_peer_phase(why);
-    const struct weft_value *peer_errno = weft_error_value(why, "peer_errno");
+    const struct weft_value *peer_errno = weft_error_value(why, WEFT_VALUE_PEER_ERRNO);
 
     if (conn->config.policy != RDMA_POLICY_WEFT) {
         return false;
@@ -240,7 +240,7 @@ static bool was_silent_here(const struct conn *conn, const struct weft_error *wh
            (why->phase == WEFT_PHASE_STREAM &&
             (why->sys_errno == ETIMEDOUT ||
              (why->sys_errno == ECONNRESET &&
-              weft_error_value(why, "silent_ns") != NULL))) ||
+              weft_error_value(why, WEFT_VALUE_SILENT_NS) != NULL))) ||
            (why->phase == WEFT_PHASE_PROBE && why->wc_status == IBV_WC_RETRY_EXC_ERR);
 }
 
@@ -248,9 +248,9 @@ static bool was_silent_here(const struct conn *conn, const struct weft_error *wh
 static bool was_silent_there(const struct conn *conn, enum weft_phase phase,
                              const struct weft_error *why)
 {
-    const struct weft_value *status = weft_error_value(why, "peer_status");
-    const struct weft_value *sys_errno = weft_error_value(why, "peer_errno");
-    const struct weft_value *wc_status = weft_error_value(why, "peer_wc_status");
+    const struct weft_value *status = weft_error_value(why, WEFT_VALUE_PEER_STATUS);
+    const struct weft_value *sys_errno = weft_error_value(why, WEFT_VALUE_PEER_ERRNO);
+    const struct weft_value *wc_status = weft_error_value(why, WEFT_VALUE_PEER_WC_STATUS);
 
     if (phase == WEFT_PHASE_RTR) {
         return sys_errno != NULL && was_not_resolved(conn, sys_errno->number);
@@ -274,7 +274,8 @@ static bool heard_nothing(const struct conn *conn, const struct weft_error *why)
 
 bool conn_lacks_address(const struct weft_error *why)
 {
-    const struct weft_value *prefix_len = weft_error_value(why, "local_prefix_len");
+    const struct weft_value *prefix_len =
+        weft_error_value(why, WEFT_VALUE_LOCAL_PREFIX_LEN);
 
     return why->phase == WEFT_PHASE_ROUTE ||
            (why->phase == WEFT_PHASE_RTR && why->sys_errno == ENETUNREACH &&
@@ -305,8 +306,8 @@ bool conn_waits_for_port(const struct conn *conn, const struct weft_error *why)
         return true; /* the next attempt agrees on a lower path MTU */
     }
     if (weft_error_first_phase(why) == WEFT_PHASE_PORT ||
-        weft_error_value(why, "local_inactive") != NULL ||
-        weft_error_value(why, "remote_inactive") != NULL) {
+        weft_error_value(why, WEFT_VALUE_LOCAL_INACTIVE) != NULL ||
+        weft_error_value(why, WEFT_VALUE_REMOTE_INACTIVE) != NULL) {
         return true;
     }
     for (uint32_t i = 0; i < conn->n_rails; i++) {

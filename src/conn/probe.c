@@ -38,8 +38,9 @@ static void add_probe_values(struct conn *conn, uint32_t qp)
     const struct conn_probe_qp *probe = &conn->private->probes[qp];
 
     weft_error_object(&conn->error, "%s", conn->qps[qp].label);
-    weft_error_int(&conn->error, "probe_bytes", stage_bytes(conn, qp));
-    weft_error_int(&conn->error, "small_passed", probe->stage == CONN_PROBE_FULL_SENT);
+    weft_error_int(&conn->error, WEFT_VALUE_PROBE_BYTES, stage_bytes(conn, qp));
+    weft_error_int(&conn->error, WEFT_VALUE_SMALL_PASSED,
+                   probe->stage == CONN_PROBE_FULL_SENT);
     conn_add_values(conn, qp % conn->n_rails);
 }
 
@@ -106,9 +107,9 @@ static void judge_paths(struct conn *conn)
                                      rail->path_mtu, full_since(conn, r), &next);
         }
         if (verdict == RDMA_PATH_AGAIN) {
-            weft_error_int(&conn->error, "suspected_mtu", rail->path_mtu);
+            weft_error_int(&conn->error, WEFT_VALUE_SUSPECTED_MTU, rail->path_mtu);
         } else if (verdict == RDMA_PATH_LOWERED) {
-            weft_error_int(&conn->error, "lowered_mtu", next);
+            weft_error_int(&conn->error, WEFT_VALUE_LOWERED_MTU, next);
         }
         if (verdict != RDMA_PATH_OTHER) {
             trace_verdict(conn, rail, verdict, next);
@@ -118,8 +119,8 @@ static void judge_paths(struct conn *conn)
 
 bool conn_path_is_judged(const struct weft_error *why)
 {
-    return weft_error_value(why, "suspected_mtu") != NULL ||
-           weft_error_value(why, "lowered_mtu") != NULL;
+    return weft_error_value(why, WEFT_VALUE_SUSPECTED_MTU) != NULL ||
+           weft_error_value(why, WEFT_VALUE_LOWERED_MTU) != NULL;
 }
 
 void conn_probe_heard(struct conn *conn, bool is_unanswered)
@@ -133,7 +134,7 @@ void conn_probe_heard(struct conn *conn, bool is_unanswered)
         return;
     }
     if (conn->stuck_rail < conn->n_rails && is_black_hole(conn, conn->stuck_rail)) {
-        weft_error_int(&conn->error, "small_passed", 1);
+        weft_error_int(&conn->error, WEFT_VALUE_SMALL_PASSED, 1);
     }
     judge_paths(conn);
 }

@@ -89,8 +89,8 @@ static weft_status refused(const struct frame *frame, struct weft_error *error)
         status = weft_fail(error, abort.status, WEFT_PHASE_AUTH,
                            "the listener refused: %s in %s",
                            weft_status_name(abort.status), abort.phase);
-        weft_error_text(error, "peer_phase", abort.phase);
-        weft_error_text(error, "peer_status", weft_status_name(abort.status));
+        weft_error_text(error, WEFT_VALUE_PEER_PHASE, abort.phase);
+        weft_error_text(error, WEFT_VALUE_PEER_STATUS, weft_status_name(abort.status));
     }
     return status;
 }
@@ -146,6 +146,6 @@ weft_status prove_answer(struct frame_link *link, const uint8_t key[AUTH_KEY_BYT
     status =
         weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_AUTH,
                   "a %s message instead of a challenge", codec_type_name(frame.type));
-    weft_error_text(error, "field", "type");
+    weft_error_text(error, WEFT_VALUE_FIELD, "type");
     return status;
 }

@@ -100,9 +100,9 @@ START_TEST(either_end_refuses)
     other = bed_conn(&bed, 1 - end);
     ck_assert_int_eq(other->state, CONN_FAILED);
     ck_assert_int_eq(other->error.status, WEFT_ERR_CLOSED);
-    ck_assert_str_eq(weft_error_value(&other->error, "peer_phase")->text,
+    ck_assert_str_eq(weft_error_value(&other->error, WEFT_VALUE_PEER_PHASE)->text,
                      "relay.memory.1");
-    ck_assert_str_eq(weft_error_value(&other->error, "peer_status")->text,
+    ck_assert_str_eq(weft_error_value(&other->error, WEFT_VALUE_PEER_STATUS)->text,
                      weft_status_name(WEFT_ERR_LIMIT));
     bed_close(&bed);
 }

@@ -181,13 +181,13 @@ weft_status conn_take_facts(struct conn *conn, const struct codec_facts *facts)
         weft_fail(&conn->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_FACTS,
                   "the peer's policy is %s, ours %s", rdma_policy_name(facts->policy),
                   rdma_policy_name(conn->config.policy));
-        weft_error_text(&conn->error, "field", "policy");
+        weft_error_text(&conn->error, WEFT_VALUE_FIELD, "policy");
         return WEFT_ERR_PROTOCOL;
     }
     if (conn->is_connector && memcmp(facts->peer.host_id, handle->host_id, 16) != 0) {
         weft_fail(&conn->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_FACTS,
                   "the peer is not the host of the handle");
-        weft_error_text(&conn->error, "field", "host_id");
+        weft_error_text(&conn->error, WEFT_VALUE_FIELD, "host_id");
         return WEFT_ERR_PROTOCOL;
     }
     conn->peer = facts->peer;
@@ -211,25 +211,28 @@ void conn_add_values(struct conn *conn, uint32_t rail_index)
     char gid[IO_IP_TEXT_BYTES];
 
     if (rail_index < private->n_qps_made && conn->qps[rail_index].remote.qpn != 0) {
-        weft_error_int(error, "local_qpn", conn->qps[rail_index].qpn);
-        weft_error_int(error, "remote_qpn", conn->qps[rail_index].remote.qpn);
+        weft_error_int(error, WEFT_VALUE_LOCAL_QPN, conn->qps[rail_index].qpn);
+        weft_error_int(error, WEFT_VALUE_REMOTE_QPN, conn->qps[rail_index].remote.qpn);
     }
-    weft_error_int(error, "rails", conn->n_rails);
-    weft_error_text(error, "local_port", local->name);
-    weft_error_text(error, "local_gid",
+    weft_error_int(error, WEFT_VALUE_RAILS, conn->n_rails);
+    weft_error_text(error, WEFT_VALUE_LOCAL_PORT, local->name);
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID,
                     rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
-    weft_error_text(error, "local_gid_type", rdma_gid_type_name(rail->gid_type));
-    weft_error_text(error, "remote_port", remote->name);
-    weft_error_text(error, "remote_gid",
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID_TYPE, rdma_gid_type_name(rail->gid_type));
+    weft_error_text(error, WEFT_VALUE_REMOTE_PORT, remote->name);
+    weft_error_text(error, WEFT_VALUE_REMOTE_GID,
                     rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
-    weft_error_text(error, "remote_gid_type", rdma_gid_type_name(rail->remote_gid_type));
-    weft_error_int(error, "path_mtu", rail->path_mtu);
-    weft_error_int(error, "local_mtu", local->netdev_mtu);
-    weft_error_int(error, "local_active_mtu", local->active_mtu);
-    weft_error_int(error, "remote_mtu", remote->netdev_mtu);
-    weft_error_int(error, "remote_active_mtu", remote->active_mtu);
-    weft_error_int(error, "local_prefix_len", prefix_len_of(local, chosen->local_gid));
-    weft_error_int(error, "remote_prefix_len", prefix_len_of(remote, chosen->remote_gid));
+    weft_error_text(error, WEFT_VALUE_REMOTE_GID_TYPE,
+                    rdma_gid_type_name(rail->remote_gid_type));
+    weft_error_int(error, WEFT_VALUE_PATH_MTU, rail->path_mtu);
+    weft_error_int(error, WEFT_VALUE_LOCAL_MTU, local->netdev_mtu);
+    weft_error_int(error, WEFT_VALUE_LOCAL_ACTIVE_MTU, local->active_mtu);
+    weft_error_int(error, WEFT_VALUE_REMOTE_MTU, remote->netdev_mtu);
+    weft_error_int(error, WEFT_VALUE_REMOTE_ACTIVE_MTU, remote->active_mtu);
+    weft_error_int(error, WEFT_VALUE_LOCAL_PREFIX_LEN,
+                   prefix_len_of(local, chosen->local_gid));
+    weft_error_int(error, WEFT_VALUE_REMOTE_PREFIX_LEN,
+                   prefix_len_of(remote, chosen->remote_gid));
 }
 
 /* ---- choice ---- */
@@ -359,8 +362,8 @@ static weft_status refuse(struct conn *conn, uint32_t rail, const char *field,
     weft_status status = weft_fail(&conn->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_META,
                                    "rail %u: %s %s", rail, field, why);
 
-    weft_error_text(&conn->error, "field", field);
-    weft_error_int(&conn->error, "rail", rail);
+    weft_error_text(&conn->error, WEFT_VALUE_FIELD, field);
+    weft_error_int(&conn->error, WEFT_VALUE_RAIL, rail);
     return status;
 }
 

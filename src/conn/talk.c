@@ -24,7 +24,7 @@ static weft_status out_of_order(struct conn *conn, enum codec_type type)
                                    codec_type_phase(type), "a %s message in state %s",
                                    codec_type_name(type), conn_state_name(conn->state));
 
-    weft_error_text(&conn->error, "field", "type");
+    weft_error_text(&conn->error, WEFT_VALUE_FIELD, "type");
     return status;
 }
 
@@ -63,16 +63,16 @@ static weft_status peer_failed(struct conn *conn, const struct frame *frame)
     weft_error_format(&theirs, text, sizeof(text));
     status =
         weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "%s failed in %s", name, text);
-    weft_error_text(error, "peer_phase", abort.phase);
-    weft_error_text(error, "peer_status", weft_status_name(abort.status));
+    weft_error_text(error, WEFT_VALUE_PEER_PHASE, abort.phase);
+    weft_error_text(error, WEFT_VALUE_PEER_STATUS, weft_status_name(abort.status));
     if (abort.reason[0] != '\0') {
-        weft_error_text(error, "peer_reason", abort.reason);
+        weft_error_text(error, WEFT_VALUE_PEER_REASON, abort.reason);
     }
     if (abort.sys_errno != 0) {
-        weft_error_int(error, "peer_errno", abort.sys_errno);
+        weft_error_int(error, WEFT_VALUE_PEER_ERRNO, abort.sys_errno);
     }
     if (abort.wc_status != 0) {
-        weft_error_int(error, "peer_wc_status", abort.wc_status);
+        weft_error_int(error, WEFT_VALUE_PEER_WC_STATUS, abort.wc_status);
     }
     if (conn->state == CONN_PROBE && weft_phase_find(abort.phase) == WEFT_PHASE_PROBE) {
         conn_probe_heard(conn, abort.status == WEFT_ERR_TIMEOUT ||
@@ -344,7 +344,7 @@ weft_status conn_watch(struct conn *conn)
         status = weft_fail(&conn->error, WEFT_ERR_TIMEOUT, conn_state_phase(conn->state),
                            "nothing came from the peer for %lld ms",
                            (long long)(conn->config.silence_ns / TIMER_MS));
-        weft_error_int(&conn->error, "silent_ns", conn->config.silence_ns);
+        weft_error_int(&conn->error, WEFT_VALUE_SILENT_NS, conn->config.silence_ns);
         return status;
     }
     if (!may_be_busy(conn) || now < private->busy_ns) {

@@ -155,7 +155,7 @@ static bool had_left(const struct diag_case *c)
 {
     const struct weft_error *error = &c->failure->error;
     bool only_waited = error->status == WEFT_ERR_TIMEOUT && error->sys_errno == 0 &&
-                       weft_error_value(error, "waits_for") != NULL;
+                       weft_error_value(error, WEFT_VALUE_WAITS_FOR) != NULL;
     bool was_closed = error->status == WEFT_ERR_CLOSED && error->phase != WEFT_PHASE_PORT;
     bool is_about_presence = error->wc_status == 0 && (error->sys_errno == ECONNREFUSED ||
                                                        was_closed || only_waited);
@@ -207,7 +207,7 @@ static bool waited_both(const struct diag_case *c)
     bool any = false;
 
     if (c->phase != WEFT_PHASE_BOOT || c->sys_errno != 0 ||
-        (c->status != WEFT_ERR_TIMEOUT && diag_text(c, "reason") == NULL) ||
+        (c->status != WEFT_ERR_TIMEOUT && diag_text(c, WEFT_VALUE_REASON) == NULL) ||
         c->peer == NULL || !c->peer->was_observed) {
         return false;
     }

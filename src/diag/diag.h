@@ -211,6 +211,15 @@ void diag_input_fini(struct diag_input *input);
 
 #define DIAG_EVIDENCE_MAX 48
 
+/* A fact that supports a finding. Its name is that of a value of the failure, or of the finding
+ * (docs/findings.md). */
+struct diag_value {
+    char name[32];
+    enum weft_kind kind;
+    int64_t number;
+    char text[96];
+};
+
 struct diag_finding {
     const struct diag_entry *entry; /* code, cause and remedy (catalogue.h) */
     /* severity here; can differ from the entry's */
@@ -221,7 +230,7 @@ struct diag_finding {
     char port[DIAG_NAME_BYTES];
     char peer[DIAG_NAME_BYTES];
     /* values from both ends; text "unknown" if not known */
-    struct weft_value evidence[DIAG_EVIDENCE_MAX];
+    struct diag_value evidence[DIAG_EVIDENCE_MAX];
     uint32_t n_evidence;
     /* Only for `undetermined`: possible causes, in the order of the rules. */
     const struct diag_entry *candidates[DIAG_CANDIDATES_MAX];

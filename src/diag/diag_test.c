@@ -513,7 +513,7 @@ START_TEST(what_is_in_the_fixed_slot_is_shown)
     } rows[] = {{scene_fixed_index, "empty"},
                 {scene_foreign_slot, "192.168.101.77"},
                 {scene_foreign_slot_there, "192.168.101.77"}};
-    const struct weft_value *slot = NULL;
+    const struct diag_value *slot = NULL;
     struct diag_findings findings;
     struct scene s;
 
@@ -522,7 +522,7 @@ START_TEST(what_is_in_the_fixed_slot_is_shown)
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     for (uint32_t i = 0; i < findings.items[0].n_evidence; i++) {
-        const struct weft_value *value = &findings.items[0].evidence[i];
+        const struct diag_value *value = &findings.items[0].evidence[i];
 
         slot = strcmp(value->name, "fixed_slot") == 0 ? value : slot;
     }
@@ -552,7 +552,7 @@ START_TEST(who_finds_a_failed_host_gone_met_a_consequence)
         weft_format(refusal->peer, sizeof(refusal->peer), "titanic");
         weft_fail_errno(&refusal->error, ECONNREFUSED, WEFT_PHASE_BOOT,
                         "cannot be reached");
-        weft_error_text(&refusal->error, "rendezvous", "10.0.0.1");
+        weft_error_text(&refusal->error, WEFT_VALUE_RENDEZVOUS, "10.0.0.1");
         diag(&s.input, &findings);
         ck_assert_uint_eq(findings.n, is_earlier ? 2 : 1);
         ck_assert_str_eq(findings.items[0].entry->code, "link.down");
@@ -586,7 +586,7 @@ START_TEST(who_hears_from_a_relay_that_the_end_left_met_a_consequence)
     s.failure->error = (struct weft_error){0};
     weft_fail(&s.failure->error, WEFT_ERR_CLOSED, WEFT_PHASE_STREAM,
               "the peer closed the stream");
-    weft_error_text(&s.failure->error, "peer", "iceberg");
+    weft_error_text(&s.failure->error, WEFT_VALUE_PEER, "iceberg");
     weft_format(s.failure->peer, sizeof(s.failure->peer), "carpathia");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, _i == 0 ? 1 : 2);
@@ -608,7 +608,7 @@ START_TEST(who_only_waited_for_a_failed_host_met_a_consequence)
     s.failure->at_ns = 1000;
     s.failure->error = (struct weft_error){0};
     weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_CONNECT, "not done");
-    weft_error_text(&s.failure->error, "waits_for", "1");
+    weft_error_text(&s.failure->error, WEFT_VALUE_WAITS_FOR, "1");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code,
@@ -738,7 +738,7 @@ START_TEST(headers_count_for_the_mtu)
     s.b->ports[1].netdev_mtu = rows[_i].mtu;
     scene_loses_packets(&s);
     scene_aim(&s, "p0", rows[_i].address, rows[_i].other);
-    weft_error_int(&s.failure->error, "path_mtu", 4096);
+    weft_error_int(&s.failure->error, WEFT_VALUE_PATH_MTU, 4096);
     diag(&s.input, &findings);
     ck_assert_uint_ge(findings.n, 1);
     ck_assert_int_eq(strcmp(findings.items[0].entry->code, "link.mtu_mismatch") == 0,
@@ -846,7 +846,7 @@ START_TEST(what_is_closed_is_not_always_a_stream)
     *closed = (struct diag_error){.peer = "iceberg", .source = DIAG_OWN};
     weft_fail(&closed->error, WEFT_ERR_CLOSED, rows[_i].phase, "it is closed");
     if (rows[_i].has_ended) {
-        weft_error_int(&closed->error, "stream_ended", 1);
+        weft_error_int(&closed->error, WEFT_VALUE_STREAM_ENDED, 1);
     }
     diag(&s.input, &findings);
     ck_assert_int_eq(strcmp(findings.items[0].entry->code, "peer.dead") == 0,
@@ -882,16 +882,17 @@ START_TEST(an_rtr_without_an_errno_is_judged_by_both_gids)
         scene_set(&s);
         error = &s.failure->error;
         weft_fail(error, WEFT_ERR_SYSTEM, WEFT_PHASE_RTR, "the program says so");
-        weft_error_text(error, "local_port", "p0");
-        weft_error_text(error, "remote_port", cases[i].remote == NULL ? "p1" : "p0");
+        weft_error_text(error, WEFT_VALUE_LOCAL_PORT, "p0");
+        weft_error_text(error, WEFT_VALUE_REMOTE_PORT,
+                        cases[i].remote == NULL ? "p1" : "p0");
         if (cases[i].was_read) {
-            weft_error_int(error, "gid_was_read", 1);
+            weft_error_int(error, WEFT_VALUE_GID_WAS_READ, 1);
         }
         if (cases[i].local != NULL) {
-            weft_error_text(error, "local_gid", cases[i].local);
+            weft_error_text(error, WEFT_VALUE_LOCAL_GID, cases[i].local);
         }
         if (cases[i].remote != NULL) {
-            weft_error_text(error, "remote_gid", cases[i].remote);
+            weft_error_text(error, WEFT_VALUE_REMOTE_GID, cases[i].remote);
         }
         diag(&s.input, &findings);
         ck_assert_uint_eq(findings.n, 1);
@@ -943,7 +944,7 @@ START_TEST(a_device_gives_up_what_its_own_netdev_does_not_take)
             for (uint32_t k = 0; k < s.failure->error.n_values; k++) {
                 struct weft_value *value = &s.failure->error.values[k];
 
-                if (strcmp(value->name, "path_mtu") == 0) {
+                if (value->name == WEFT_VALUE_PATH_MTU) {
                     value->number = cases[i].path_mtu;
                 }
             }
@@ -1028,7 +1029,7 @@ START_TEST(who_may_have_met_it_is_asked_before_who_heard_of_it)
     s.failure->at_ns = 5000;
     waited = &s.b->errors[s.b->n_errors++];
     weft_fail(&waited->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "rank 0 did not come");
-    weft_error_text(&waited->error, "rendezvous", "10.0.0.1");
+    weft_error_text(&waited->error, WEFT_VALUE_RENDEZVOUS, "10.0.0.1");
     weft_format(waited->peer, sizeof(waited->peer), "titanic");
     waited->at_ns = 900000005000;
     waited->source = DIAG_HEARSAY;
@@ -1061,9 +1062,9 @@ START_TEST(what_a_relay_gave_up_for_decides)
     heard = &s.b->errors[s.b->n_errors++];
     weft_fail(&heard->error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER,
               "peer failed in create: errno 5");
-    weft_error_text(&heard->error, "peer_phase", "create");
-    weft_error_text(&heard->error, "peer_status", "system");
-    weft_error_int(&heard->error, "peer_errno", EIO);
+    weft_error_text(&heard->error, WEFT_VALUE_PEER_PHASE, "create");
+    weft_error_text(&heard->error, WEFT_VALUE_PEER_STATUS, "system");
+    weft_error_int(&heard->error, WEFT_VALUE_PEER_ERRNO, EIO);
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
     heard->source = DIAG_HEARSAY;
     diag(&s.input, &findings);

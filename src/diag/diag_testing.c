@@ -87,12 +87,12 @@ void scene_aim(struct scene *s, const char *local_port, const char *local_gid,
 {
     struct weft_error *error = &s->failure->error;
 
-    weft_error_text(error, "local_port", local_port);
-    weft_error_text(error, "local_gid", local_gid);
-    weft_error_text(error, "local_gid_type", "RoCE v2");
-    weft_error_text(error, "remote_gid", remote_gid);
-    weft_error_text(error, "remote_gid_type", "RoCE v2");
-    weft_error_int(error, "path_mtu", 4096);
+    weft_error_text(error, WEFT_VALUE_LOCAL_PORT, local_port);
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID, local_gid);
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID_TYPE, "RoCE v2");
+    weft_error_text(error, WEFT_VALUE_REMOTE_GID, remote_gid);
+    weft_error_text(error, WEFT_VALUE_REMOTE_GID_TYPE, "RoCE v2");
+    weft_error_int(error, WEFT_VALUE_PATH_MTU, 4096);
 }
 
 static void fails_to_resolve(struct scene *s, int sys_errno)
@@ -154,7 +154,7 @@ static void gid_deleted(struct scene *s)
 {
     scene_loses_packets(s);
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
-    weft_error_text(&s->failure->error, "remote_port", "p1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_PORT, "p1");
     s->b->ports[1].n_gids = 0;
 }
 
@@ -240,7 +240,7 @@ static void count_frames(struct scene *s, int64_t n_lost, int64_t n_after)
 static void hole(struct scene *s)
 {
     fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE);
-    weft_error_int(&s->failure->error, "small_passed", 1);
+    weft_error_int(&s->failure->error, WEFT_VALUE_SMALL_PASSED, 1);
     count_frames(s, 24, 24);
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
 }
@@ -248,7 +248,7 @@ static void hole(struct scene *s)
 static void types_differ(struct scene *s)
 {
     scene_loses_packets(s);
-    weft_error_text(&s->failure->error, "remote_gid_type", "RoCE v1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_GID_TYPE, "RoCE v1");
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
 }
 
@@ -277,8 +277,8 @@ static void came_back(struct scene *s, weft_ns after_ns)
     static const char *const types[] = {"port_error", "port_active"};
 
     silent_neighbour(s);
-    weft_error_text(&s->failure->error, "remote_port", "p1");
-    weft_error_int(&s->failure->error, "failover_ns", 5000000000);
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_PORT, "p1");
+    weft_error_int(&s->failure->error, WEFT_VALUE_FAILOVER_NS, 5000000000);
     s->failure->at_ns = 1010000000 + after_ns;
     for (uint32_t i = 0; i < 4; i++) {
         struct diag_host *host = i % 2 == 0 ? s->a : s->b;
@@ -325,7 +325,7 @@ static void hold(struct scene *s, int64_t held_ns)
 static void hold_at_rtr(struct scene *s, int64_t held_ns)
 {
     silent_neighbour(s);
-    weft_error_text(&s->failure->error, "remote_port", "p1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_PORT, "p1");
     hold(s, held_ns);
 }
 
@@ -404,7 +404,7 @@ static void peer_gone_wc(struct scene *s)
     scene_loses_packets(s);
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
     weft_fail(&closed->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "the stream ended");
-    weft_error_int(&closed->error, "stream_ended", 1);
+    weft_error_int(&closed->error, WEFT_VALUE_STREAM_ENDED, 1);
     weft_format(closed->peer, sizeof(closed->peer), "iceberg");
 }
 
@@ -439,9 +439,9 @@ static void hears_of_end(struct scene *s, weft_ns at_ns, weft_ns waited_ns)
     weft_format(heard->peer, sizeof(heard->peer), "titanic");
     weft_fail(&heard->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT,
               "rank 0 ended before it came");
-    weft_error_int(&heard->error, "ended", 1);
-    weft_error_int(&heard->error, "waited_ns", waited_ns);
-    weft_error_text(&heard->error, "rendezvous", "10.0.0.1");
+    weft_error_int(&heard->error, WEFT_VALUE_ENDED, 1);
+    weft_error_int(&heard->error, WEFT_VALUE_WAITED_NS, waited_ns);
+    weft_error_text(&heard->error, WEFT_VALUE_RENDEZVOUS, "10.0.0.1");
 }
 
 /* Iceberg began to wait only after titanic had timed out. */
@@ -449,7 +449,7 @@ static void late_for_the_ended(struct scene *s)
 {
     weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT,
               "was never heard of");
-    weft_error_text(&s->failure->error, "rendezvous", "none");
+    weft_error_text(&s->failure->error, WEFT_VALUE_RENDEZVOUS, "none");
     s->failure->at_ns = 1000;
     hears_of_end(s, 5000, 1000);
 }
@@ -458,7 +458,7 @@ static void late_for_the_ended(struct scene *s)
 static void filtered_and_ended(struct scene *s)
 {
     weft_fail_errno(&s->failure->error, ETIMEDOUT, WEFT_PHASE_BOOT, "cannot be reached");
-    weft_error_text(&s->failure->error, "rendezvous", "10.0.0.1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_RENDEZVOUS, "10.0.0.1");
     s->failure->at_ns = 1000;
     hears_of_end(s, 2000, 2000);
 }
@@ -470,7 +470,7 @@ static void ended_before_it_came(struct scene *s)
     s->b->n_ports = 0;
     weft_fail(&s->failure->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT,
               "rank 1 ended before it came");
-    weft_error_int(&s->failure->error, "ended", 1);
+    weft_error_int(&s->failure->error, WEFT_VALUE_ENDED, 1);
 }
 
 /* The small probe passed before all frames from titanic were lost. */
@@ -529,7 +529,7 @@ static void set_up_hangs(struct scene *s)
     count_frames(s, 0, 0);
     scene_hears_of_it(s);
     fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_CONNECT_QPS);
-    weft_error_int(&s->failure->error, "limit_ns", 30000000000);
+    weft_error_int(&s->failure->error, WEFT_VALUE_LIMIT_NS, 30000000000);
 }
 
 static void limit_reached(struct scene *s)
@@ -599,7 +599,7 @@ static void unexplained(struct scene *s)
 {
     scene_loses_packets(s);
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
-    weft_error_int(&s->failure->error, "small_passed", 0);
+    weft_error_int(&s->failure->error, WEFT_VALUE_SMALL_PASSED, 0);
 }
 
 const struct scene_case scene_cases[] = {

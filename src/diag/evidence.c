@@ -21,34 +21,24 @@ bool diag_is_same_machine(const char *a, const char *b)
     return n == strcspn(b, "/") && strncmp(a, b, n) == 0;
 }
 
-/* Returns the name that the reporting end uses for a value: in a turned case "local_gid" of this
- * end is "remote_gid" of the reporting end, and vice versa. */
-static const char *name_here(const struct diag_case *c, const char *name, char *out,
-                             size_t out_bytes)
+/* Returns the name of the same fact as the failed end reported it. */
+static enum weft_value_name name_here(const struct diag_case *c,
+                                      enum weft_value_name name)
 {
-    bool is_local = strncmp(name, "local_", 6) == 0;
-    bool is_remote = strncmp(name, "remote_", 7) == 0;
-
-    if (!c->is_turned || (!is_local && !is_remote)) {
-        return name;
-    }
-    weft_format(out, out_bytes, "%s%s", is_local ? "remote_" : "local_",
-                name + (is_local ? 6 : 7));
-    return out;
+    return c->is_turned ? weft_value_turned(name) : name;
 }
 
-static const struct weft_value *value_of(const struct diag_case *c, const char *name)
+static const struct weft_value *value_of(const struct diag_case *c,
+                                         enum weft_value_name name)
 {
-    char here[32];
-
-    return weft_error_value(&c->failure->error, name_here(c, name, here, sizeof(here)));
+    return weft_error_value(&c->failure->error, name_here(c, name));
 }
 
-const char *diag_text(const struct diag_case *c, const char *name)
+const char *diag_text(const struct diag_case *c, enum weft_value_name name)
 {
     const struct weft_value *value = value_of(c, name);
 
-    return value != NULL && value->kind == WEFT_VALUE_TEXT ? value->text : NULL;
+    return value != NULL ? value->text : NULL;
 }
 
 const char *diag_phase_name(const struct diag_case *c)
@@ -56,11 +46,11 @@ const char *diag_phase_name(const struct diag_case *c)
     return c->phase != WEFT_PHASE_NONE ? weft_phase_name(c->phase) : "unknown";
 }
 
-int64_t diag_number(const struct diag_case *c, const char *name)
+int64_t diag_number(const struct diag_case *c, enum weft_value_name name)
 {
     const struct weft_value *value = value_of(c, name);
 
-    return value != NULL && value->kind == WEFT_VALUE_INT ? value->number : IO_UNKNOWN;
+    return value != NULL ? value->number : IO_UNKNOWN;
 }
 
 /* Returns the ports of the peer `name`, as the peer described them to `host`. */
@@ -159,7 +149,8 @@ static void find_facing(struct diag_case *c)
     }
 }
 
-static bool ip_value(const struct diag_case *c, const char *name, struct io_ip *out)
+static bool ip_value(const struct diag_case *c, enum weft_value_name name,
+                     struct io_ip *out)
 {
     const char *text = diag_text(c, name);
 
@@ -181,20 +172,19 @@ static weft_status status_by_name(const char *name)
 static void turn_round(struct diag_case *c)
 {
     const struct weft_error *error = &c->failure->error;
-    const struct weft_value *phase = weft_error_value(error, "peer_phase");
+    const struct weft_value *phase = weft_error_value(error, WEFT_VALUE_PEER_PHASE);
     const struct diag_host *host = c->host;
     int64_t number;
 
-    if (c->failure->source == DIAG_OWN || phase == NULL ||
-        phase->kind != WEFT_VALUE_TEXT || c->peer == NULL ||
+    if (c->failure->source == DIAG_OWN || phase == NULL || c->peer == NULL ||
         weft_phase_find(phase->text) == WEFT_PHASE_PEER) {
         return;
     }
     c->phase = weft_phase_find(phase->text);
-    c->status = status_by_name(diag_text(c, "peer_status"));
-    number = diag_number(c, "peer_errno");
+    c->status = status_by_name(diag_text(c, WEFT_VALUE_PEER_STATUS));
+    number = diag_number(c, WEFT_VALUE_PEER_ERRNO);
     c->sys_errno = number == IO_UNKNOWN ? 0 : (int)number;
-    number = diag_number(c, "peer_wc_status");
+    number = diag_number(c, WEFT_VALUE_PEER_WC_STATUS);
     c->wc_status = number == IO_UNKNOWN ? 0 : (int)number;
     c->is_turned = true;
     c->host = c->peer;
@@ -228,13 +218,13 @@ static void find_ports(struct diag_case *c)
     c->local = diag_ports_of(c->input, c->host->name);
     c->remote = c->peer_name[0] != '\0' ? ports_of_peer(c) : c->remote;
     if (c->local_port == NULL) {
-        c->local_port = port_by_name(&c->local, diag_text(c, "local_port"));
+        c->local_port = port_by_name(&c->local, diag_text(c, WEFT_VALUE_LOCAL_PORT));
     }
     if (c->local_port == NULL && c->has_local_gid) {
         c->local_port = port_by_ip(&c->local, &c->local_gid);
     }
     if (c->remote_port == NULL) {
-        c->remote_port = port_by_name(&c->remote, diag_text(c, "remote_port"));
+        c->remote_port = port_by_name(&c->remote, diag_text(c, WEFT_VALUE_REMOTE_PORT));
     }
     if (c->remote_port == NULL && c->has_remote_gid) {
         c->remote_port = port_by_ip(&c->remote, &c->remote_gid);
@@ -257,10 +247,10 @@ static bool is_of(const char *member, const char *host)
 static const char *other_end(const struct diag_input *input, const struct diag_host *host,
                              const struct diag_error *failure)
 {
-    const struct weft_value *peer = weft_error_value(&failure->error, "peer");
+    const struct weft_value *peer = weft_error_value(&failure->error, WEFT_VALUE_PEER);
     const struct diag_host *named;
 
-    if (peer == NULL || peer->kind != WEFT_VALUE_TEXT || is_of(host->name, peer->text) ||
+    if (peer == NULL || is_of(host->name, peer->text) ||
         is_of(failure->peer, peer->text)) {
         return failure->peer;
     }
@@ -290,11 +280,11 @@ void diag_case_init(struct diag_case *c, const struct diag_input *input,
 {
     start_case(c, input, host, failure);
     turn_round(c);
-    c->has_local_gid = ip_value(c, "local_gid", &c->local_gid);
-    c->has_remote_gid = ip_value(c, "remote_gid", &c->remote_gid);
-    c->local_type = diag_text(c, "local_gid_type");
-    c->remote_type = diag_text(c, "remote_gid_type");
-    c->path_mtu = diag_number(c, "path_mtu");
+    c->has_local_gid = ip_value(c, WEFT_VALUE_LOCAL_GID, &c->local_gid);
+    c->has_remote_gid = ip_value(c, WEFT_VALUE_REMOTE_GID, &c->remote_gid);
+    c->local_type = diag_text(c, WEFT_VALUE_LOCAL_GID_TYPE);
+    c->remote_type = diag_text(c, WEFT_VALUE_REMOTE_GID_TYPE);
+    c->path_mtu = diag_number(c, WEFT_VALUE_PATH_MTU);
     find_ports(c);
     if (c->status == WEFT_ERR_ROUTE && c->local_port == NULL) {
         find_facing(c);
@@ -348,9 +338,10 @@ struct diag_case diag_case_from_far(const struct diag_case *c)
  * in order also have status CLOSED. */
 static bool is_cut_off(const struct diag_error *error)
 {
-    const struct weft_value *ended = weft_error_value(&error->error, "stream_ended");
+    const struct weft_value *ended =
+        weft_error_value(&error->error, WEFT_VALUE_STREAM_ENDED);
 
-    if (ended != NULL && ended->kind == WEFT_VALUE_INT && ended->number == 1) {
+    if (ended != NULL && ended->number == 1) {
         /* This is the stream of the rendezvous, on which a member that leaves sends a closing
          * message. */
         return true;
@@ -366,9 +357,9 @@ static bool is_cut_off(const struct diag_error *error)
 
 bool diag_is_of_an_end(const struct weft_error *error)
 {
-    const struct weft_value *ended = weft_error_value(error, "ended");
+    const struct weft_value *ended = weft_error_value(error, WEFT_VALUE_ENDED);
 
-    return ended != NULL && ended->kind == WEFT_VALUE_INT && ended->number == 1;
+    return ended != NULL && ended->number == 1;
 }
 
 enum diag_known diag_peer_died(const struct diag_case *c)
@@ -421,9 +412,9 @@ void diag_name_place(struct diag_finding *out, const char *host, const char *por
     weft_format(out->peer, sizeof(out->peer), "%s", peer);
 }
 
-static struct weft_value *add(struct diag_finding *out, const char *name)
+static struct diag_value *evidence_add(struct diag_finding *out, const char *name)
 {
-    struct weft_value *value;
+    struct diag_value *value;
 
     for (uint32_t i = 0; i < out->n_evidence; i++) {
         if (strcmp(out->evidence[i].name, name) == 0) {
@@ -434,32 +425,32 @@ static struct weft_value *add(struct diag_finding *out, const char *name)
         return NULL;
     }
     value = &out->evidence[out->n_evidence++];
-    *value = (struct weft_value){0};
+    *value = (struct diag_value){0};
     weft_format(value->name, sizeof(value->name), "%s", name);
     return value;
 }
 
 void diag_evidence_text(struct diag_finding *out, const char *name, const char *text)
 {
-    struct weft_value *value = add(out, name);
+    struct diag_value *value = evidence_add(out, name);
 
     if (value != NULL) {
-        value->kind = WEFT_VALUE_TEXT;
+        value->kind = WEFT_KIND_TEXT;
         weft_format(value->text, sizeof(value->text), "%s", text);
     }
 }
 
 void diag_evidence_int(struct diag_finding *out, const char *name, int64_t number)
 {
-    struct weft_value *value;
+    struct diag_value *value;
 
     if (number == IO_UNKNOWN) {
         diag_evidence_text(out, name, "unknown");
         return;
     }
-    value = add(out, name);
+    value = evidence_add(out, name);
     if (value != NULL) {
-        value->kind = WEFT_VALUE_INT;
+        value->kind = WEFT_KIND_INT;
         value->number = number;
     }
 }
@@ -507,40 +498,39 @@ static bool any_has_address(struct diag_ports ports)
 
 /* Returns true if a value of the failure would mislead. It says that there are no addresses
  * although only unusable ports have some, or it concerns the end that did not cause the failure. */
-static bool misleads(const struct diag_case *c, const char *name,
-                     const struct weft_value *value)
+static bool misleads(const struct diag_case *c, enum weft_value_name name,
+                     const char *text)
 {
-    if (strcmp(name, "gid_was_read") == 0) {
+    if (name == WEFT_VALUE_GID_WAS_READ) {
         return true; /* only the progress of the program; the GID itself is printed */
     }
-    bool is_none = value->kind == WEFT_VALUE_TEXT && strcmp(value->text, "none") == 0;
+    bool is_none = strcmp(text, "none") == 0;
 
-    if (is_none && strcmp(name, "local_addresses") == 0) {
+    if (is_none && name == WEFT_VALUE_LOCAL_ADDRESSES) {
         return any_has_address(c->local);
     }
-    if (is_none && strcmp(name, "remote_addresses") == 0) {
+    if (is_none && name == WEFT_VALUE_REMOTE_ADDRESSES) {
         return any_has_address(c->remote);
     }
     return c->is_seen_from_far &&
-           (strcmp(name, "peer") == 0 || strcmp(name, "sgid_index") == 0);
+           (name == WEFT_VALUE_PEER || name == WEFT_VALUE_SGID_INDEX);
 }
 
 static void describe_values(const struct diag_case *c, struct diag_finding *out)
 {
     const struct weft_error *error = &c->failure->error;
-    char here[32];
 
     for (unsigned i = 0; i < error->n_values; i++) {
         const struct weft_value *value = &error->values[i];
-        const char *name = name_here(c, value->name, here, sizeof(here));
+        enum weft_value_name name = name_here(c, value->name);
 
-        if (misleads(c, name, value)) {
+        if (misleads(c, name, value->text)) {
             continue;
         }
-        if (value->kind == WEFT_VALUE_TEXT) {
-            diag_evidence_text(out, name, value->text);
+        if (weft_value_kind(name) == WEFT_KIND_TEXT) {
+            diag_evidence_text(out, weft_value_name(name), value->text);
         } else {
-            diag_evidence_int(out, name, value->number);
+            diag_evidence_int(out, weft_value_name(name), value->number);
         }
     }
 }

@@ -9,7 +9,8 @@
  * cause. */
 static bool is_about_recovery(const struct diag_case *c)
 {
-    return c->phase == WEFT_PHASE_RECOVERY || diag_number(c, "attempts") != IO_UNKNOWN;
+    return c->phase == WEFT_PHASE_RECOVERY ||
+           diag_number(c, WEFT_VALUE_ATTEMPTS) != IO_UNKNOWN;
 }
 
 /* Returns true if the two hosts have no rail at all, so that none was left out. The finding then
@@ -59,7 +60,7 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     diag_case_init(&c, input, host, why);
     diag_judge(&c, &finding);
     because = finding.entry;
-    n_relays = diag_number(&c, "stood_in_relays");
+    n_relays = diag_number(&c, WEFT_VALUE_STOOD_IN_RELAYS);
     finding.severity = DIAG_WARNING;
     finding.is_survived = true;
     if (is_about_route(&c) || (n_relays != IO_UNKNOWN && is_of_cable(because))) {

@@ -101,19 +101,35 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
     return array;
 }
 
-static json_t *encode_values(const struct weft_value *values, uint32_t n)
+static void put_value(json_t *object, const char *name, enum weft_kind kind,
+                      int64_t number, const char *text)
+{
+    json_t *value = kind == WEFT_KIND_INT ? json_integer(number) : json_string(text);
+
+    json_object_set_new(object, name, value != NULL ? value : json_string("?"));
+}
+
+static json_t *encode_values(const struct weft_error *error)
 {
     json_t *object = json_object();
 
-    for (uint32_t i = 0; i < n; i++) {
-        if (values[i].kind == WEFT_VALUE_INT) {
-            json_object_set_new(object, values[i].name, json_integer(values[i].number));
-        } else {
-            json_t *text = json_string(values[i].text);
+    for (uint32_t i = 0; i < error->n_values; i++) {
+        const struct weft_value *value = &error->values[i];
 
-            json_object_set_new(object, values[i].name,
-                                text != NULL ? text : json_string("?"));
-        }
+        put_value(object, weft_value_name(value->name), weft_value_kind(value->name),
+                  value->number, value->text);
+    }
+    return object;
+}
+
+static json_t *encode_evidence(const struct diag_finding *finding)
+{
+    json_t *object = json_object();
+
+    for (uint32_t i = 0; i < finding->n_evidence; i++) {
+        const struct diag_value *value = &finding->evidence[i];
+
+        put_value(object, value->name, value->kind, value->number, value->text);
     }
     return object;
 }
@@ -140,7 +156,7 @@ static json_t *encode_error(const struct diag_error *failure)
               failure->source == DIAG_MAYBE_OWN ? DIAG_UNKNOWN
               : failure->source == DIAG_HEARSAY ? DIAG_YES
                                                 : DIAG_NO);
-    json_object_set_new(object, "values", encode_values(error->values, error->n_values));
+    json_object_set_new(object, "values", encode_values(error));
     return object;
 }
 
@@ -316,7 +332,7 @@ json_t *diag_findings_encode(const struct diag_findings *findings)
         const struct diag_finding *finding = &findings->items[i];
         json_t *object = json_object();
         json_t *where = json_object();
-        json_t *evidence = encode_values(finding->evidence, finding->n_evidence);
+        json_t *evidence = encode_evidence(finding);
         const char *const keys[] = {"host", "port", "peer"};
         const char *const values[] = {finding->host, finding->port, finding->peer};
 

@@ -250,9 +250,9 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
     json_object_foreach(values, name, value)
     {
         if (json_is_integer(value)) {
-            weft_error_int(error, name, json_integer_value(value));
+            weft_error_int(error, weft_value_find(name), json_integer_value(value));
         } else if (json_is_string(value)) {
-            weft_error_text(error, name, json_string_value(value));
+            weft_error_text(error, weft_value_find(name), json_string_value(value));
         } else {
             bad(at, "values", "must be integers and texts");
         }

@@ -68,13 +68,13 @@ START_TEST(a_filter_is_at_the_host_that_was_called)
 
     scene_set(&s);
     weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "it did not come");
-    weft_error_text(&s.failure->error, "rendezvous", "10.0.0.1");
+    weft_error_text(&s.failure->error, WEFT_VALUE_RENDEZVOUS, "10.0.0.1");
     s.failure->source = DIAG_HEARSAY;
     call = &s.b->errors[s.b->n_errors++];
     *call = (struct diag_error){.source = DIAG_HEARSAY};
     weft_format(call->peer, sizeof(call->peer), "titanic");
     weft_fail_errno(&call->error, ETIMEDOUT, WEFT_PHASE_BOOT, "cannot be reached");
-    weft_error_text(&call->error, "rendezvous", "10.0.0.1");
+    weft_error_text(&call->error, WEFT_VALUE_RENDEZVOUS, "10.0.0.1");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "conn.filtered");

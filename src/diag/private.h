@@ -84,13 +84,13 @@ const struct diag_port *diag_find_port(const struct diag_host *host, const char 
 /* Returns the ports of a host as it observed them, otherwise as it described them to another
  * host. */
 struct diag_ports diag_ports_of(const struct diag_input *input, const char *name);
-/* Return a value of the failure, or NULL or IO_UNKNOWN. In a turned case "local_" and "remote_" in
- * `name` are swapped. */
-const char *diag_text(const struct diag_case *c, const char *name);
+/* Return a value of the failure, or NULL or IO_UNKNOWN. In a turned case LOCAL_ and REMOTE_ values
+ * are swapped. */
+const char *diag_text(const struct diag_case *c, enum weft_value_name name);
 /* Returns the name of the phase, "unknown" if there is none. */
 const char *diag_phase_name(const struct diag_case *c);
 
-int64_t diag_number(const struct diag_case *c, const char *name);
+int64_t diag_number(const struct diag_case *c, enum weft_value_name name);
 /* Returns true if the error is the launcher's report that a process exited before it joined. */
 bool diag_is_of_an_end(const struct weft_error *error);
 /* Returns YES if the peer's process exited, as observed by the launcher or by other hosts. */

@@ -267,7 +267,8 @@ static struct symptom of_verb_errno(const struct diag_case *c)
  * the two GIDs as the kernel does (ib_resolve_eth_dmac of drivers/infiniband/core). */
 static struct symptom of_rtr(const struct diag_case *c)
 {
-    if (!c->has_local_gid || !c->has_remote_gid || diag_number(c, "gid_was_read") != 1) {
+    if (!c->has_local_gid || !c->has_remote_gid ||
+        diag_number(c, WEFT_VALUE_GID_WAS_READ) != 1) {
         return UNHEARD_OF;
     }
     return io_ip_is_v4(&c->local_gid) == io_ip_is_v4(&c->remote_gid) ? SYMPTOM(unresolved)
@@ -318,7 +319,7 @@ static struct symptom of_status(const struct diag_case *c)
         /* The kernel's neighbour resolution has its own limit. If the whole set-up time was used
          * up, a verb might hang instead. */
         if (c->phase == WEFT_PHASE_CONNECT_QPS &&
-            diag_number(c, "limit_ns") == IO_UNKNOWN) {
+            diag_number(c, WEFT_VALUE_LIMIT_NS) == IO_UNKNOWN) {
             return SYMPTOM(unresolved);
         }
         return c->phase == WEFT_PHASE_PROBE || c->phase == WEFT_PHASE_DATA

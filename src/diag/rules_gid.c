@@ -283,7 +283,8 @@ static enum diag_known has_moved(const struct diag_port *port, bool has_gid,
 enum diag_known diag_is_stale_index(const struct diag_case *c)
 {
     return diag_or(has_moved(c->local_port, c->has_local_gid, &c->local_gid,
-                             c->local_type, diag_number(c, "local_kept_index")),
+                             c->local_type, diag_number(c, WEFT_VALUE_LOCAL_KEPT_INDEX)),
                    has_moved(c->remote_port, c->has_remote_gid, &c->remote_gid,
-                             c->remote_type, diag_number(c, "remote_kept_index")));
+                             c->remote_type,
+                             diag_number(c, WEFT_VALUE_REMOTE_KEPT_INDEX)));
 }

@@ -168,7 +168,7 @@ enum diag_known diag_is_bond_peers(const struct diag_case *c)
 
 enum diag_known diag_is_memlock(const struct diag_case *c)
 {
-    int64_t limit = diag_number(c, "memlock_bytes");
+    int64_t limit = diag_number(c, WEFT_VALUE_MEMLOCK_BYTES);
 
     limit = limit == IO_UNKNOWN ? c->host->memlock_bytes : limit;
     if (limit == IO_UNKNOWN) {
@@ -232,13 +232,14 @@ static enum diag_known came_after(const struct diag_case *c)
 
     for (uint32_t i = 0; c->peer != NULL && i < c->peer->n_errors; i++) {
         const struct diag_error *error = &c->peer->errors[i];
-        const struct weft_value *waited = weft_error_value(&error->error, "waited_ns");
+        const struct weft_value *waited =
+            weft_error_value(&error->error, WEFT_VALUE_WAITED_NS);
 
         if (!diag_is_of_an_end(&error->error)) {
             continue;
         }
-        if (waited == NULL || waited->kind != WEFT_VALUE_INT ||
-            error->at_ns == IO_UNKNOWN || c->failure->at_ns == IO_UNKNOWN) {
+        if (waited == NULL || error->at_ns == IO_UNKNOWN ||
+            c->failure->at_ns == IO_UNKNOWN) {
             answer = diag_or(answer, DIAG_UNKNOWN);
             continue;
         }

@@ -91,7 +91,7 @@ static enum diag_known was_down_at_rtr(const struct diag_case *c,
                                        const struct diag_port *port)
 {
     enum diag_known down = diag_was_down(host, port);
-    int64_t waited_ns = diag_number(c, "failover_ns");
+    int64_t waited_ns = diag_number(c, WEFT_VALUE_FAILOVER_NS);
     weft_ns up_ns = IO_UNKNOWN, ago_ns;
 
     if (down != DIAG_YES || port->is_up == DIAG_NO) {
@@ -128,9 +128,10 @@ enum diag_known diag_device_gone_at(const struct diag_case *c, enum diag_end end
 {
     const struct diag_host *host = end == DIAG_NEAR ? c->host : c->peer;
     const struct diag_port *port = end == DIAG_NEAR ? c->local_port : c->remote_port;
-    const char *name = port != NULL ? port->name
-                                    : diag_text(c, end == DIAG_NEAR ? "local_inactive"
-                                                                    : "remote_inactive");
+    const char *name = port != NULL
+                           ? port->name
+                           : diag_text(c, end == DIAG_NEAR ? WEFT_VALUE_LOCAL_INACTIVE
+                                                           : WEFT_VALUE_REMOTE_INACTIVE);
 
     return host == NULL || name == NULL ? DIAG_UNKNOWN : diag_is_device_gone(host, name);
 }
@@ -297,7 +298,7 @@ static enum diag_known only_full_ones_vanish(const struct diag_case *c)
  * already passed in both directions. */
 enum diag_known diag_is_black_hole(const struct diag_case *c)
 {
-    int64_t small_passed = diag_number(c, "small_passed");
+    int64_t small_passed = diag_number(c, WEFT_VALUE_SMALL_PASSED);
 
     if (small_passed == IO_UNKNOWN) {
         return c->phase == WEFT_PHASE_DATA || c->use != NULL ? DIAG_NO : DIAG_UNKNOWN;

@@ -27,10 +27,10 @@ static enum diag_known peer_is_long(const struct diag_case *c)
 
     for (uint32_t i = 0; c->peer != NULL && i < c->peer->n_errors; i++) {
         const struct diag_error *error = &c->peer->errors[i];
-        const struct weft_value *value = weft_error_value(&error->error, "local_qpn");
+        const struct weft_value *value =
+            weft_error_value(&error->error, WEFT_VALUE_LOCAL_QPN);
 
-        if (strcmp(error->peer, c->host->name) == 0 && value != NULL &&
-            value->kind == WEFT_VALUE_INT) {
+        if (strcmp(error->peer, c->host->name) == 0 && value != NULL) {
             answer = is_long(value->number);
         }
     }
@@ -42,7 +42,7 @@ enum diag_known diag_is_qpn_truncated(const struct diag_case *c)
     enum diag_known here = tells_16_bits(c->host);
     enum diag_known there = tells_16_bits(c->peer);
     /* In a turned case the reporting end knows only the number that it received. */
-    int64_t own = c->is_turned ? IO_UNKNOWN : diag_number(c, "local_qpn");
+    int64_t own = c->is_turned ? IO_UNKNOWN : diag_number(c, WEFT_VALUE_LOCAL_QPN);
 
     if (diag_way_works(c) || c->phase == WEFT_PHASE_DATA) {
         return DIAG_NO; /* the exchanged numbers were right */
@@ -53,13 +53,13 @@ enum diag_known diag_is_qpn_truncated(const struct diag_case *c)
 /* Returns YES if the failure is one of the rendezvous, whose address was a loopback address. */
 static enum diag_known is_at_loopback(const struct weft_error *error)
 {
-    const struct weft_value *value = weft_error_value(error, "rendezvous");
+    const struct weft_value *value = weft_error_value(error, WEFT_VALUE_RENDEZVOUS);
 
     if (error->phase != WEFT_PHASE_NONE &&
         (error->phase != WEFT_PHASE_BOOT || error->status == WEFT_ERR_CLOSED)) {
         return DIAG_NO;
     }
-    if (value == NULL || value->kind != WEFT_VALUE_TEXT) {
+    if (value == NULL) {
         return DIAG_UNKNOWN;
     }
     return diag_known_of(strncmp(value->text, "127.", 4) == 0 ||

@@ -20,7 +20,7 @@ static enum diag_known another_faces(const struct diag_case *c)
 
 bool diag_way_works(const struct diag_case *c)
 {
-    return diag_number(c, "small_passed") == 1;
+    return diag_number(c, WEFT_VALUE_SMALL_PASSED) == 1;
 }
 
 /* ---- a port that does not face the peer, although others do ---- */
@@ -138,7 +138,7 @@ static enum diag_known sibling_faces(struct diag_ports ports,
  * NIC. */
 enum diag_known diag_is_merged_one_end(const struct diag_case *c)
 {
-    int64_t n_rails = diag_number(c, "rails");
+    int64_t n_rails = diag_number(c, WEFT_VALUE_RAILS);
     enum diag_known spreads =
         n_rails == IO_UNKNOWN ? DIAG_UNKNOWN : diag_known_of(n_rails > 1);
     enum diag_known here = is_merged(c->host, c->local, c->local_port);

@@ -17,7 +17,7 @@ static void fails_rtr(struct scene *s, int sys_errno)
 static void aim_well(struct scene *s)
 {
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
-    weft_error_text(&s->failure->error, "remote_port", "p1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_PORT, "p1");
 }
 
 static void lose_packets_well(struct scene *s)
@@ -62,7 +62,7 @@ void scene_merged(struct scene *s)
 void scene_merged_here(struct scene *s)
 {
     s->a->ports[1].device = s->a->ports[0].device;
-    weft_error_int(&s->failure->error, "rails", 2);
+    weft_error_int(&s->failure->error, WEFT_VALUE_RAILS, 2);
     fails_rtr(s, ETIMEDOUT);
     scene_aim(s, "p1", "192.168.102.2", "192.168.101.2");
 }
@@ -119,7 +119,7 @@ void scene_bare(struct scene *s)
     s->b->ports[1].n_addresses = 0;
     fails_rtr(s, EINVAL);
     scene_aim(s, "p0", "192.168.101.1", "fe80::1");
-    weft_error_text(&s->failure->error, "remote_port", "p1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_PORT, "p1");
 }
 
 void scene_bare_route(struct scene *s)
@@ -127,7 +127,7 @@ void scene_bare_route(struct scene *s)
     s->b->ports[1].n_gids = 0;
     s->b->ports[1].n_addresses = 0;
     weft_fail(&s->failure->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE, "no way");
-    weft_error_text(&s->failure->error, "remote_addresses", "none");
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_ADDRESSES, "none");
 }
 
 void scene_duplicate(struct scene *s)
@@ -173,7 +173,7 @@ static void name_other_cage(struct diag_host *host, struct diag_port *named)
 static void finds_no_way(struct scene *s)
 {
     weft_fail(&s->failure->error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE, "no way");
-    weft_error_text(&s->failure->error, "local_addresses", "none");
+    weft_error_text(&s->failure->error, WEFT_VALUE_LOCAL_ADDRESSES, "none");
 }
 
 void scene_list(struct scene *s)
@@ -269,7 +269,7 @@ void scene_no_route(struct scene *s)
 {
     weft_fail_errno(&s->failure->error, ENETUNREACH, WEFT_PHASE_BOOT,
                     "cannot be reached");
-    weft_error_text(&s->failure->error, "rendezvous", "192.168.100.1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_RENDEZVOUS, "192.168.100.1");
 }
 
 /* Titanic only waited for iceberg, which had no route to titanic. */
@@ -278,10 +278,10 @@ void scene_no_route_there(struct scene *s)
     struct diag_error *call = &s->b->errors[s->b->n_errors++];
 
     weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "rank 1 is late");
-    weft_error_text(&s->failure->error, "rendezvous", "192.168.102.2");
+    weft_error_text(&s->failure->error, WEFT_VALUE_RENDEZVOUS, "192.168.102.2");
     *call = (struct diag_error){.source = DIAG_OWN};
     weft_fail_errno(&call->error, ENETUNREACH, WEFT_PHASE_BOOT, "cannot be reached");
-    weft_error_text(&call->error, "rendezvous", "192.168.102.2");
+    weft_error_text(&call->error, WEFT_VALUE_RENDEZVOUS, "192.168.102.2");
     weft_format(call->peer, sizeof(call->peer), "titanic");
 }
 
@@ -303,7 +303,7 @@ void scene_foreign_slot(struct scene *s)
     add_foreign_gid(s->a, &s->a->ports[0]);
     fails_rtr(s, ENETUNREACH);
     scene_aim(s, "p0", "192.168.101.77", "192.168.101.2");
-    weft_error_text(&s->failure->error, "remote_port", "p1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_PORT, "p1");
 }
 
 void scene_foreign_slot_there(struct scene *s)
@@ -311,7 +311,7 @@ void scene_foreign_slot_there(struct scene *s)
     add_foreign_gid(s->b, &s->b->ports[1]);
     fails_rtr(s, ETIMEDOUT);
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.77");
-    weft_error_text(&s->failure->error, "remote_port", "p1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_PORT, "p1");
 }
 
 /* Puts an IPv6 address into slot 3, which the settings of `host` select, and moves the IPv4 address
@@ -333,7 +333,7 @@ void scene_other_family(struct scene *s)
     put_v6_first(s->a, &s->a->ports[0]);
     fails_rtr(s, EINVAL);
     scene_aim(s, "p0", "fd00:9::7", "192.168.101.2");
-    weft_error_text(&s->failure->error, "remote_port", "p1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_PORT, "p1");
 }
 
 /* The settings of both hosts select slot 3, which is correct at titanic, where RTR fails. */
@@ -344,7 +344,7 @@ void scene_other_family_there(struct scene *s)
     s->a->ports[0].gids[0].index = 3;
     fails_rtr(s, EINVAL);
     scene_aim(s, "p0", "192.168.101.1", "fd00:9::7");
-    weft_error_text(&s->failure->error, "remote_port", "p1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_PORT, "p1");
 }
 
 void scene_default_gid(struct scene *s)
@@ -431,7 +431,7 @@ static void probe_fails(struct scene *s)
 {
     weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE, "no answer");
     aim_well(s);
-    weft_error_int(&s->failure->error, "small_passed", 0);
+    weft_error_int(&s->failure->error, WEFT_VALUE_SMALL_PASSED, 0);
     s->a->ports[0].is_software = s->b->ports[1].is_software = DIAG_YES;
     for (int i = DIAG_RX_FILTERED_SOURCE; i <= DIAG_RX_FILTERED_PORT; i++) {
         s->a->ports[0].counters[i] = s->b->ports[1].counters[i] = 0;
@@ -453,15 +453,15 @@ void scene_truncated(struct scene *s)
     weft_format(s->a->policy, sizeof(s->a->policy), "mesh-plugin-2026-01");
     weft_format(s->b->policy, sizeof(s->b->policy), "mesh-plugin-2026-01");
     weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE, "no answer");
-    weft_error_int(&s->failure->error, "small_passed", 0);
-    weft_error_int(&s->failure->error, "local_qpn", 0x12347);
-    weft_error_int(&s->failure->error, "remote_qpn", 0x2350);
+    weft_error_int(&s->failure->error, WEFT_VALUE_SMALL_PASSED, 0);
+    weft_error_int(&s->failure->error, WEFT_VALUE_LOCAL_QPN, 0x12347);
+    weft_error_int(&s->failure->error, WEFT_VALUE_REMOTE_QPN, 0x2350);
     aim_well(s);
     weft_format(other->peer, sizeof(other->peer), "titanic");
     weft_fail(&other->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE, "no answer");
-    weft_error_int(&other->error, "small_passed", 0);
-    weft_error_int(&other->error, "local_qpn", 0x12350);
-    weft_error_int(&other->error, "remote_qpn", 0x2347);
+    weft_error_int(&other->error, WEFT_VALUE_SMALL_PASSED, 0);
+    weft_error_int(&other->error, WEFT_VALUE_LOCAL_QPN, 0x12350);
+    weft_error_int(&other->error, WEFT_VALUE_REMOTE_QPN, 0x2347);
     count(s, 100, 100, 100, 100);
 }
 
@@ -483,12 +483,12 @@ void scene_late(struct scene *s)
     struct diag_error *refusal = &s->b->errors[s->b->n_errors++];
 
     weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "it did not come");
-    weft_error_text(&s->failure->error, "rendezvous", "10.0.0.1");
+    weft_error_text(&s->failure->error, WEFT_VALUE_RENDEZVOUS, "10.0.0.1");
     s->failure->at_ns = 1000;
     *refusal = (struct diag_error){.at_ns = 2000};
     weft_format(refusal->peer, sizeof(refusal->peer), "titanic");
     weft_fail_errno(&refusal->error, ECONNREFUSED, WEFT_PHASE_BOOT, "cannot be reached");
-    weft_error_text(&refusal->error, "rendezvous", "10.0.0.1");
+    weft_error_text(&refusal->error, WEFT_VALUE_RENDEZVOUS, "10.0.0.1");
 }
 
 /* Iceberg dials a loopback address, and so itself, because its host list was written on titanic. */
@@ -500,7 +500,7 @@ void scene_loopback(struct scene *s)
     refusal->at_ns = 500;
     refusal->source = DIAG_HEARSAY;
     refusal->error.n_values = 0;
-    weft_error_text(&refusal->error, "rendezvous", "127.0.1.1");
+    weft_error_text(&refusal->error, WEFT_VALUE_RENDEZVOUS, "127.0.1.1");
 }
 
 void scene_receiver_late(struct scene *s)
@@ -554,9 +554,9 @@ void scene_hearsay(struct scene *s)
 
     weft_fail(error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "peer failed in rtr: errno 110");
     s->failure->source = DIAG_HEARSAY;
-    weft_error_text(error, "peer_phase", "rtr");
-    weft_error_text(error, "peer_status", "system");
-    weft_error_int(error, "peer_errno", ETIMEDOUT);
+    weft_error_text(error, WEFT_VALUE_PEER_PHASE, "rtr");
+    weft_error_text(error, WEFT_VALUE_PEER_STATUS, "system");
+    weft_error_int(error, WEFT_VALUE_PEER_ERRNO, ETIMEDOUT);
     aim_well(s);
     s->a->ports[0].arp_ignore = 8;
 }
@@ -576,5 +576,5 @@ void scene_way_to_relay(struct scene *s)
 {
     scene_down_here(s);
     weft_format(s->failure->peer, sizeof(s->failure->peer), "carpathia");
-    weft_error_text(&s->failure->error, "peer", "iceberg");
+    weft_error_text(&s->failure->error, WEFT_VALUE_PEER, "iceberg");
 }

@@ -297,7 +297,7 @@ END_TEST
 START_TEST(a_rail_that_was_left_out_is_told_with_its_cause)
 {
     struct diag_error *why = &scene.a->left_out[0];
-    const struct weft_value *because;
+    const struct diag_value *because;
 
     scene.a->n_uses = 0;
     p0->counters[DIAG_RETRANSMITS] = 0;
@@ -338,13 +338,13 @@ START_TEST(a_cable_that_a_relay_stands_in_for_is_told_with_its_cost)
     p0->is_up = DIAG_NO;
     weft_fail(&why->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_CONNECT_QPS,
               "no connection came up");
-    weft_error_text(&why->error, "local_port", "p0");
-    weft_error_text(&why->error, "local_gid", "192.168.101.1");
-    weft_error_text(&why->error, "local_gid_type", "RoCE v2");
-    weft_error_text(&why->error, "remote_port", "p0");
-    weft_error_text(&why->error, "remote_gid", "192.168.101.2");
-    weft_error_text(&why->error, "remote_gid_type", "RoCE v2");
-    weft_error_int(&why->error, "stood_in_relays", 2);
+    weft_error_text(&why->error, WEFT_VALUE_LOCAL_PORT, "p0");
+    weft_error_text(&why->error, WEFT_VALUE_LOCAL_GID, "192.168.101.1");
+    weft_error_text(&why->error, WEFT_VALUE_LOCAL_GID_TYPE, "RoCE v2");
+    weft_error_text(&why->error, WEFT_VALUE_REMOTE_PORT, "p0");
+    weft_error_text(&why->error, WEFT_VALUE_REMOTE_GID, "192.168.101.2");
+    weft_error_text(&why->error, WEFT_VALUE_REMOTE_GID_TYPE, "RoCE v2");
+    weft_error_int(&why->error, WEFT_VALUE_STOOD_IN_RELAYS, 2);
     weft_format(why->peer, sizeof(why->peer), "iceberg");
     scene.a->n_left_out = 1;
     ck_assert_uint_eq(count_findings(), 1);
@@ -354,7 +354,7 @@ START_TEST(a_cable_that_a_relay_stands_in_for_is_told_with_its_cost)
     ck_assert(finding->is_survived);
     ck_assert_str_eq(finding->port, "p0");
     for (uint32_t i = 0; i < finding->n_evidence; i++) {
-        const struct weft_value *value = &finding->evidence[i];
+        const struct diag_value *value = &finding->evidence[i];
 
         n_relays = strcmp(value->name, "stood_in_relays") == 0 ? value->number : n_relays;
     }
@@ -378,7 +378,7 @@ START_TEST(a_cable_that_a_relay_stands_in_for_blames_no_process)
                  {WEFT_ERR_SYSTEM, WEFT_PHASE_TCP, EMFILE, "host.fd_limit"},
                  {WEFT_ERR_SYSTEM, WEFT_PHASE_RTR, ENOMEM, "host.kernel_memory"}};
     struct diag_error *why = &scene.a->left_out[0];
-    const struct weft_value *because;
+    const struct diag_value *because;
 
     scene.a->n_uses = 0;
     p0->counters[DIAG_RETRANSMITS] = 0;
@@ -388,7 +388,7 @@ START_TEST(a_cable_that_a_relay_stands_in_for_blames_no_process)
     } else {
         weft_fail(&why->error, cases[_i].status, cases[_i].phase, "none came up");
     }
-    weft_error_int(&why->error, "stood_in_relays", 1);
+    weft_error_int(&why->error, WEFT_VALUE_STOOD_IN_RELAYS, 1);
     weft_format(why->peer, sizeof(why->peer), "iceberg");
     scene.a->n_left_out = 1;
     ck_assert_uint_eq(count_findings(), 1);
@@ -545,15 +545,15 @@ START_TEST(a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends)
     far->index = 3;
     weft_fail(error, WEFT_ERR_TIMEOUT, WEFT_PHASE_RECOVERY,
               "p0 is given up after 5 attempts");
-    weft_error_text(error, "local_port", "p0");
-    weft_error_text(error, "local_gid", "192.168.101.1");
-    weft_error_text(error, "local_gid_type", "RoCE v2");
-    weft_error_int(error, "local_kept_index", 3);
-    weft_error_text(error, "remote_port", "p1");
-    weft_error_text(error, "remote_gid", "192.168.101.2");
-    weft_error_text(error, "remote_gid_type", "RoCE v2");
-    weft_error_int(error, "remote_kept_index", 3);
-    weft_error_int(error, "attempts", 5);
+    weft_error_text(error, WEFT_VALUE_LOCAL_PORT, "p0");
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID, "192.168.101.1");
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID_TYPE, "RoCE v2");
+    weft_error_int(error, WEFT_VALUE_LOCAL_KEPT_INDEX, 3);
+    weft_error_text(error, WEFT_VALUE_REMOTE_PORT, "p1");
+    weft_error_text(error, WEFT_VALUE_REMOTE_GID, "192.168.101.2");
+    weft_error_text(error, WEFT_VALUE_REMOTE_GID_TYPE, "RoCE v2");
+    weft_error_int(error, WEFT_VALUE_REMOTE_KEPT_INDEX, 3);
+    weft_error_int(error, WEFT_VALUE_ATTEMPTS, 5);
     weft_format(why->peer, sizeof(why->peer), "iceberg");
     scene.a->n_left_out = 1;
 

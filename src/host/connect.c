@@ -14,7 +14,7 @@ bool host_is_hearsay(const struct weft_error *error)
 
 uint32_t host_concerned(const struct host *host, uint32_t member)
 {
-    const struct weft_value *hop = weft_error_value(&host->error, FLOW_NEXT_HOP);
+    const struct weft_value *hop = weft_error_value(&host->error, WEFT_VALUE_NEXT_HOP);
 
     return hop != NULL ? (uint32_t)hop->number : member;
 }

@@ -116,7 +116,7 @@ static void name_awaited(struct host *host)
         }
     }
     if (text.n > 0) {
-        weft_error_text(&host->error, "waits_for", text.bytes);
+        weft_error_text(&host->error, WEFT_VALUE_WAITS_FOR, text.bytes);
     }
     if (n == 1 && host->state == HOST_CONNECT &&
         (host->error_peer == HOST_NOBODY || host->error_peer == host->config.rank)) {
@@ -261,7 +261,7 @@ static weft_status gather(struct host *host)
     weft_status status = boot_progress(host->boot, &host->error);
 
     if (status < 0) {
-        const struct weft_value *rank = weft_error_value(&host->error, "rank");
+        const struct weft_value *rank = weft_error_value(&host->error, WEFT_VALUE_RANK);
 
         host->error_is_hearsay = !frame_failed_here(&host->error);
         if (rank != NULL && rank->number >= 0 && rank->number < host->config.n_members) {

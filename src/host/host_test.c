@@ -370,8 +370,9 @@ START_TEST(a_row_that_takes_too_long_is_stuck)
     ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "failed failed");
     ck_assert_int_eq(test.hosts[0]->error.status, WEFT_ERR_TIMEOUT);
     ck_assert_str_eq(weft_phase_name(test.hosts[0]->error.phase), "jobs");
-    ck_assert_ptr_nonnull(weft_error_value(&test.hosts[0]->error, "waits_for"));
-    ck_assert_str_eq(weft_error_value(&test.hosts[0]->error, "waits_for")->text, "1");
+    ck_assert_ptr_nonnull(weft_error_value(&test.hosts[0]->error, WEFT_VALUE_WAITS_FOR));
+    ck_assert_str_eq(weft_error_value(&test.hosts[0]->error, WEFT_VALUE_WAITS_FOR)->text,
+                     "1");
     mesh_test_fini(&test);
 }
 END_TEST
@@ -545,7 +546,7 @@ START_TEST(the_loop_calls_a_stall_a_stall)
     test.machines[1].start_ns = 2 * HOUR;
     mesh_test_start(&test);
     ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_ERR_PROTOCOL);
-    ck_assert_str_eq(weft_error_value(&error, "state")->text, "new");
+    ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_STATE)->text, "new");
     mesh_test_fini(&test);
 }
 END_TEST

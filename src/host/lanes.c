@@ -282,7 +282,7 @@ void host_lane_failed(void *user, const uint16_t *via, uint32_t n_via,
                       const struct weft_error *why)
 {
     const struct host_route *route = user;
-    const struct weft_value *lost = weft_error_value(why, "relay");
+    const struct weft_value *lost = weft_error_value(why, WEFT_VALUE_RELAY);
     uint32_t i = 1;
 
     if (graph_of(route->host) == NULL || is_receivers_choice(why)) {

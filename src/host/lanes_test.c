@@ -91,14 +91,14 @@ static void fail_hop(struct weft_rng *rng, struct weft_error *why)
     switch (weft_rng_below(rng, 3)) {
     case 0:
         weft_fail(why, WEFT_ERR_ROUTE, WEFT_PHASE_RELAY, "a relay gives up");
-        weft_error_int(why, "relay", 1);
+        weft_error_int(why, WEFT_VALUE_RELAY, 1);
         break;
     case 1:
         weft_fail(why, WEFT_ERR_SYSTEM, phases[weft_rng_below(rng, 2)], "no answer");
         break;
     default:
         weft_fail(why, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "the relay had no answer");
-        weft_error_text(why, "peer_phase",
+        weft_error_text(why, WEFT_VALUE_PEER_PHASE,
                         weft_phase_name(phases[weft_rng_below(rng, 2)]));
         break;
     }

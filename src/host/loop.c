@@ -143,8 +143,8 @@ static weft_status stalled(const struct host_loop *loop, struct weft_error *erro
         const struct host *host = loop->hosts[i];
 
         if (host != NULL && !host_is_over(host)) {
-            weft_error_text(error, "host", host->env->name);
-            weft_error_text(error, "state", host_state_name(host->state));
+            weft_error_text(error, WEFT_VALUE_HOST, host->env->name);
+            weft_error_text(error, WEFT_VALUE_STATE, host_state_name(host->state));
             break;
         }
     }

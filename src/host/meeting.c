@@ -94,7 +94,7 @@ static weft_status gather_numbers(struct meeting *meeting, uint32_t mine, uint32
         if (out[i] > TEXT_MAX) {
             weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_MEETING,
                       "rank %u tells %u bytes, %u are allowed", i, out[i], TEXT_MAX);
-            weft_error_int(error, "rank", i);
+            weft_error_int(error, WEFT_VALUE_RANK, i);
             return WEFT_ERR_PROTOCOL;
         }
     }

@@ -131,7 +131,7 @@ START_TEST(lengths_that_nobody_may_tell_are_refused)
         ck_assert_int_eq(status, WEFT_ERR_PROTOCOL);
         ck_assert_str_eq(weft_phase_name(error.phase), "meeting");
         ck_assert_str_eq(error.message, rows[_i].refusal);
-        ck_assert_int_eq(weft_error_value(&error, "rank")->number, 0);
+        ck_assert_int_eq(weft_error_value(&error, WEFT_VALUE_RANK)->number, 0);
         ck_assert_ptr_null(all[0].bytes);
     }
     meeting_close(meeting);

@@ -66,7 +66,7 @@ weft_status engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
         weft_status status = weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_CONNECT,
                                        "not a handle of this plugin");
 
-        weft_error_text(error, "field", "magic");
+        weft_error_text(error, WEFT_VALUE_FIELD, "magic");
         return status;
     }
     if (version != NUMBER_VERSION) {
@@ -76,7 +76,7 @@ weft_status engine_handle_split(const uint8_t handle[CONN_HANDLE_BYTES],
                       "same weft on all hosts",
                       version == NUMBER_FIRST ? 1 : version, NUMBER_VERSION);
 
-        weft_error_text(error, "field", "version");
+        weft_error_text(error, WEFT_VALUE_FIELD, "version");
         return status;
     }
     return codec_decode_handle(out, &parts, error);

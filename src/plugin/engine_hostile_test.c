@@ -108,7 +108,7 @@ static void expect_limit(struct engine_comm *comm, void *data, size_t much, size
         weft_error_clear(&error);
         ck_assert_int_lt(harness_register(comm, data, much, &memory, &error), 0);
         ck_assert_int_eq(error.sys_errno, ENOMEM);
-        ck_assert_ptr_nonnull(weft_error_value(&error, "memlock_bytes"));
+        ck_assert_ptr_nonnull(weft_error_value(&error, WEFT_VALUE_MEMLOCK_BYTES));
         expect_code(&error, "host.memlock");
         ck_assert_ptr_null(memory);
         ck_assert_int_eq(harness_register(comm, data, fits, &memory, &error), WEFT_OK);

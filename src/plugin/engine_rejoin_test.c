@@ -205,7 +205,7 @@ START_TEST(a_relay_that_stays_away_is_told)
     ck_assert_int_lt(engine_test(pair.receive, sizes, &n), 0);
     engine_comm_error(pair.out, &error);
     ck_assert_int_ne(error.status, WEFT_OK);
-    ck_assert_ptr_nonnull(weft_error_value(&error, "failover_ns"));
+    ck_assert_ptr_nonnull(weft_error_value(&error, WEFT_VALUE_FAILOVER_NS));
     ck_assert_int_ge(harness_now(&harness) - killed, 30 * SECOND);
     close_pair(&pair);
     harness_close(&harness);

@@ -315,8 +315,8 @@ START_TEST(no_way_is_told)
         ck_assert(status != WEFT_AGAIN || harness_step(&harness, until));
     }
     ck_assert_int_eq(status, WEFT_ERR_ROUTE);
-    ck_assert_ptr_nonnull(weft_error_value(&error, "local_address_0"));
-    ck_assert_ptr_nonnull(weft_error_value(&error, "remote_address_0"));
+    ck_assert_ptr_nonnull(weft_error_value(&error, WEFT_VALUE_LOCAL_ADDRESS_0));
+    ck_assert_ptr_nonnull(weft_error_value(&error, WEFT_VALUE_REMOTE_ADDRESS_0));
     ck_assert_int_ge(harness_now(&harness) - begun, 30 * SECOND);
     engine_close_listen(listen);
     end();

@@ -39,7 +39,7 @@ static bool is_port_down(const struct weft_error *error, const struct diag_host 
 {
     for (unsigned i = 0; i < error->n_values; i++) {
         for (uint32_t k = 0; k < host->n_ports; k++) {
-            if (strcmp(error->values[i].name, "local_port") == 0 &&
+            if (error->values[i].name == WEFT_VALUE_LOCAL_PORT &&
                 strcmp(error->values[i].text, host->ports[k].name) == 0) {
                 return host->ports[k].is_up == DIAG_NO;
             }
@@ -51,7 +51,7 @@ static bool is_port_down(const struct weft_error *error, const struct diag_host 
 /* Returns the invalid field of a handle or message, as this end read it; "" if none. */
 static const char *wrong_field(const struct weft_error *error)
 {
-    const struct weft_value *field = weft_error_value(error, "field");
+    const struct weft_value *field = weft_error_value(error, WEFT_VALUE_FIELD);
 
     return field == NULL ? "" : field->text;
 }
@@ -95,9 +95,9 @@ void finding_name(const struct rdma *rdma, struct weft_error *error)
     }
     sure = certain(error, &input.hosts[0]);
     if (sure != NULL) {
-        weft_error_text(error, "finding", sure->code);
+        weft_error_text(error, WEFT_VALUE_FINDING, sure->code);
     } else if (findings.n > 0 && findings.items[0].entry->id != DIAG_UNDETERMINED) {
-        weft_error_text(error, "finding", findings.items[0].entry->code);
+        weft_error_text(error, WEFT_VALUE_FINDING, findings.items[0].entry->code);
     } else if (findings.n > 0) {
         for (uint32_t i = 0; i < findings.items[0].n_candidates; i++) {
             const char *code = findings.items[0].candidates[i]->code;
@@ -108,7 +108,7 @@ void finding_name(const struct rdma *rdma, struct weft_error *error)
             }
         }
         if (n > 0) {
-            weft_error_text(error, "finding", text);
+            weft_error_text(error, WEFT_VALUE_FINDING, text);
         }
     }
     diag_findings_fini(&findings);
@@ -124,7 +124,7 @@ void finding_format(const struct weft_error *error, char *out, size_t out_bytes)
     for (unsigned i = 0; i < error->n_values; i++) {
         const struct weft_value *value = &error->values[i];
 
-        if (strcmp(value->name, "finding") == 0) {
+        if (value->name == WEFT_VALUE_FINDING) {
             size_t n = strcspn(value->text, " ");
 
             weft_format(out, out_bytes, "%s [%s%s: weft explain %.*s]", text,

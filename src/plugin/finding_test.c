@@ -15,7 +15,7 @@ static struct harness harness;
 static const char *finding_of(const struct weft_error *error)
 {
     for (unsigned i = 0; i < error->n_values; i++) {
-        if (strcmp(error->values[i].name, "finding") == 0) {
+        if (error->values[i].name == WEFT_VALUE_FINDING) {
             return error->values[i].text;
         }
     }

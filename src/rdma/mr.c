@@ -136,9 +136,10 @@ static weft_status fail(struct rdma_mr_cache *cache, const struct rdma_mr_entry 
         weft_fail_errno(error, failure, WEFT_PHASE_REGISTER, "reg_mr of %llu bytes",
                         (unsigned long long)(entry->end - entry->start));
     weft_error_object(error, "%s:%s", env->name, env->devices[entry->device_index]->name);
-    weft_error_int(error, "bytes", (int64_t)(entry->end - entry->start));
-    weft_error_int(error, "access", entry->access);
-    weft_error_int(error, "memlock_bytes", env->ops->hostinfo(env)->memlock_bytes);
+    weft_error_int(error, WEFT_VALUE_BYTES, (int64_t)(entry->end - entry->start));
+    weft_error_int(error, WEFT_VALUE_ACCESS, entry->access);
+    weft_error_int(error, WEFT_VALUE_MEMLOCK_BYTES,
+                   env->ops->hostinfo(env)->memlock_bytes);
     return status;
 }
 

@@ -212,9 +212,9 @@ START_TEST(enomem_is_the_memlock_limit)
     ck_assert_int_eq(error.sys_errno, ENOMEM);
     ck_assert_str_eq(weft_phase_name(error.phase), "register");
     ck_assert_str_eq(error.object, "titanic:p0");
-    ck_assert_int_eq(weft_error_value(&error, "bytes")->number, 0x21000);
-    ck_assert_int_eq(weft_error_value(&error, "memlock_bytes")->number, 65536);
-    ck_assert_int_eq(weft_error_value(&error, "access")->number, RW);
+    ck_assert_int_eq(weft_error_value(&error, WEFT_VALUE_BYTES)->number, 0x21000);
+    ck_assert_int_eq(weft_error_value(&error, WEFT_VALUE_MEMLOCK_BYTES)->number, 65536);
+    ck_assert_int_eq(weft_error_value(&error, WEFT_VALUE_ACCESS)->number, RW);
     /* Later calls return the same error. A failed entry is never shared. */
     if (a.entry != NULL) {
         struct weft_error again;

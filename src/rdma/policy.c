@@ -150,7 +150,7 @@ void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
 }
 
 /* Adds the addresses of an end, such as "10.0.0.1/24 10.0.1.1/24", cut to the length of a value. */
-static void add_addresses(struct weft_error *error, const char *name,
+static void add_addresses(struct weft_error *error, enum weft_value_name name,
                           const struct rdma_port_facts *ports, uint32_t n_ports)
 {
     char text[64] = "";
@@ -181,12 +181,12 @@ static void name_inactive(const struct rdma_choice_input *input,
         weft_fail(error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
                   "the peer's port %s, which faces %s, is down", remote->name,
                   local->name);
-        weft_error_text(error, "remote_inactive", remote->name);
+        weft_error_text(error, WEFT_VALUE_REMOTE_INACTIVE, remote->name);
     } else {
         weft_fail(error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
                   "port %s, which faces the peer's %s, is down", local->name,
                   remote->name);
-        weft_error_text(error, "local_inactive", local->name);
+        weft_error_text(error, WEFT_VALUE_LOCAL_INACTIVE, local->name);
     }
 }
 
@@ -206,8 +206,8 @@ static weft_status fail_route(const struct rdma_choice_input *input,
                   needs_subnet ? "no local port shares a subnet with the peer's"
                                : "one end has no active port with a GID");
     }
-    add_addresses(error, "local_addresses", input->local, input->n_local);
-    add_addresses(error, "remote_addresses", input->remote, input->n_remote);
+    add_addresses(error, WEFT_VALUE_LOCAL_ADDRESSES, input->local, input->n_local);
+    add_addresses(error, WEFT_VALUE_REMOTE_ADDRESSES, input->remote, input->n_remote);
     return WEFT_ERR_ROUTE;
 }
 

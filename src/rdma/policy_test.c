@@ -296,12 +296,13 @@ START_TEST(weft_names_both_ends_addresses_when_there_is_no_cable)
     ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
     ck_assert_uint_eq(choice.n, 0);
     ck_assert_str_eq(weft_phase_name(choice.error.phase), "route");
-    ck_assert_str_eq(weft_error_value(&choice.error, "local_addresses")->text,
+    ck_assert_str_eq(weft_error_value(&choice.error, WEFT_VALUE_LOCAL_ADDRESSES)->text,
                      "10.0.0.1/24 10.0.1.1/24");
-    ck_assert_str_eq(weft_error_value(&choice.error, "remote_addresses")->text,
+    ck_assert_str_eq(weft_error_value(&choice.error, WEFT_VALUE_REMOTE_ADDRESSES)->text,
                      "10.0.2.2/30");
     choice = choose(RDMA_POLICY_WEFT, local, 0, remote, 2, 0, true);
-    ck_assert_str_eq(weft_error_value(&choice.error, "local_addresses")->text, "none");
+    ck_assert_str_eq(weft_error_value(&choice.error, WEFT_VALUE_LOCAL_ADDRESSES)->text,
+                     "none");
 }
 END_TEST
 

@@ -325,25 +325,28 @@ static void add_values(const struct rdma_qp *qp, struct weft_error *error)
 {
     char gid[IO_IP_TEXT_BYTES];
     const struct rdma_qp_config *config = &qp->config;
-    weft_error_text(error, "local_port", config->port->name);
-    weft_error_text(error, "local_gid", rdma_gid_format(&config->gid, gid, sizeof(gid)));
-    weft_error_text(error, "local_gid_type", rdma_gid_type_name(config->gid_type));
+    weft_error_text(error, WEFT_VALUE_LOCAL_PORT, config->port->name);
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID,
+                    rdma_gid_format(&config->gid, gid, sizeof(gid)));
+    weft_error_text(error, WEFT_VALUE_LOCAL_GID_TYPE,
+                    rdma_gid_type_name(config->gid_type));
     const struct rdma_gid *known =
         rdma_port_gid(config->port, &config->gid, config->gid_type);
-    weft_error_int(error, "local_prefix_len", known != NULL ? known->prefix_len : 0);
+    weft_error_int(error, WEFT_VALUE_LOCAL_PREFIX_LEN,
+                   known != NULL ? known->prefix_len : 0);
     if (qp->qpn != 0) {
-        weft_error_int(error, "local_qpn", qp->qpn);
+        weft_error_int(error, WEFT_VALUE_LOCAL_QPN, qp->qpn);
     }
     if (qp->has_sgid_index) {
-        weft_error_int(error, "sgid_index", qp->sgid_index);
+        weft_error_int(error, WEFT_VALUE_SGID_INDEX, qp->sgid_index);
     }
     if (qp->remote.path_mtu != 0) {
-        weft_error_text(error, "remote_gid",
+        weft_error_text(error, WEFT_VALUE_REMOTE_GID,
                         rdma_gid_format(&qp->remote.gid, gid, sizeof(gid)));
-        weft_error_text(error, "remote_gid_type",
+        weft_error_text(error, WEFT_VALUE_REMOTE_GID_TYPE,
                         rdma_gid_type_name(qp->remote.gid_type));
-        weft_error_int(error, "remote_qpn", qp->remote.qpn);
-        weft_error_int(error, "path_mtu", qp->remote.path_mtu);
+        weft_error_int(error, WEFT_VALUE_REMOTE_QPN, qp->remote.qpn);
+        weft_error_int(error, WEFT_VALUE_PATH_MTU, qp->remote.path_mtu);
     }
 }
 

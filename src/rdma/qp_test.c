@@ -85,17 +85,17 @@ static void shut_down(void)
     expect(WEFT_OK, RDMA_QP_GONE);
 }
 
-static const char *text_value(const char *name)
+static const char *text_value(enum weft_value_name name)
 {
     const struct weft_value *value = weft_error_value(&error, name);
-    ck_assert_msg(value != NULL && value->kind == WEFT_VALUE_TEXT, "no text %s", name);
+    ck_assert_msg(value != NULL, "no text %s", weft_value_name(name));
     return value->text;
 }
 
-static int64_t int_value(const char *name)
+static int64_t int_value(enum weft_value_name name)
 {
     const struct weft_value *value = weft_error_value(&error, name);
-    ck_assert_msg(value != NULL && value->kind == WEFT_VALUE_INT, "no number %s", name);
+    ck_assert_msg(value != NULL, "no number %s", weft_value_name(name));
     return value->number;
 }
 
@@ -230,16 +230,16 @@ START_TEST(rtr_timeout_tells_both_ends)
     ck_assert_str_eq(error.object, "titanic:p0 qp 17");
     ck_assert_str_eq(error.message, "modify_qp");
     ck_assert_int_eq(error.sys_errno, ETIMEDOUT);
-    ck_assert_str_eq(text_value("local_port"), "p0");
-    ck_assert_str_eq(text_value("local_gid"), "10.0.0.1");
-    ck_assert_str_eq(text_value("local_gid_type"), "RoCE v2");
-    ck_assert_int_eq(int_value("local_prefix_len"), 24);
-    ck_assert_int_eq(int_value("local_qpn"), 17);
-    ck_assert_int_eq(int_value("sgid_index"), 3);
-    ck_assert_str_eq(text_value("remote_gid"), "10.0.0.2");
-    ck_assert_str_eq(text_value("remote_gid_type"), "RoCE v2");
-    ck_assert_int_eq(int_value("remote_qpn"), 0x12345);
-    ck_assert_int_eq(int_value("path_mtu"), 4096);
+    ck_assert_str_eq(text_value(WEFT_VALUE_LOCAL_PORT), "p0");
+    ck_assert_str_eq(text_value(WEFT_VALUE_LOCAL_GID), "10.0.0.1");
+    ck_assert_str_eq(text_value(WEFT_VALUE_LOCAL_GID_TYPE), "RoCE v2");
+    ck_assert_int_eq(int_value(WEFT_VALUE_LOCAL_PREFIX_LEN), 24);
+    ck_assert_int_eq(int_value(WEFT_VALUE_LOCAL_QPN), 17);
+    ck_assert_int_eq(int_value(WEFT_VALUE_SGID_INDEX), 3);
+    ck_assert_str_eq(text_value(WEFT_VALUE_REMOTE_GID), "10.0.0.2");
+    ck_assert_str_eq(text_value(WEFT_VALUE_REMOTE_GID_TYPE), "RoCE v2");
+    ck_assert_int_eq(int_value(WEFT_VALUE_REMOTE_QPN), 0x12345);
+    ck_assert_int_eq(int_value(WEFT_VALUE_PATH_MTU), 4096);
     ck_assert_ptr_nonnull(strstr(host.story.bytes, "qp:p0:17 failed errno=110\n"));
     shut_down();
 }
@@ -314,7 +314,7 @@ START_TEST(a_slot_that_another_takes_under_rtr_is_noticed)
         expect(WEFT_ERR_SYSTEM, RDMA_QP_FAILED);
         ck_assert_str_eq(weft_phase_name(error.phase), "rtr");
         ck_assert_int_eq(error.sys_errno, ENODATA);
-        ck_assert_int_eq(int_value("sgid_index"), 5);
+        ck_assert_int_eq(int_value(WEFT_VALUE_SGID_INDEX), 5);
     } else {
         expect(WEFT_OK, RDMA_QP_RTS);
         ck_assert_ptr_nonnull(strstr(host.story.bytes, " to_reset sgid_index=3\n"));
@@ -350,7 +350,7 @@ START_TEST(enodata_twice_fails)
     expect(WEFT_ERR_SYSTEM, RDMA_QP_FAILED);
     ck_assert_str_eq(weft_phase_name(error.phase), "rtr");
     ck_assert_int_eq(error.sys_errno, ENODATA);
-    ck_assert_int_eq(int_value("sgid_index"), 3);
+    ck_assert_int_eq(int_value(WEFT_VALUE_SGID_INDEX), 3);
     shut_down();
 }
 END_TEST
@@ -364,7 +364,7 @@ START_TEST(a_gid_that_left_the_table_fails_before_the_verb)
     ck_assert_str_eq(weft_phase_name(error.phase), "rtr");
     ck_assert_int_eq(error.sys_errno, ENODATA);
     ck_assert_str_eq(error.message, "the local GID is not in the port's table");
-    ck_assert_ptr_null(weft_error_value(&error, "sgid_index"));
+    ck_assert_ptr_null(weft_error_value(&error, WEFT_VALUE_SGID_INDEX));
     ck_assert_uint_eq(host.n_ops[IO_OP_MODIFY_QP], 1);
     shut_down();
 }

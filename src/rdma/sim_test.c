@@ -268,10 +268,10 @@ START_TEST(a_wrong_address_costs_a_second)
     progress_until(&ends[TITANIC], RDMA_QP_FAILED);
     ck_assert_int_eq(error.sys_errno, ETIMEDOUT);
     ck_assert_str_eq(weft_phase_name(error.phase), "rtr");
-    ck_assert_str_eq(weft_error_value(&error, "local_gid")->text, "10.0.0.1");
-    ck_assert_str_eq(weft_error_value(&error, "remote_gid")->text,
+    ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_LOCAL_GID)->text, "10.0.0.1");
+    ck_assert_str_eq(weft_error_value(&error, WEFT_VALUE_REMOTE_GID)->text,
                      _i == 0 ? "10.0.0.77" : "192.168.7.2");
-    ck_assert_int_eq(weft_error_value(&error, "local_prefix_len")->number, 24);
+    ck_assert_int_eq(weft_error_value(&error, WEFT_VALUE_LOCAL_PREFIX_LEN)->number, 24);
     ck_assert_int_eq((now() - before) / 100000000, 10);
 }
 END_TEST

@@ -28,9 +28,9 @@
 /* Returns the member whose stream ended without a message, or UINT32_MAX. */
 static uint32_t find_dead(const struct weft_error *error)
 {
-    const struct weft_value *rank = weft_error_value(error, "rank");
+    const struct weft_value *rank = weft_error_value(error, WEFT_VALUE_RANK);
 
-    return rank != NULL && weft_error_value(error, "stream_ended") != NULL
+    return rank != NULL && weft_error_value(error, WEFT_VALUE_STREAM_ENDED) != NULL
                ? (uint32_t)rank->number
                : UINT32_MAX;
 }

@@ -83,10 +83,11 @@ static void observe_wrong_rows(const struct run *run, const struct host *host,
         weft_fail(&error->error, WEFT_ERR_DATA, WEFT_PHASE_VERIFY,
                   "%llu elements differ from the oracle's",
                   (unsigned long long)result->n_wrong);
-        weft_error_int(&error->error, "job", run->rows[row].job);
-        weft_error_int(&error->error, "bytes", (int64_t)run->rows[row].size_bytes);
-        weft_error_int(&error->error, "wrong", (int64_t)result->n_wrong);
-        weft_error_int(&error->error, "first", (int64_t)result->first_wrong);
+        weft_error_int(&error->error, WEFT_VALUE_JOB, run->rows[row].job);
+        weft_error_int(&error->error, WEFT_VALUE_BYTES,
+                       (int64_t)run->rows[row].size_bytes);
+        weft_error_int(&error->error, WEFT_VALUE_WRONG, (int64_t)result->n_wrong);
+        weft_error_int(&error->error, WEFT_VALUE_FIRST, (int64_t)result->first_wrong);
         error->at_ns = result->finished_ns[run->rows[row].repeat];
     }
 }

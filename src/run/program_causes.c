@@ -182,31 +182,31 @@ static const struct diag_gid *gid_of(const struct program_observing *o, uint32_t
     return NULL;
 }
 
-/* Adds the facts about one end, as "local" or "remote". If the GID is in no table any more, adds it
+/* Adds the facts about one end, the peer's as "remote". If the GID is in no table any more, adds it
  * as the program printed it. */
-static void add_end(const struct program_observing *o, uint32_t program, const char *end,
+static void add_end(const struct program_observing *o, uint32_t program, bool is_peer,
                     bool with_gid, struct weft_error *out)
 {
     const struct diag_port *port = port_of(o, program);
     const struct diag_gid *gid = gid_of(o, program, port);
-    char name[32];
+    enum weft_value_name name;
     char text[IO_IP_TEXT_BYTES];
 
     if (port != NULL) {
-        weft_format(name, sizeof(name), "%s_port", end);
+        name = is_peer ? WEFT_VALUE_REMOTE_PORT : WEFT_VALUE_LOCAL_PORT;
         weft_error_text(out, name, port->name);
     }
     if (!with_gid) {
         return;
     }
-    weft_format(name, sizeof(name), "%s_gid", end);
+    name = is_peer ? WEFT_VALUE_REMOTE_GID : WEFT_VALUE_LOCAL_GID;
     if (gid != NULL) {
         weft_error_text(out, name, io_ip_format(&gid->ip, text, sizeof(text)));
     } else if (o->words[program].local_gid[0] != '\0') {
         weft_error_text(out, name, o->words[program].local_gid);
     }
     if (gid != NULL && gid->type != 0) {
-        weft_format(name, sizeof(name), "%s_gid_type", end);
+        name = is_peer ? WEFT_VALUE_REMOTE_GID_TYPE : WEFT_VALUE_LOCAL_GID_TYPE;
         weft_error_text(out, name, gid->type == 1 ? "RoCE v1" : "RoCE v2");
     }
 }
@@ -265,17 +265,17 @@ static void add_ends(const struct program_observing *o, uint32_t program, uint32
                                   is_link_local(o, program) && is_link_local(o, other));
 
     if (with_gid && o->words[program].local_gid[0] != '\0') {
-        weft_error_int(out, "gid_was_read", 1);
+        weft_error_int(out, WEFT_VALUE_GID_WAS_READ, 1);
     }
-    add_end(o, program, "local", with_gid, out);
+    add_end(o, program, false, with_gid, out);
     if (other != PROGRAM_NONE) {
-        add_end(o, other, "remote", with_gid, out);
+        add_end(o, other, true, with_gid, out);
     }
     if (!is_idle && path_mtu_of(o, program, other) > 0) {
-        weft_error_int(out, "path_mtu", path_mtu_of(o, program, other));
+        weft_error_int(out, WEFT_VALUE_PATH_MTU, path_mtu_of(o, program, other));
     }
     if (is_dumb && has_worked(o, program, other)) {
-        weft_error_int(out, "small_passed", 1);
+        weft_error_int(out, WEFT_VALUE_SMALL_PASSED, 1);
     }
 }
 
@@ -304,7 +304,7 @@ static void fail_of_waiting(const struct program_observing *o, uint32_t program,
         peer->ended_ns < o->causes->facts[program].ended_ns) {
         weft_fail(out, WEFT_ERR_CLOSED, WEFT_PHASE_DATA,
                   "the program did not end, its peer did");
-        weft_error_int(out, "peer_exited", 1);
+        weft_error_int(out, WEFT_VALUE_PEER_EXITED, 1);
     } else {
         weft_fail(out, WEFT_ERR_TIMEOUT, WEFT_PHASE_DATA, "the program did not end");
     }

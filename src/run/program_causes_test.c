@@ -717,8 +717,8 @@ START_TEST(a_failure_has_what_is_known_of_its_ends)
     for (uint32_t i = 0; i < error->n_values; i++) {
         const struct weft_value *value = &error->values[i];
 
-        weft_text_add(&got, "%s%s=", i > 0 ? " " : "", value->name);
-        if (value->kind == WEFT_VALUE_TEXT) {
+        weft_text_add(&got, "%s%s=", i > 0 ? " " : "", weft_value_name(value->name));
+        if (weft_value_kind(value->name) == WEFT_KIND_TEXT) {
             weft_text_add(&got, "%s", value->text);
         } else {
             weft_text_add(&got, "%lld", (long long)value->number);

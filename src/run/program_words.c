@@ -95,7 +95,7 @@ static void read_failure(const char *output, struct weft_error *out)
         } else if (line->kind == NAMED) {
             weft_fail(out, line->status, line->phase, "the program says so");
             if (line->status == WEFT_ERR_CLOSED) {
-                weft_error_int(out, "stream_ended", 1);
+                weft_error_int(out, WEFT_VALUE_STREAM_ENDED, 1);
             }
         }
     }

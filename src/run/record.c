@@ -58,10 +58,11 @@ static json_t *encode_error(const struct host *host)
     for (unsigned i = 0; i < error->n_values; i++) {
         const struct weft_value *value = &error->values[i];
 
-        json_array_append_new(values, json_pack("[s, o]", value->name,
-                                                value->kind == WEFT_VALUE_INT
-                                                    ? json_integer(value->number)
-                                                    : text_of(value->text)));
+        json_array_append_new(values,
+                              json_pack("[s, o]", weft_value_name(value->name),
+                                        weft_value_kind(value->name) == WEFT_KIND_INT
+                                            ? json_integer(value->number)
+                                            : text_of(value->text)));
     }
     return json_pack("{s:i, s:o, s:o, s:o, s:i, s:i, s:o, s:I, s:b, s:I}", "status",
                      (int)error->status, "phase",

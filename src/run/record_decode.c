@@ -126,9 +126,9 @@ static void decode_error(struct record_decoder *decoder, json_t *from)
         json_t *value = json_array_get(json_array_get(values, i), 1);
 
         if (name != NULL && json_is_integer(value)) {
-            weft_error_int(error, name, json_integer_value(value));
+            weft_error_int(error, weft_value_find(name), json_integer_value(value));
         } else if (name != NULL && json_is_string(value)) {
-            weft_error_text(error, name, json_string_value(value));
+            weft_error_text(error, weft_value_find(name), json_string_value(value));
         } else {
             record_bad(decoder, "error.values");
         }

@@ -42,8 +42,8 @@ static struct host *make(void)
     host->error_ns = 1900;
     host->error_peer = 0;
     weft_fail_completion(&host->error, 12, WEFT_PHASE_DATA, "the send failed");
-    weft_error_text(&host->error, "local_port", "p0");
-    weft_error_int(&host->error, "qp", 17);
+    weft_error_text(&host->error, WEFT_VALUE_LOCAL_PORT, "p0");
+    weft_error_int(&host->error, WEFT_VALUE_QP, 17);
     host->results[0].is_done = true;
     host->results[0].finished_ns[0] = 1200;
     host->results[0].finished_ns[1] = 1300;
@@ -113,7 +113,7 @@ START_TEST(what_is_written_is_read_back)
     ck_assert(json_equal(record, again));
     ck_assert_int_eq(got->state, HOST_FAILED);
     ck_assert_int_eq(got->error.wc_status, 12);
-    ck_assert_str_eq(weft_error_value(&got->error, "local_port")->text, "p0");
+    ck_assert_str_eq(weft_error_value(&got->error, WEFT_VALUE_LOCAL_PORT)->text, "p0");
     ck_assert_mem_eq(got->ports, host->ports, sizeof(host->ports));
     ck_assert_mem_eq(&got->connections[0], &host->connections[0],
                      sizeof(host->connections[0]));

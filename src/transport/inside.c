@@ -25,7 +25,7 @@ weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status
         inside->error_peer = peer;
     }
     weft_fail(&inside->error, status, phase, "rank %u: %s", peer, text);
-    weft_error_int(&inside->error, "rank", peer);
+    weft_error_int(&inside->error, WEFT_VALUE_RANK, peer);
     return status;
 }
 

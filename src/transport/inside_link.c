@@ -23,8 +23,9 @@ static weft_status refused(struct inside_link *link, const struct proxy_call *ca
                     "%s of a %s connection with rank %u: the proxy of rank %u refused",
                     proxy_type_name(call->type), transport_kind_name(link->choice.kind),
                     link->peer, proxy_rank);
-    weft_error_text(&inside->error, "request", proxy_type_name(call->type));
-    weft_error_text(&inside->error, "transport", transport_kind_name(link->choice.kind));
+    weft_error_text(&inside->error, WEFT_VALUE_REQUEST, proxy_type_name(call->type));
+    weft_error_text(&inside->error, WEFT_VALUE_TRANSPORT,
+                    transport_kind_name(link->choice.kind));
     inside->error_peer = link->peer;
     return inside->error.status;
 }

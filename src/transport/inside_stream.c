@@ -103,7 +103,7 @@ static weft_status broken(struct inside_stream *stream, const struct weft_error 
     }
     inside->error = *why;
     inside->error_peer = stream->rank;
-    weft_error_int(&inside->error, "rank", stream->rank);
+    weft_error_int(&inside->error, WEFT_VALUE_RANK, stream->rank);
     return why->status;
 }
 

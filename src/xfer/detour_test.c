@@ -107,7 +107,7 @@ START_TEST(a_dead_cable_beside_another_route_is_not_waited_for)
         why = flow_left_out(grid.flows[0].out);
         ck_assert_ptr_nonnull(why);
         ck_assert(why->phase != WEFT_PHASE_ROUTE || shows_no_way);
-        ck_assert_int_eq(weft_error_value(why, "stood_in_relays")->number, 1);
+        ck_assert_int_eq(weft_error_value(why, WEFT_VALUE_STOOD_IN_RELAYS)->number, 1);
     }
     grid_close(&grid);
 }
@@ -156,8 +156,8 @@ START_TEST(a_cable_that_never_came_up_is_reported_by_what_lasts)
     why = flow_left_out(grid.flows[0].out);
     ck_assert_ptr_nonnull(why);
     ck_assert_str_ne(weft_phase_name(why->phase), "route");
-    ck_assert_ptr_null(weft_error_value(why, "local_inactive"));
-    ck_assert_int_eq(weft_error_value(why, "stood_in_relays")->number,
+    ck_assert_ptr_null(weft_error_value(why, WEFT_VALUE_LOCAL_INACTIVE));
+    ck_assert_int_eq(weft_error_value(why, WEFT_VALUE_STOOD_IN_RELAYS)->number,
                      config.n_lanes - 1);
     grid_close(&grid);
 }
@@ -436,7 +436,7 @@ START_TEST(the_only_cable_held_while_data_flows_ends_in_time)
         ck_assert_int_eq(flow_error(grid.flows[0].out)->status, WEFT_ERR_TIMEOUT);
         ck_assert_str_eq(weft_phase_name(flow_error(grid.flows[0].out)->phase), "data");
         ck_assert_ptr_nonnull(
-            weft_error_value(flow_error(grid.flows[0].out), "remote_gid_type"));
+            weft_error_value(flow_error(grid.flows[0].out), WEFT_VALUE_REMOTE_GID_TYPE));
     }
     grid_close(&grid);
 }

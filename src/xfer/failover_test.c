@@ -190,11 +190,14 @@ START_TEST(nothing_is_left)
         /* The error has the first failure, and how long the flow was without a lane. */
         ck_assert_int_eq(error->status, WEFT_ERR_CLOSED);
         ck_assert_str_eq(weft_phase_name(error->phase), "port");
-        ck_assert_int_eq(weft_error_value(error, "failover_ns")->number, 10 * FABRIC_S);
-        ck_assert_int_eq(weft_error_value(error, "from")->number, grid.flows[i].from);
-        ck_assert_int_eq(weft_error_value(error, "to")->number, grid.flows[i].to);
+        ck_assert_int_eq(weft_error_value(error, WEFT_VALUE_FAILOVER_NS)->number,
+                         10 * FABRIC_S);
+        ck_assert_int_eq(weft_error_value(error, WEFT_VALUE_FROM)->number,
+                         grid.flows[i].from);
+        ck_assert_int_eq(weft_error_value(error, WEFT_VALUE_TO)->number,
+                         grid.flows[i].to);
         ck_assert_ptr_nonnull(
-            weft_error_value(flow_error(grid.flows[i].in), "failover_ns"));
+            weft_error_value(flow_error(grid.flows[i].in), WEFT_VALUE_FAILOVER_NS));
     }
     grid_close(&grid);
 }
@@ -224,9 +227,12 @@ START_TEST(software_is_waited_for)
     ck_assert_int_ge(fabric_now(&grid.fabric) - at, least);
     ck_assert_int_lt(fabric_now(&grid.fabric) - at, least + FABRIC_S);
     ck_assert_int_eq(
-        weft_error_value(flow_error(grid.flows[flow].out), "failover_ns")->number, least);
+        weft_error_value(flow_error(grid.flows[flow].out), WEFT_VALUE_FAILOVER_NS)
+            ->number,
+        least);
     ck_assert_int_eq(
-        weft_error_value(flow_error(grid.flows[flow].in), "failover_ns")->number, least);
+        weft_error_value(flow_error(grid.flows[flow].in), WEFT_VALUE_FAILOVER_NS)->number,
+        least);
     grid_close(&grid);
 }
 END_TEST
@@ -266,7 +272,7 @@ START_TEST(a_process_that_stands_still_is_waited_for)
         ck_assert_int_eq(flow_error(alive)->status, WEFT_OK);
         grid_step_for(&grid, TIMER_DETECT_STALL_NS + 2 * FABRIC_S);
         ck_assert_int_lt(flow_error(alive)->status, 0);
-        ck_assert_ptr_nonnull(weft_error_value(flow_error(alive), "still_ns"));
+        ck_assert_ptr_nonnull(weft_error_value(flow_error(alive), WEFT_VALUE_STILL_NS));
         grid_step_for(&grid, 15 * FABRIC_S);
     }
     grid_close(&grid);
@@ -376,8 +382,10 @@ START_TEST(the_only_relay_dies)
     kill_host(2);
     ck_assert(grid_run_until_dead(&grid, 0, 5 * FABRIC_S));
     ck_assert_str_eq(weft_phase_name(flow_error(grid.flows[0].out)->phase), "stream");
-    ck_assert_ptr_nonnull(weft_error_value(flow_error(grid.flows[0].out), "failover_ns"));
-    ck_assert_ptr_nonnull(weft_error_value(flow_error(grid.flows[0].in), "failover_ns"));
+    ck_assert_ptr_nonnull(
+        weft_error_value(flow_error(grid.flows[0].out), WEFT_VALUE_FAILOVER_NS));
+    ck_assert_ptr_nonnull(
+        weft_error_value(flow_error(grid.flows[0].in), WEFT_VALUE_FAILOVER_NS));
     grid_close(&grid);
 }
 END_TEST
@@ -428,8 +436,8 @@ START_TEST(a_relay_forgets_what_is_mended)
     }
     ck_assert_ptr_nonnull(why);
     ck_assert_uint_eq(member, 1);
-    ck_assert_int_eq(weft_error_value(why, "from")->number, 0);
-    ck_assert_int_eq(weft_error_value(why, "to")->number, 1);
+    ck_assert_int_eq(weft_error_value(why, WEFT_VALUE_FROM)->number, 0);
+    ck_assert_int_eq(weft_error_value(why, WEFT_VALUE_TO)->number, 1);
     ck_assert(grid_run(&grid, 10 * FABRIC_S));
     ck_assert_ptr_null(relay_trouble(grid.relays[2], &member));
     grid_close(&grid);

@@ -54,16 +54,19 @@ static void grant(size_t size, struct xfer_request **out)
 /* Checks that an error has the values that a diagnosis needs. */
 static void check_values(const struct weft_error *error)
 {
-    static const char *const names[] = {"peer",       "rail",      "qp",
-                                        "local_port", "local_gid", "remote_gid",
-                                        "path_mtu",   "remote_qpn"};
+    static const enum weft_value_name names[] = {
+        WEFT_VALUE_PEER,       WEFT_VALUE_RAIL,       WEFT_VALUE_QP,
+        WEFT_VALUE_LOCAL_PORT, WEFT_VALUE_LOCAL_GID,  WEFT_VALUE_REMOTE_GID,
+        WEFT_VALUE_PATH_MTU,   WEFT_VALUE_REMOTE_QPN,
+    };
 
     ck_assert_str_eq(weft_phase_name(error->phase), "data");
     ck_assert_str_ne(error->object, "");
     for (size_t i = 0; i < WEFT_LENGTH(names); i++) {
-        ck_assert_msg(weft_error_value(error, names[i]) != NULL, "no %s", names[i]);
+        ck_assert_msg(weft_error_value(error, names[i]) != NULL, "no %s",
+                      weft_value_name(names[i]));
     }
-    ck_assert_int_eq(weft_error_value(error, "path_mtu")->number, 4096);
+    ck_assert_int_eq(weft_error_value(error, WEFT_VALUE_PATH_MTU)->number, 4096);
 }
 
 static void check_completion(const struct xfer *xfer, int wc_status, const char *work)
@@ -74,9 +77,9 @@ static void check_completion(const struct xfer *xfer, int wc_status, const char 
                   "%s wc %d: %s", weft_status_name(error->status), error->wc_status,
                   error->message);
     check_values(error);
-    ck_assert_str_eq(weft_error_value(error, "work")->text, work);
-    ck_assert_ptr_nonnull(weft_error_value(error, "vendor_err"));
-    ck_assert_ptr_nonnull(weft_error_value(error, "bytes_sent"));
+    ck_assert_str_eq(weft_error_value(error, WEFT_VALUE_WORK)->text, work);
+    ck_assert_ptr_nonnull(weft_error_value(error, WEFT_VALUE_VENDOR_ERR));
+    ck_assert_ptr_nonnull(weft_error_value(error, WEFT_VALUE_BYTES_SENT));
 }
 
 /* Checks that every call on a transfer that has failed returns its error. */
@@ -170,7 +173,7 @@ START_TEST(a_cable_is_cut)
     fabric_run(&fabric, 10 * FABRIC_S);
     check_completion(pair->out, IBV_WC_RETRY_EXC_ERR, "data");
     check_completion(pair->in, IBV_WC_RETRY_EXC_ERR, "clear_to_send");
-    ck_assert_int_eq(weft_error_value(xfer_error(pair->out), "rail")->number, 0);
+    ck_assert_int_eq(weft_error_value(xfer_error(pair->out), WEFT_VALUE_RAIL)->number, 0);
     check_dead(pair->out, sending);
     check_dead(pair->in, receiving);
     close_pair();

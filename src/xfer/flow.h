@@ -100,9 +100,6 @@ weft_status flow_progress(struct flow *flow) WEFT_MUST_CHECK;
 bool flow_is_up(const struct flow *flow);
 /* Returns why the flow has ended; the status is WEFT_OK if it has not. */
 const struct weft_error *flow_error(const struct flow *flow);
-/* Name of a value in flow_error() and flow_trouble() of a sender: the first relay of a lane whose
- * connection to that relay failed. It is missing if a relay reported the failure. */
-#define FLOW_NEXT_HOP "next_hop"
 /* Returns true if the peer has closed its end in order, and everything that it did before has been
  * processed. flow_test() then returns WEFT_OK for each request that the peer completed or this end
  * can complete. The other requests never complete, and flow_test() returns the flow's error for

@@ -112,15 +112,16 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
 static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
                          const struct weft_error *why)
 {
-    const struct weft_value *relay = weft_error_value(why, "relay");
-    const struct weft_value *reason = weft_error_value(why, "reason");
+    const struct weft_value *relay = weft_error_value(why, WEFT_VALUE_RELAY);
+    const struct weft_value *reason = weft_error_value(why, WEFT_VALUE_REASON);
     uint32_t peer = flow->config.is_sender ? flow->config.to : flow->config.from;
 
     if (reason != NULL && relay != NULL) {
         return strcmp(reason->text, "dead") == 0 && relay->number == (int64_t)peer &&
                flow->was_up;
     }
-    if (why->phase == WEFT_PHASE_PEER && weft_error_value(why, "peer_phase") == NULL) {
+    if (why->phase == WEFT_PHASE_PEER &&
+        weft_error_value(why, WEFT_VALUE_PEER_PHASE) == NULL) {
         return true; /* the peer closed; relays forward that */
     }
     if (lane->n_via > 0) {
@@ -137,7 +138,7 @@ static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
 
 static bool is_relays(const struct weft_error *why, const char *reason)
 {
-    const struct weft_value *given = weft_error_value(why, "reason");
+    const struct weft_value *given = weft_error_value(why, WEFT_VALUE_REASON);
 
     return given != NULL && strcmp(given->text, reason) == 0;
 }
@@ -191,7 +192,7 @@ static bool may_detour(const struct flow *flow, const struct flow_lane *lane,
 static bool is_stuck(const struct flow *flow, const struct weft_error *why)
 {
     return flow->config.redials && why->status == WEFT_ERR_TIMEOUT &&
-           weft_error_value(why, "silent_ns") != NULL;
+           weft_error_value(why, WEFT_VALUE_SILENT_NS) != NULL;
 }
 
 /* Returns true if either end has no address in a subnet of its peer. */
@@ -228,7 +229,7 @@ static bool is_refused(const struct weft_error *why)
     enum weft_phase phase = weft_error_first_phase(why);
     bool is_verb = phase == WEFT_PHASE_REGISTER || phase == WEFT_PHASE_CREATE ||
                    phase == WEFT_PHASE_INIT || phase == WEFT_PHASE_MEMORY;
-    const struct weft_value *peer_errno = weft_error_value(why, "peer_errno");
+    const struct weft_value *peer_errno = weft_error_value(why, WEFT_VALUE_PEER_ERRNO);
     int64_t error = weft_error_peer_phase(why) == WEFT_PHASE_NONE
                         ? why->sys_errno
                         : (peer_errno != NULL ? peer_errno->number : 0);
@@ -412,10 +413,10 @@ void flow_note_unconnected(struct flow *flow)
             note_waiting(flow, lane);
         }
         if (lane->why != NULL && n_relays > 0) {
-            weft_error_int(lane->why, "stood_in_relays", n_relays);
+            weft_error_int(lane->why, WEFT_VALUE_STOOD_IN_RELAYS, n_relays);
         }
         if (lane->no_way != NULL && n_relays > 0) {
-            weft_error_int(lane->no_way, "stood_in_relays", n_relays);
+            weft_error_int(lane->no_way, WEFT_VALUE_STOOD_IN_RELAYS, n_relays);
         }
     }
 }
@@ -509,13 +510,13 @@ static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
     return !flow->config.is_sender ||
            (lane->conn->n_rails > 1 &&
             (suspects_accused(flow->rdma, why) != NULL || why->phase == WEFT_PHASE_PORT ||
-             weft_error_value(why, "peer_phase") != NULL)) ||
+             weft_error_value(why, WEFT_VALUE_PEER_PHASE) != NULL)) ||
            flow_waits_for_port(flow, lane, why);
 }
 
 static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *why)
 {
-    if (weft_error_value(why, "suspected_mtu") != NULL || is_relays_path(why)) {
+    if (weft_error_value(why, WEFT_VALUE_SUSPECTED_MTU) != NULL || is_relays_path(why)) {
         return RDMA_PATH_PAUSE_NS;
     }
     return lane->tries <= 1
@@ -600,15 +601,15 @@ static weft_status give_up_waiting(struct flow *flow)
         hopeless_since(flow) != WEFT_NEVER ? flow->hopeless_failure : flow->first_failure;
     char phase[WEFT_PHASE_TEXT_BYTES];
 
-    weft_error_int(&error, "failover_ns", flow_patience(flow));
+    weft_error_int(&error, WEFT_VALUE_FAILOVER_NS, flow_patience(flow));
     if (flow->still_ns != 0) {
-        weft_error_int(&error, "still_ns", flow->still_ns - flow->without_ns);
+        weft_error_int(&error, WEFT_VALUE_STILL_NS, flow->still_ns - flow->without_ns);
     }
-    weft_error_int(&error, "from", flow->config.from);
-    weft_error_int(&error, "to", flow->config.to);
-    weft_error_int(&error, "lanes", flow->config.n_lanes);
-    weft_error_text(&error, "last_phase", weft_error_phase_text(last, phase));
-    weft_error_text(&error, "last_message", last->message);
+    weft_error_int(&error, WEFT_VALUE_FROM, flow->config.from);
+    weft_error_int(&error, WEFT_VALUE_TO, flow->config.to);
+    weft_error_int(&error, WEFT_VALUE_LANES, flow->config.n_lanes);
+    weft_error_text(&error, WEFT_VALUE_LAST_PHASE, weft_error_phase_text(last, phase));
+    weft_error_text(&error, WEFT_VALUE_LAST_MESSAGE, last->message);
     return flow_give_up(flow, &error);
 }
 

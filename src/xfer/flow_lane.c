@@ -17,8 +17,8 @@ weft_status flow_give_up(struct flow *flow, const struct weft_error *why)
     flow->n_looks++;
     if (flow->error.status == WEFT_OK) {
         flow->error = *why;
-        weft_error_int(&flow->error, "from", flow->config.from);
-        weft_error_int(&flow->error, "to", flow->config.to);
+        weft_error_int(&flow->error, WEFT_VALUE_FROM, flow->config.from);
+        weft_error_int(&flow->error, WEFT_VALUE_TO, flow->config.to);
     }
     return flow->error.status;
 }
@@ -287,8 +287,8 @@ bool flow_accept(struct flow *flow, struct conn *conn)
  * say nothing about that. */
 static void name_relay(struct weft_error *error)
 {
-    const struct weft_value *phase = weft_error_value(error, "peer_phase");
-    const struct weft_value *text = weft_error_value(error, "peer_reason");
+    const struct weft_value *phase = weft_error_value(error, WEFT_VALUE_PEER_PHASE);
+    const struct weft_value *text = weft_error_value(error, WEFT_VALUE_PEER_REASON);
     struct weft_error named = {.sys_errno = error->sys_errno};
     char reason[24];
     size_t length;
@@ -299,10 +299,10 @@ static void name_relay(struct weft_error *error)
     weft_format(reason, sizeof(reason), "%s", phase->text + 6);
     length = strcspn(reason, ".");
     if (reason[length] != '\0') {
-        weft_error_int(&named, "relay", strtol(reason + length + 1, NULL, 10));
+        weft_error_int(&named, WEFT_VALUE_RELAY, strtol(reason + length + 1, NULL, 10));
         reason[length] = '\0';
     }
-    weft_error_text(&named, "reason", reason);
+    weft_error_text(&named, WEFT_VALUE_REASON, reason);
     weft_fail(&named, WEFT_ERR_ROUTE, WEFT_PHASE_RELAY, "a relay gives up: %s%s%s",
               reason, text == NULL ? "" : ": ", text == NULL ? "" : text->text);
     weft_error_object(&named, "%s", error->object);
@@ -386,7 +386,7 @@ static void name_next_hop(const struct flow *flow, const struct flow_lane *lane,
                           struct weft_error *error)
 {
     if (flow->config.is_sender && lane->n_via > 0 && error->phase != WEFT_PHASE_RELAY) {
-        weft_error_int(error, FLOW_NEXT_HOP, lane->via[0]);
+        weft_error_int(error, WEFT_VALUE_NEXT_HOP, lane->via[0]);
     }
 }
 

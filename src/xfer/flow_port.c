@@ -131,7 +131,7 @@ void flow_leave_stalled(struct flow *flow, struct flow_lane *lane)
     suspects_name_rail(&why, lane->conn, rail);
     if (is_ranks && !has_other_way && ++flow->n_stalls >= STALLS_MAX) {
         /* Over a cable that is so slow, the flow would start again forever. */
-        weft_error_int(&why, "stalls", flow->n_stalls);
+        weft_error_int(&why, WEFT_VALUE_STALLS, flow->n_stalls);
         flow_give_up(flow, &why);
         return;
     }

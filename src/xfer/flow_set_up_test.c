@@ -362,9 +362,10 @@ START_TEST(a_gid_goes_after_another_failure)
     grid_step_for(&grid, over_cable ? 4 * FABRIC_S : 2 * FABRIC_S);
     ck_assert_int_lt(grid.flows[0].out_status, 0);
     ck_assert(conn_lacks_address(flow_error(grid.flows[0].out)));
-    ck_assert_ptr_null(weft_error_value(flow_error(grid.flows[0].out), "local_inactive"));
     ck_assert_ptr_null(
-        weft_error_value(flow_error(grid.flows[0].out), "remote_inactive"));
+        weft_error_value(flow_error(grid.flows[0].out), WEFT_VALUE_LOCAL_INACTIVE));
+    ck_assert_ptr_null(
+        weft_error_value(flow_error(grid.flows[0].out), WEFT_VALUE_REMOTE_INACTIVE));
     grid_close(&grid);
 }
 END_TEST
@@ -683,7 +684,8 @@ END_TEST
  * permanently. The port must not be reported, because it is up again. */
 START_TEST(a_port_that_is_back_ends_no_flow)
 {
-    static const char *const names[] = {"local_inactive", "remote_inactive"};
+    static const enum weft_value_name names[] = {WEFT_VALUE_LOCAL_INACTIVE,
+                                                 WEFT_VALUE_REMOTE_INACTIVE};
     struct weft_error why = {0};
     const struct weft_error *error;
 
@@ -766,7 +768,7 @@ START_TEST(a_peer_that_gave_up_hides_no_port)
     grid_step_for(&grid, 20 * FABRIC_S);
     ck_assert_int_lt(grid.flows[0].out_status, 0);
     ck_assert_ptr_nonnull(
-        weft_error_value(flow_error(grid.flows[0].out), "local_inactive"));
+        weft_error_value(flow_error(grid.flows[0].out), WEFT_VALUE_LOCAL_INACTIVE));
     grid_close(&grid);
 }
 END_TEST

@@ -114,9 +114,10 @@ static void note_unrecovered(struct flow *flow)
     weft_fail(&why, WEFT_ERR_TIMEOUT, WEFT_PHASE_RECOVERY,
               "%s is given up after %u attempts", port->name, flow->n_trials);
     conn_kept_describe(trial, 0, &why);
-    weft_error_int(&why, "attempts", flow->n_trials);
-    weft_error_text(&why, "last_phase", weft_error_phase_text(&trial->error, phase));
-    weft_error_int(&why, "last_errno", trial->error.sys_errno);
+    weft_error_int(&why, WEFT_VALUE_ATTEMPTS, flow->n_trials);
+    weft_error_text(&why, WEFT_VALUE_LAST_PHASE,
+                    weft_error_phase_text(&trial->error, phase));
+    weft_error_int(&why, WEFT_VALUE_LAST_ERRNO, trial->error.sys_errno);
     flow_note_left_out(flow, port, &why);
 }
 

@@ -101,8 +101,8 @@ static void note_trouble(struct relay *relay, const struct relay_lane *lane)
                                       .member = lane->lost,
                                       .from = lane->purpose.from,
                                       .to = lane->purpose.to};
-    weft_error_int(&trouble->why, "from", trouble->from);
-    weft_error_int(&trouble->why, "to", trouble->to);
+    weft_error_int(&trouble->why, WEFT_VALUE_FROM, trouble->from);
+    weft_error_int(&trouble->why, WEFT_VALUE_TO, trouble->to);
 }
 
 static void forget_trouble(struct relay *relay, const struct relay_lane *lane)

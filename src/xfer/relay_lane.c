@@ -76,10 +76,10 @@ static void wait_for_port(struct relay_lane *lane, const struct conn_facing *fac
     weft_error_clear(&lane->cause);
     weft_fail(&lane->cause, WEFT_ERR_CLOSED, WEFT_PHASE_PORT, "%s is down",
               facing->port->name);
-    weft_error_text(&lane->cause, "local_port", facing->port->name);
-    weft_error_text(&lane->cause, "local_gid",
+    weft_error_text(&lane->cause, WEFT_VALUE_LOCAL_PORT, facing->port->name);
+    weft_error_text(&lane->cause, WEFT_VALUE_LOCAL_GID,
                     io_ip_format(&facing->local, ip, sizeof(ip)));
-    weft_error_text(&lane->cause, "remote_gid",
+    weft_error_text(&lane->cause, WEFT_VALUE_REMOTE_GID,
                     io_ip_format(&facing->remote, ip, sizeof(ip)));
     lane->lost = lane->member;
     lane->wait_ns = io_now(env_of(lane)) + TIMER_RELAY_WAIT_NS;
@@ -192,7 +192,7 @@ static bool may_come_back(const struct relay_lane *lane, const struct conn *conn
     return why->phase == WEFT_PHASE_PORT || is_unheard ||
            suspects_wait_for_port(lane->suspects, conn->rdma, conn, why) ||
            (conn->n_rails > 1 && (suspects_accused(conn->rdma, why) != NULL ||
-                                  weft_error_value(why, "peer_phase") != NULL));
+                                  weft_error_value(why, WEFT_VALUE_PEER_PHASE) != NULL));
 }
 
 /* Returns the reason to be sent in the ABORT: "dead", "again", "port" or "lost". */
@@ -236,8 +236,8 @@ static void suspect(const struct relay_lane *lane, const struct weft_error *why)
 static void lost(struct relay_lane *lane, const struct conn *conn,
                  const struct weft_error *why)
 {
-    const struct weft_value *phase = weft_error_value(why, "peer_phase");
-    const struct weft_value *reason = weft_error_value(why, "peer_reason");
+    const struct weft_value *phase = weft_error_value(why, WEFT_VALUE_PEER_PHASE);
+    const struct weft_value *reason = weft_error_value(why, WEFT_VALUE_PEER_REASON);
     bool is_of_relay = phase != NULL && strncmp(phase->text, "relay.", 6) == 0;
     uint32_t member = conn == lane->in ? lane->purpose.from : lane->member;
     char text[WEFT_PHASE_TEXT_BYTES];

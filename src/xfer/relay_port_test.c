@@ -141,8 +141,8 @@ START_TEST(a_port_that_stays_down_is_named)
     why = relay_trouble(grid.relays[1], &member);
     ck_assert_ptr_nonnull(why);
     ck_assert_uint_eq(member, 2);
-    ck_assert_ptr_nonnull(weft_error_value(why, "local_port"));
-    ck_assert_ptr_nonnull(weft_error_value(why, "remote_gid"));
+    ck_assert_ptr_nonnull(weft_error_value(why, WEFT_VALUE_LOCAL_PORT));
+    ck_assert_ptr_nonnull(weft_error_value(why, WEFT_VALUE_REMOTE_GID));
     grid_close(&grid);
 }
 END_TEST

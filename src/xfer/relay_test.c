@@ -164,11 +164,11 @@ static void check_refused(uint32_t flow, const char *reason, int64_t member,
     ck_assert_int_lt(grid.flows[flow].out_status, 0);
     ck_assert_int_eq(error->status, WEFT_ERR_ROUTE);
     ck_assert_str_eq(weft_phase_name(error->phase), "relay");
-    ck_assert_str_eq(weft_error_value(error, "reason")->text, reason);
+    ck_assert_str_eq(weft_error_value(error, WEFT_VALUE_REASON)->text, reason);
     ck_assert_msg(strncmp(error->message, text, strlen(text)) == 0, "%s", error->message);
-    ck_assert_int_eq(weft_error_value(error, "relay")->number, member);
-    ck_assert_ptr_nonnull(weft_error_value(error, "from"));
-    ck_assert_ptr_nonnull(weft_error_value(error, "to"));
+    ck_assert_int_eq(weft_error_value(error, WEFT_VALUE_RELAY)->number, member);
+    ck_assert_ptr_nonnull(weft_error_value(error, WEFT_VALUE_FROM));
+    ck_assert_ptr_nonnull(weft_error_value(error, WEFT_VALUE_TO));
 }
 
 static void wait_for_refusal(uint32_t flow)

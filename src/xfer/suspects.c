@@ -70,7 +70,7 @@ void suspects_exclude_down(const struct suspects *suspects, struct conn_config *
 const struct rdma_port *suspects_accused(const struct rdma *rdma,
                                          const struct weft_error *why)
 {
-    const struct weft_value *name = weft_error_value(why, "local_port");
+    const struct weft_value *name = weft_error_value(why, WEFT_VALUE_LOCAL_PORT);
     bool by_queue_pair = why->phase == WEFT_PHASE_DATA ||
                          why->phase == WEFT_PHASE_PROBE || why->phase == WEFT_PHASE_RTR ||
                          why->phase == WEFT_PHASE_RTS;
@@ -132,18 +132,18 @@ void suspects_name_rail(struct weft_error *why, const struct conn *conn,
     char gid[IO_IP_TEXT_BYTES];
     uint32_t r = (uint32_t)(rail - conn->rails);
 
-    weft_error_text(why, "peer", conn->peer.host);
-    weft_error_text(why, "local_port", rail->port->name);
-    weft_error_text(why, "local_gid",
+    weft_error_text(why, WEFT_VALUE_PEER, conn->peer.host);
+    weft_error_text(why, WEFT_VALUE_LOCAL_PORT, rail->port->name);
+    weft_error_text(why, WEFT_VALUE_LOCAL_GID,
                     rdma_gid_format(&rail->local_gid, gid, sizeof(gid)));
-    weft_error_text(why, "local_gid_type", rdma_gid_type_name(rail->gid_type));
+    weft_error_text(why, WEFT_VALUE_LOCAL_GID_TYPE, rdma_gid_type_name(rail->gid_type));
     if (r < conn->n_qps && conn->qps[r].remote.qpn != 0) {
-        weft_error_text(why, "remote_gid_type",
+        weft_error_text(why, WEFT_VALUE_REMOTE_GID_TYPE,
                         rdma_gid_type_name(conn->qps[r].remote.gid_type));
     }
-    weft_error_int(why, "path_mtu", rail->path_mtu);
-    weft_error_text(why, "remote_port", remote->name);
-    weft_error_text(why, "remote_gid",
+    weft_error_int(why, WEFT_VALUE_PATH_MTU, rail->path_mtu);
+    weft_error_text(why, WEFT_VALUE_REMOTE_PORT, remote->name);
+    weft_error_text(why, WEFT_VALUE_REMOTE_GID,
                     rdma_gid_format(&rail->remote_gid, gid, sizeof(gid)));
 }
 
@@ -200,13 +200,13 @@ static bool is_remote_up(const struct conn *conn, const char *name)
 bool suspects_is_back(struct rdma *rdma, const struct conn *conn,
                       const struct weft_error *why)
 {
-    const struct weft_value *local = weft_error_value(why, "local_inactive");
-    const struct weft_value *remote = weft_error_value(why, "remote_inactive");
+    const struct weft_value *local = weft_error_value(why, WEFT_VALUE_LOCAL_INACTIVE);
+    const struct weft_value *remote = weft_error_value(why, WEFT_VALUE_REMOTE_INACTIVE);
     const struct weft_value *gid = NULL;
 
     if (why->phase == WEFT_PHASE_PORT) {
-        local = weft_error_value(why, "local_port");
-        gid = weft_error_value(why, "local_gid");
+        local = weft_error_value(why, WEFT_VALUE_LOCAL_PORT);
+        gid = weft_error_value(why, WEFT_VALUE_LOCAL_GID);
     }
     return (local != NULL || remote != NULL) &&
            (local == NULL ||

@@ -293,19 +293,20 @@ static void name_lane(struct xfer *xfer, uint32_t q)
     weft_error_object(&xfer->error, "%s:%s qp %u", conn->rdma->env->name,
                       rail->port->name,
                       conn->qps[q].qp == NULL ? 0 : conn->qps[q].qp->qp_num);
-    weft_error_text(&xfer->error, "peer", conn->peer.host);
-    weft_error_int(&xfer->error, "rail", q % conn->n_rails);
-    weft_error_int(&xfer->error, "qp", q);
-    weft_error_text(&xfer->error, "local_port", rail->port->name);
-    weft_error_text(&xfer->error, "local_gid",
+    weft_error_text(&xfer->error, WEFT_VALUE_PEER, conn->peer.host);
+    weft_error_int(&xfer->error, WEFT_VALUE_RAIL, q % conn->n_rails);
+    weft_error_int(&xfer->error, WEFT_VALUE_QP, q);
+    weft_error_text(&xfer->error, WEFT_VALUE_LOCAL_PORT, rail->port->name);
+    weft_error_text(&xfer->error, WEFT_VALUE_LOCAL_GID,
                     rdma_gid_format(&rail->local_gid, text, sizeof(text)));
-    weft_error_text(&xfer->error, "remote_gid",
+    weft_error_text(&xfer->error, WEFT_VALUE_REMOTE_GID,
                     rdma_gid_format(&rail->remote_gid, text, sizeof(text)));
-    weft_error_text(&xfer->error, "local_gid_type", rdma_gid_type_name(rail->gid_type));
-    weft_error_text(&xfer->error, "remote_gid_type",
+    weft_error_text(&xfer->error, WEFT_VALUE_LOCAL_GID_TYPE,
+                    rdma_gid_type_name(rail->gid_type));
+    weft_error_text(&xfer->error, WEFT_VALUE_REMOTE_GID_TYPE,
                     rdma_gid_type_name(conn->qps[q].remote.gid_type));
-    weft_error_int(&xfer->error, "remote_qpn", conn->qps[q].remote.qpn);
-    weft_error_int(&xfer->error, "path_mtu", rail->path_mtu);
+    weft_error_int(&xfer->error, WEFT_VALUE_REMOTE_QPN, conn->qps[q].remote.qpn);
+    weft_error_int(&xfer->error, WEFT_VALUE_PATH_MTU, rail->path_mtu);
 }
 
 weft_status xfer_fail_post(struct xfer *xfer, uint32_t q, int sys_errno, const char *what)
@@ -377,10 +378,11 @@ weft_status xfer_fail_completion(struct xfer *xfer, uint32_t q, const struct ibv
                          "a %s work request failed: %s", what,
                          io_wc_status_name((int)wc->status));
     name_lane(xfer, q);
-    weft_error_text(&xfer->error, "work", what);
-    weft_error_int(&xfer->error, "vendor_err", wc->vendor_err);
-    weft_error_int(&xfer->error, "bytes_sent", (int64_t)xfer->counters.bytes_sent);
-    weft_error_int(&xfer->error, "bytes_received",
+    weft_error_text(&xfer->error, WEFT_VALUE_WORK, what);
+    weft_error_int(&xfer->error, WEFT_VALUE_VENDOR_ERR, wc->vendor_err);
+    weft_error_int(&xfer->error, WEFT_VALUE_BYTES_SENT,
+                   (int64_t)xfer->counters.bytes_sent);
+    weft_error_int(&xfer->error, WEFT_VALUE_BYTES_RECEIVED,
                    (int64_t)xfer->counters.bytes_received);
     return xfer->error.status;
 }
