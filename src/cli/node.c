@@ -149,7 +149,7 @@ static int run_one(struct cli_options *options, const struct scenario *scenario,
     int code;
 
     if (options->policy != NULL) {
-        node.has_policy = rdma_policy_parse(options->policy, &node.policy);
+        node.has_policy = weft_policy_parse(options->policy, &node.policy);
     }
     if (!open_events(options->events, &events)) {
         return CLI_USAGE;

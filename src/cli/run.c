@@ -338,7 +338,7 @@ static int run_loaded(struct session *session, const char *path,
                &replay);
     run.replay = replay.bytes;
     if (options->policy != NULL) {
-        run.has_policy = rdma_policy_parse(options->policy, &run.policy);
+        run.has_policy = weft_policy_parse(options->policy, &run.policy);
     }
     weft_error_clear(&error);
     print_head(session, scenario);

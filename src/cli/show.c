@@ -83,22 +83,6 @@ static json_t *show_ring(const struct view *view, const uint32_t *packed,
                      (int)best.n_missing, "better_than_given", best.hops < given.hops);
 }
 
-static enum mesh_collective collective_of(enum scenario_job_kind kind)
-{
-    static const enum mesh_collective same[SCENARIO_N_JOB_KINDS] = {
-        [SCENARIO_ALL_REDUCE] = MESH_ALL_REDUCE,
-        [SCENARIO_REDUCE_SCATTER] = MESH_REDUCE_SCATTER,
-        [SCENARIO_ALL_GATHER] = MESH_ALL_GATHER,
-        [SCENARIO_BROADCAST] = MESH_BROADCAST,
-        [SCENARIO_REDUCE] = MESH_REDUCE,
-        [SCENARIO_ALL_TO_ALL] = MESH_ALL_TO_ALL,
-        [SCENARIO_SEND_RECV] = MESH_SEND_RECV,
-        [SCENARIO_BARRIER] = MESH_BARRIER,
-    };
-
-    return same[kind];
-}
-
 static json_t *show_bounds(const struct view *view, struct weft_text *out)
 {
     static const char *const heads[] = {"job", "size", "at least", "busbw at most"};
@@ -115,7 +99,7 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
     for (uint32_t i = 0; i < n_jobs; i++) {
         const struct scenario_job *job = &view->scenario->jobs[i];
         uint64_t size = job->n_bytes > 0 ? job->bytes[job->n_bytes - 1] : 0;
-        enum mesh_collective collective = collective_of(job->kind);
+        enum weft_collective collective = job->kind;
         weft_ps limit =
             run_limit_ps(&view->insides, &view->graph, view->hosts, n, collective, size);
         uint32_t numerator;
@@ -127,15 +111,14 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
                   ? 0
                   : (double)size * numerator / denominator / ((double)limit / 1000);
         columns_row(&columns);
-        columns_cell(&columns, "%s", scenario_job_kind_name(job->kind));
+        columns_cell(&columns, "%s", scenario_job_name(job));
         columns_cell(&columns, "%llu B", (unsigned long long)size);
         columns_cell(&columns, "%.3fus", (double)limit / 1e6);
         columns_cell(&columns, "%.2f GB/s", bus);
-        json_array_append_new(bounds,
-                              json_pack("{s:s, s:I, s:I, s:f}", "job",
-                                        scenario_job_kind_name(job->kind), "size_bytes",
-                                        (json_int_t)size, "limit_ns",
-                                        (json_int_t)(limit / 1000), "limit_gBps", bus));
+        json_array_append_new(
+            bounds, json_pack("{s:s, s:I, s:I, s:f}", "job", scenario_job_name(job),
+                              "size_bytes", (json_int_t)size, "limit_ns",
+                              (json_int_t)(limit / 1000), "limit_gBps", bus));
     }
     if (json_array_size(bounds) > 0) {
         weft_text_add(out, "\nphysical bounds\n");
@@ -150,15 +133,15 @@ static json_t *show_bounds(const struct view *view, struct weft_text *out)
 static bool merges_nics(const struct cli_options *options,
                         const struct scenario *scenario)
 {
-    enum scenario_policy policy = scenario->policy;
+    enum weft_policy policy = scenario->policy;
 
     if (options->policy != NULL) {
         /* Cannot fail, because cli.c checked it. */
-        scenario_policy_parse(options->policy, &policy);
+        weft_policy_parse(options->policy, &policy);
     }
-    return policy == SCENARIO_POLICY_NCCL_2_25 ||
-           policy == SCENARIO_POLICY_NCCL_2_30_SUBNET_AWARE ||
-           policy == SCENARIO_POLICY_NCCL_2_29_PORT_RECOVERY;
+    return policy == WEFT_POLICY_NCCL_2_25 ||
+           policy == WEFT_POLICY_NCCL_2_30_SUBNET_AWARE ||
+           policy == WEFT_POLICY_NCCL_2_29_PORT_RECOVERY;
 }
 
 static int print_view(const struct cli_options *options, const struct view *view)

@@ -256,7 +256,7 @@ int cli_show_nic(const struct cli_options *options, const struct scenario *scena
         return run.backend != NULL ? CLI_ENVIRONMENT : CLI_USAGE;
     }
     if (options->policy != NULL) {
-        run.has_policy = rdma_policy_parse(options->policy, &run.policy);
+        run.has_policy = weft_policy_parse(options->policy, &run.policy);
     }
     if (!find_port(scenario, options->nic, &run.nic_host, &run.nic_port)) {
         return CLI_USAGE;

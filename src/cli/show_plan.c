@@ -125,17 +125,17 @@ static void show_choice(struct shown *shown, const struct coll_job *job,
     columns_init(&columns, heads, 3);
     columns_right(&columns, 1);
     columns_right(&columns, 2);
-    for (int a = COLL_AUTO + 1; a < COLL_N_ALGORITHMS; a++) {
+    for (int a = WEFT_ALGORITHM_AUTO + 1; a < WEFT_N_ALGORITHMS; a++) {
         struct coll_job other = *job;
         struct coll_choice best;
 
-        other.algorithm = (enum coll_algorithm)a;
-        if (!coll_has_algorithm(job->kind, other.algorithm)) {
+        other.algorithm = (enum weft_algorithm)a;
+        if (!weft_collective_has(job->kind, other.algorithm)) {
             continue;
         }
         coll_choose(&other, &shown->mesh, &best);
         columns_row(&columns);
-        columns_cell(&columns, "%s%s", coll_algorithm_name(best.algorithm),
+        columns_cell(&columns, "%s%s", weft_algorithm_name(best.algorithm),
                      best.algorithm == choice->algorithm ? " *" : "");
         columns_cell(&columns, "%llu B", (unsigned long long)best.slice_bytes);
         if (best.time_ps == INT64_MAX) {
@@ -165,9 +165,9 @@ static bool show_rank(struct shown *shown, uint32_t job_index, const struct coll
     json_array_append_new(
         shown->plans,
         json_pack("{s:i, s:s, s:I, s:s, s:I, s:I, s:i, s:i, s:s}", "job", (int)job_index,
-                  "kind", coll_kind_name(job->kind), "size_bytes",
+                  "kind", weft_collective_name(job->kind), "size_bytes",
                   (json_int_t)(job->count * weft_dtype_bytes(job->dtype)), "algorithm",
-                  coll_algorithm_name(plan.algorithm), "slice_bytes",
+                  weft_algorithm_name(plan.algorithm), "slice_bytes",
                   (json_int_t)choice->slice_bytes, "modelled_ns",
                   (json_int_t)(choice->time_ps / 1000), "rank", (int)rank, "n_steps",
                   (int)plan.n_steps, "plan", steps.bytes));
@@ -180,9 +180,9 @@ static bool show_size(struct shown *shown, uint32_t index, uint64_t bytes)
 {
     const struct scenario_job *from = &shown->scenario->jobs[index];
     uint32_t n = shown->scenario->n_ranks;
-    enum coll_kind kind = (enum coll_kind)from->kind;
+    enum weft_collective kind = (enum weft_collective)from->kind;
     struct coll_job job = {.kind = kind,
-                           .algorithm = (enum coll_algorithm)from->algorithm,
+                           .algorithm = (enum weft_algorithm)from->algorithm,
                            .dtype = from->dtype,
                            .op = from->op,
                            .count = coll_whole_count(kind, from->dtype, bytes, n),
@@ -192,7 +192,7 @@ static bool show_size(struct shown *shown, uint32_t index, uint64_t bytes)
 
     coll_choose(&job, &shown->mesh, &choice);
     weft_text_add(&shown->text, "%sjob %u: %s of %llu B on %u ranks\n",
-                  shown->text.n > 0 ? "\n" : "", index, coll_kind_name(kind),
+                  shown->text.n > 0 ? "\n" : "", index, weft_collective_name(kind),
                   (unsigned long long)(job.count * weft_dtype_bytes(job.dtype)), n);
     show_choice(shown, &job, &choice);
     for (uint32_t rank = 0; rank < n; rank++) {

@@ -249,7 +249,7 @@ json_t *show_policy(const struct view *view, const char *policy, struct weft_tex
     if (view->scenario->n_ranks > SHOW_RANKS_MAX) {
         return json_null();
     }
-    if (!rdma_policy_parse(policy, &options.policy)) {
+    if (!weft_policy_parse(policy, &options.policy)) {
         return json_null(); /* cannot happen, because cli.c checked it */
     }
     weft_text_add(out, "\nwhat %s would choose\n", policy);

@@ -16,8 +16,8 @@ static void put_head(json_t *row, const struct cli_options *options, const char 
                      const struct scenario *scenario, uint64_t seed)
 {
     struct weft_text text = {NULL, 0, 0};
-    const char *policy = options->policy != NULL ? options->policy
-                                                 : scenario_policy_name(scenario->policy);
+    const char *policy =
+        options->policy != NULL ? options->policy : weft_policy_name(scenario->policy);
 
     put(row, "schema_version", json_integer(1));
     put(row, "weft", json_string(weft_version));
@@ -120,7 +120,7 @@ static json_t *run_here(const struct swarm_run *run, struct weft_text *how)
     char text[512];
 
     if (policy != NULL) {
-        options.has_policy = rdma_policy_parse(policy, &options.policy);
+        options.has_policy = weft_policy_parse(policy, &options.policy);
     }
     weft_error_clear(&error);
     run_scenario(run->scenario, &options, &document, NULL, &error);

@@ -50,7 +50,7 @@ static weft_status check_stretch(struct proof *proof, struct rank_proof *rank,
 static weft_status check_blocks(struct proof *proof, struct rank_proof *rank)
 {
     uint64_t share = proof->job->count / proof->n_ranks;
-    bool is_exchange = proof->job->kind == COLL_ALL_TO_ALL;
+    bool is_exchange = proof->job->kind == WEFT_ALL_TO_ALL;
     weft_status status = WEFT_OK;
 
     for (uint32_t r = 0; r < proof->n_ranks && status == WEFT_OK; r++) {
@@ -89,21 +89,21 @@ weft_status proof_result(struct proof *proof, struct rank_proof *rank)
         }
     }
     switch (job->kind) {
-    case COLL_BARRIER:
+    case WEFT_BARRIER:
         return check_barrier(proof, rank);
-    case COLL_ALL_GATHER:
-    case COLL_ALL_TO_ALL:
+    case WEFT_ALL_GATHER:
+    case WEFT_ALL_TO_ALL:
         return check_blocks(proof, rank);
-    case COLL_REDUCE_SCATTER:
+    case WEFT_REDUCE_SCATTER:
         wanted.source = me * (job->count / n);
         break;
-    case COLL_BROADCAST:
+    case WEFT_BROADCAST:
         wanted.set = proof->one[job->root];
         break;
-    case COLL_SEND_RECV:
+    case WEFT_SEND_RECV:
         wanted.set = proof->one[(me + n - 1) % n];
         break;
-    case COLL_REDUCE:
+    case WEFT_REDUCE:
         if (me != job->root) {
             /* The output is not written; in place it still holds the input. */
             for (uint32_t i = 0; i < rank->plan->n_steps; i++) {
@@ -116,7 +116,7 @@ weft_status proof_result(struct proof *proof, struct rank_proof *rank)
             return WEFT_OK;
         }
         break;
-    case COLL_ALL_REDUCE:
+    case WEFT_ALL_REDUCE:
         break;
     }
     return check_stretch(proof, rank, wanted);

@@ -4,48 +4,18 @@
 #ifndef WEFT_COLL_COLL_H
 #define WEFT_COLL_COLL_H
 
+#include "base/collective.h"
 #include "base/reduce.h"
 #include "base/text.h"
 #include "io/gpu.h"
 #include "transport/transport.h"
 
-enum coll_kind {
-    COLL_ALL_REDUCE,
-    COLL_REDUCE_SCATTER,
-    COLL_ALL_GATHER,
-    COLL_BROADCAST,
-    COLL_REDUCE,
-    COLL_ALL_TO_ALL,
-    COLL_SEND_RECV,
-    COLL_BARRIER
-};
-#define COLL_N_KINDS (COLL_BARRIER + 1)
-/* docs/collectives.md derives each. */
-enum coll_algorithm {
-    COLL_AUTO,
-    COLL_RING,  /* one ring */
-    COLL_RINGS, /* all packed rings, by their shares */
-    /* every rank sends what each other rank needs directly to it, all at once */
-    COLL_DIRECT,
-    COLL_EXCHANGE, /* all_reduce as direct reduce_scatter and all_gather */
-    COLL_DOUBLING, /* distances 1, 2, 4 ...; data grows or stays */
-    COLL_HALVING,  /* distances ..., 4, 2, 1, then back; data shrinks, then grows */
-    COLL_TREE,     /* one tree, pipelined */
-    COLL_TREES,    /* all packed trees, by their shares */
-    COLL_CHAIN,    /* a path through all ranks, pipelined */
-    COLL_FORWARD   /* all_to_all: each rank forwards what goes beyond its neighbours */
-};
-#define COLL_N_ALGORITHMS (COLL_FORWARD + 1)
-const char *coll_kind_name(enum coll_kind kind); /* "all_reduce" */
-const char *coll_algorithm_name(enum coll_algorithm algorithm);
-/* Returns true if `kind` has plans of `algorithm`; always true for AUTO. */
-bool coll_has_algorithm(enum coll_kind kind, enum coll_algorithm algorithm);
 /* Returns true if `kind` reduces its inputs with the job's `op`. */
-bool coll_reduces(enum coll_kind kind);
+bool coll_reduces(enum weft_collective kind);
 
 struct coll_job {
-    enum coll_kind kind;
-    enum coll_algorithm algorithm;
+    enum weft_collective kind;
+    enum weft_algorithm algorithm;
     enum weft_dtype dtype;
     enum weft_redop op;
     uint64_t count; /* elements per rank, as in nccl-tests' size column */
@@ -63,8 +33,8 @@ struct coll_extent {
 };
 /* Returns the number of elements of a job of `bytes` of the size column: whole elements, and a
  * multiple of n_ranks if the kind gives each rank a share. */
-uint64_t coll_whole_count(enum coll_kind kind, enum weft_dtype dtype, uint64_t bytes,
-                          uint32_t n_ranks);
+uint64_t coll_whole_count(enum weft_collective kind, enum weft_dtype dtype,
+                          uint64_t bytes, uint32_t n_ranks);
 struct coll_extent coll_extent_of(const struct coll_job *job, uint32_t rank,
                                   uint32_t n_ranks);
 
@@ -97,7 +67,7 @@ struct coll_step {
 #define COLL_NO_STEP UINT32_MAX
 
 struct coll_plan {
-    enum coll_algorithm algorithm; /* the chosen one; never AUTO */
+    enum weft_algorithm algorithm; /* the chosen one; never AUTO */
     uint32_t rank, n_ranks;
     struct coll_step *steps; /* Owned [n_steps] */
     uint32_t n_steps;

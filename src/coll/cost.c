@@ -209,43 +209,43 @@ static void along_shape(struct demand *demand, const struct coll_shape *shape,
 }
 
 static void ask_all_reduce(struct demand *demand, const struct coll_mesh *mesh,
-                           enum coll_algorithm algorithm, uint64_t size)
+                           enum weft_algorithm algorithm, uint64_t size)
 {
     uint64_t n = mesh->n_ranks;
 
     switch (algorithm) {
-    case COLL_RING:
-    case COLL_RINGS:
-        along_ring(demand, mesh, size, 2, algorithm == COLL_RINGS);
+    case WEFT_ALGORITHM_RING:
+    case WEFT_ALGORITHM_RINGS:
+        along_ring(demand, mesh, size, 2, algorithm == WEFT_ALGORITHM_RINGS);
         return;
-    case COLL_TREE:
-    case COLL_TREES:
-        along_shape(demand, &mesh->tree[algorithm == COLL_TREES], size, 2,
-                    algorithm == COLL_TREES && mesh->trees.n_trees > 0
+    case WEFT_ALGORITHM_TREE:
+    case WEFT_ALGORITHM_TREES:
+        along_shape(demand, &mesh->tree[algorithm == WEFT_ALGORITHM_TREES], size, 2,
+                    algorithm == WEFT_ALGORITHM_TREES && mesh->trees.n_trees > 0
                         ? size / mesh->trees.n_trees
                         : size);
         return;
-    case COLL_CHAIN:
+    case WEFT_ALGORITHM_CHAIN:
         along_shape(demand, &mesh->path, size, 2, size);
         return;
-    case COLL_EXCHANGE:
+    case WEFT_ALGORITHM_EXCHANGE:
         along_shape(demand, &mesh->pairs, 2 * size / n, 2, size / n);
         demand->reduced = size;
         demand->n_peers = 2 * (mesh->n_ranks - 1);
         demand->is_one_lane = true;
         demand->is_mixed = n > 2;
         return;
-    case COLL_DOUBLING:
+    case WEFT_ALGORITHM_DOUBLING:
         along_shape(demand, &mesh->butterfly, size, 1, size);
         demand->n_peers = mesh->butterfly.n_hops;
         return;
-    case COLL_HALVING:
+    case WEFT_ALGORITHM_HALVING:
         along_shape(demand, &mesh->circulant, 2 * size, 2, size / n);
         demand->n_peers = 2 * (mesh->n_ranks - 1);
         return;
-    case COLL_DIRECT:
-    case COLL_AUTO:
-    case COLL_FORWARD:
+    case WEFT_ALGORITHM_DIRECT:
+    case WEFT_ALGORITHM_AUTO:
+    case WEFT_ALGORITHM_FORWARD:
         break;
     }
     along_shape(demand, &mesh->pairs, size, 1, size);
@@ -255,20 +255,20 @@ static void ask_all_reduce(struct demand *demand, const struct coll_mesh *mesh,
 }
 
 static void ask_blocks(struct demand *demand, const struct coll_mesh *mesh,
-                       enum coll_algorithm algorithm, uint64_t size, bool reduces)
+                       enum weft_algorithm algorithm, uint64_t size, bool reduces)
 {
     uint64_t n = mesh->n_ranks;
     const struct coll_shape *trees = reduces ? mesh->scatter : mesh->gather;
-    bool all = algorithm == COLL_RINGS || algorithm == COLL_TREES;
+    bool all = algorithm == WEFT_ALGORITHM_RINGS || algorithm == WEFT_ALGORITHM_TREES;
 
-    if (algorithm == COLL_RING || algorithm == COLL_RINGS) {
+    if (algorithm == WEFT_ALGORITHM_RING || algorithm == WEFT_ALGORITHM_RINGS) {
         along_ring(demand, mesh, size, 1, all);
-    } else if (algorithm == COLL_TREE || algorithm == COLL_TREES) {
+    } else if (algorithm == WEFT_ALGORITHM_TREE || algorithm == WEFT_ALGORITHM_TREES) {
         uint64_t parts = all && mesh->trees.n_trees > 0 ? mesh->trees.n_trees : 1;
 
         along_shape(demand, &trees[all], size, 1, size / n / parts);
         demand->n_peers = mesh->n_ranks * (uint32_t)parts;
-    } else if (algorithm == COLL_DIRECT) {
+    } else if (algorithm == WEFT_ALGORITHM_DIRECT) {
         along_shape(demand, &mesh->pairs, size / n, 1, size / n);
         demand->n_peers = mesh->n_ranks - 1;
         demand->is_one_lane = !mesh->pairs.load.is_inside; /* copies end together */
@@ -281,11 +281,11 @@ static void ask_blocks(struct demand *demand, const struct coll_mesh *mesh,
 }
 
 static void ask_rooted(struct demand *demand, const struct coll_mesh *mesh,
-                       const struct coll_job *job, enum coll_algorithm algorithm,
+                       const struct coll_job *job, enum weft_algorithm algorithm,
                        uint64_t size)
 {
     const struct coll_rooted *rooted = coll_mesh_rooted(mesh, job->root);
-    bool is_out = job->kind == COLL_BROADCAST, all = algorithm == COLL_TREES;
+    bool is_out = job->kind == WEFT_BROADCAST, all = algorithm == WEFT_ALGORITHM_TREES;
     const struct mesh_packing *packing = rooted == NULL ? &mesh->trees
                                          : is_out       ? &rooted->out
                                                         : &rooted->in;
@@ -293,17 +293,17 @@ static void ask_rooted(struct demand *demand, const struct coll_mesh *mesh,
                                       : is_out       ? rooted->broadcasts
                                                      : rooted->reduces;
 
-    if (algorithm == COLL_CHAIN) {
+    if (algorithm == WEFT_ALGORITHM_CHAIN) {
         along_shape(demand,
                     rooted == NULL ? &mesh->ring[0]
                     : is_out       ? &rooted->chain_out
                                    : &rooted->chain_in,
                     size, 1, size);
-    } else if (algorithm == COLL_TREE || algorithm == COLL_TREES) {
+    } else if (algorithm == WEFT_ALGORITHM_TREE || algorithm == WEFT_ALGORITHM_TREES) {
         along_shape(demand, &shapes[all], size, 1,
                     all && packing->n_trees > 0 ? size / packing->n_trees : size);
         demand->n_hops *= rooted == NULL ? 2 : 1; /* rooted at another rank */
-    } else if (algorithm == COLL_DIRECT) {
+    } else if (algorithm == WEFT_ALGORITHM_DIRECT) {
         along_shape(demand, &mesh->pairs, size, 1, size);
         demand->n_peers = mesh->n_ranks - 1;
     } else {
@@ -314,11 +314,11 @@ static void ask_rooted(struct demand *demand, const struct coll_mesh *mesh,
 }
 
 static void ask_barrier(struct demand *demand, const struct coll_mesh *mesh,
-                        enum coll_algorithm algorithm)
+                        enum weft_algorithm algorithm)
 {
-    if (algorithm == COLL_TREE) {
+    if (algorithm == WEFT_ALGORITHM_TREE) {
         along_shape(demand, &mesh->tree[0], 0, 2, 0);
-    } else if (algorithm == COLL_DOUBLING) {
+    } else if (algorithm == WEFT_ALGORITHM_DOUBLING) {
         along_shape(demand, &mesh->circulant, 0, 1, 0);
         demand->n_peers = mesh->circulant.n_hops;
     } else {
@@ -328,49 +328,50 @@ static void ask_barrier(struct demand *demand, const struct coll_mesh *mesh,
 }
 
 static void ask(struct demand *demand, const struct coll_mesh *mesh,
-                const struct coll_job *job, enum coll_algorithm algorithm)
+                const struct coll_job *job, enum weft_algorithm algorithm)
 {
     uint64_t size = job->count * weft_dtype_bytes(job->dtype);
 
     *demand = (struct demand){0};
     switch (job->kind) {
-    case COLL_ALL_REDUCE:
+    case WEFT_ALL_REDUCE:
         ask_all_reduce(demand, mesh, algorithm, size);
         return;
-    case COLL_REDUCE_SCATTER:
-    case COLL_ALL_GATHER:
-        ask_blocks(demand, mesh, algorithm, size, job->kind == COLL_REDUCE_SCATTER);
+    case WEFT_REDUCE_SCATTER:
+    case WEFT_ALL_GATHER:
+        ask_blocks(demand, mesh, algorithm, size, job->kind == WEFT_REDUCE_SCATTER);
         return;
-    case COLL_BROADCAST:
-    case COLL_REDUCE:
+    case WEFT_BROADCAST:
+    case WEFT_REDUCE:
         ask_rooted(demand, mesh, job, algorithm, size);
         return;
-    case COLL_ALL_TO_ALL:
-        along_shape(demand, algorithm == COLL_FORWARD ? &mesh->forward : &mesh->pairs,
+    case WEFT_ALL_TO_ALL:
+        along_shape(demand,
+                    algorithm == WEFT_ALGORITHM_FORWARD ? &mesh->forward : &mesh->pairs,
                     size / mesh->n_ranks, 1,
-                    algorithm == COLL_FORWARD ? size : size / mesh->n_ranks);
+                    algorithm == WEFT_ALGORITHM_FORWARD ? size : size / mesh->n_ranks);
         demand->reduced = 0;
         return;
-    case COLL_SEND_RECV:
+    case WEFT_SEND_RECV:
         along_shape(demand, &mesh->next, size, 1, size);
         demand->reduced = 0;
         return;
-    case COLL_BARRIER:
+    case WEFT_BARRIER:
         ask_barrier(demand, mesh, algorithm);
         return;
     }
 }
 
 weft_ps coll_cost_ps(const struct coll_job *job, const struct coll_mesh *mesh,
-                     enum coll_algorithm algorithm, uint64_t slice_bytes)
+                     enum weft_algorithm algorithm, uint64_t slice_bytes)
 {
     struct demand demand;
 
-    weft_check(algorithm != COLL_AUTO);
+    weft_check(algorithm != WEFT_ALGORITHM_AUTO);
     if (mesh->n_ranks < 2) {
         return 0;
     }
-    if (!coll_has_algorithm(job->kind, algorithm)) {
+    if (!weft_collective_has(job->kind, algorithm)) {
         return INT64_MAX;
     }
     ask(&demand, mesh, job, algorithm);
@@ -379,7 +380,7 @@ weft_ps coll_cost_ps(const struct coll_job *job, const struct coll_mesh *mesh,
 
 /* Finds the best slice for one algorithm; on ties the longest. */
 static void try_slices(const struct coll_job *job, const struct coll_mesh *mesh,
-                       enum coll_algorithm algorithm, struct coll_choice *best)
+                       enum weft_algorithm algorithm, struct coll_choice *best)
 {
     for (uint64_t slice = COLL_SLICE_BYTES_MAX; slice >= COLL_SLICE_BYTES_MIN;
          slice /= 2) {
@@ -392,12 +393,12 @@ static void try_slices(const struct coll_job *job, const struct coll_mesh *mesh,
 }
 
 uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
-                     enum coll_algorithm algorithm)
+                     enum weft_algorithm algorithm)
 {
     struct demand demand;
 
-    weft_check(algorithm != COLL_AUTO);
-    if (mesh->n_ranks < 2 || !coll_has_algorithm(job->kind, algorithm)) {
+    weft_check(algorithm != WEFT_ALGORITHM_AUTO);
+    if (mesh->n_ranks < 2 || !weft_collective_has(job->kind, algorithm)) {
         return 0;
     }
     ask(&demand, mesh, job, algorithm);
@@ -407,7 +408,7 @@ uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
 }
 
 void coll_farthest(const struct coll_job *job, const struct coll_mesh *mesh,
-                   enum coll_algorithm algorithm, uint32_t out_ranks[2])
+                   enum weft_algorithm algorithm, uint32_t out_ranks[2])
 {
     struct demand demand;
 
@@ -418,11 +419,11 @@ void coll_farthest(const struct coll_job *job, const struct coll_mesh *mesh,
 
 /* Returns true if connections and relays suffice for the algorithm. */
 static bool is_possible(const struct coll_job *job, const struct coll_mesh *mesh,
-                        enum coll_algorithm algorithm)
+                        enum weft_algorithm algorithm)
 {
     struct demand demand;
 
-    if (!coll_has_algorithm(job->kind, algorithm)) {
+    if (!weft_collective_has(job->kind, algorithm)) {
         return false;
     }
     ask(&demand, mesh, job, algorithm);
@@ -434,11 +435,11 @@ static bool is_possible(const struct coll_job *job, const struct coll_mesh *mesh
 static void try_all(const struct coll_job *job, const struct coll_mesh *mesh,
                     bool is_any_allowed, struct coll_choice *best)
 {
-    if (is_any_allowed || is_possible(job, mesh, COLL_DIRECT)) {
-        try_slices(job, mesh, COLL_DIRECT, best);
+    if (is_any_allowed || is_possible(job, mesh, WEFT_ALGORITHM_DIRECT)) {
+        try_slices(job, mesh, WEFT_ALGORITHM_DIRECT, best);
     }
-    for (int i = COLL_RING; i < COLL_FORWARD; i++) {
-        enum coll_algorithm algorithm = (enum coll_algorithm)i;
+    for (int i = WEFT_ALGORITHM_RING; i < WEFT_ALGORITHM_FORWARD; i++) {
+        enum weft_algorithm algorithm = (enum weft_algorithm)i;
 
         if (is_any_allowed || is_possible(job, mesh, algorithm)) {
             try_slices(job, mesh, algorithm, best);
@@ -449,17 +450,17 @@ static void try_all(const struct coll_job *job, const struct coll_mesh *mesh,
 void coll_choose(const struct coll_job *job, const struct coll_mesh *mesh,
                  struct coll_choice *out)
 {
-    *out = (struct coll_choice){.algorithm = COLL_DIRECT,
+    *out = (struct coll_choice){.algorithm = WEFT_ALGORITHM_DIRECT,
                                 .slice_bytes = COLL_SLICE_BYTES_MAX,
                                 .time_ps = INT64_MAX};
-    if (job->algorithm != COLL_AUTO) {
+    if (job->algorithm != WEFT_ALGORITHM_AUTO) {
         out->algorithm = job->algorithm;
         try_slices(job, mesh, job->algorithm, out);
         return;
     }
     try_all(job, mesh, false, out);
-    if (out->time_ps == INT64_MAX && is_possible(job, mesh, COLL_FORWARD)) {
-        try_slices(job, mesh, COLL_FORWARD, out);
+    if (out->time_ps == INT64_MAX && is_possible(job, mesh, WEFT_ALGORITHM_FORWARD)) {
+        try_slices(job, mesh, WEFT_ALGORITHM_FORWARD, out);
     }
     if (out->time_ps == INT64_MAX) {
         try_all(job, mesh, true, out);

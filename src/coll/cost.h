@@ -83,14 +83,14 @@ void coll_mesh_fini(struct coll_mesh *mesh);
 const struct coll_rooted *coll_mesh_rooted(const struct coll_mesh *mesh, uint32_t root);
 
 struct coll_choice {
-    enum coll_algorithm algorithm; /* never AUTO */
+    enum weft_algorithm algorithm; /* never AUTO */
     uint64_t slice_bytes;          /* size of the largest message */
     weft_ps time_ps;
 };
 /* Returns the predicted time of one job by `algorithm` with messages of `slice_bytes`;
  * INT64_MAX if the mesh does not join all ranks or the kind has no such algorithm. */
 weft_ps coll_cost_ps(const struct coll_job *job, const struct coll_mesh *mesh,
-                     enum coll_algorithm algorithm, uint64_t slice_bytes);
+                     enum weft_algorithm algorithm, uint64_t slice_bytes);
 /* Maximum number of relays of a connection (FLOW_VIA_MAX of xfer/wire.h). */
 #define COLL_RELAYS_MAX 13
 /* Maximum number of pairs of ranks that AUTO lets one host with ranks relay. A relay gives that
@@ -99,14 +99,14 @@ weft_ps coll_cost_ps(const struct coll_job *job, const struct coll_mesh *mesh,
 /* Returns the number of relays of the longest hop of `algorithm` (not AUTO) while all cables
  * are up. */
 uint32_t coll_relays(const struct coll_job *job, const struct coll_mesh *mesh,
-                     enum coll_algorithm algorithm);
+                     enum weft_algorithm algorithm);
 /* Finds the ranks at the ends of that hop; the first ranks of their hosts. */
 void coll_farthest(const struct coll_job *job, const struct coll_mesh *mesh,
-                   enum coll_algorithm algorithm, uint32_t out_ranks[2]);
+                   enum weft_algorithm algorithm, uint32_t out_ranks[2]);
 /* Chooses the cheapest algorithm and slice for the job. If job->algorithm is not AUTO, chooses
  * only the slice. AUTO excludes algorithms that need more than COLL_RELAYS_MAX relays in a row
  * or let a host relay more than COLL_RELAYED_MAX pairs, unless all do. It excludes FORWARD if
- * another is left. On ties the order is DIRECT, then that of enum coll_algorithm. `out` has
+ * another is left. On ties the order is DIRECT, then that of enum weft_algorithm. `out` has
  * time_ps INT64_MAX if no algorithm is possible. */
 void coll_choose(const struct coll_job *job, const struct coll_mesh *mesh,
                  struct coll_choice *out);

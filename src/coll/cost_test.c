@@ -11,13 +11,13 @@
 #define RATE UINT64_C(100000000000)
 #define US INT64_C(1000000)
 
-static struct coll_job job_of(enum coll_kind kind, uint64_t bytes)
+static struct coll_job job_of(enum weft_collective kind, uint64_t bytes)
 {
     return (struct coll_job){
         .kind = kind, .dtype = WEFT_FLOAT32, .op = WEFT_SUM, .count = bytes / 4};
 }
 
-static enum coll_algorithm chosen(const struct coll_mesh *mesh, enum coll_kind kind,
+static enum weft_algorithm chosen(const struct coll_mesh *mesh, enum weft_collective kind,
                                   uint64_t bytes)
 {
     struct coll_job job = job_of(kind, bytes);
@@ -34,12 +34,12 @@ static uint64_t crossover(weft_ps delay_ps)
     struct coll_mesh mesh;
 
     coll_mesh_full(3, RATE, delay_ps, &mesh);
-    ck_assert_int_eq(chosen(&mesh, COLL_ALL_REDUCE, low), COLL_DIRECT);
-    ck_assert_int_eq(chosen(&mesh, COLL_ALL_REDUCE, high), COLL_RINGS);
+    ck_assert_int_eq(chosen(&mesh, WEFT_ALL_REDUCE, low), WEFT_ALGORITHM_DIRECT);
+    ck_assert_int_eq(chosen(&mesh, WEFT_ALL_REDUCE, high), WEFT_ALGORITHM_RINGS);
     while (high - low > 4) {
         uint64_t middle = (low + high) / 8 * 4;
 
-        if (chosen(&mesh, COLL_ALL_REDUCE, middle) == COLL_DIRECT) {
+        if (chosen(&mesh, WEFT_ALL_REDUCE, middle) == WEFT_ALGORITHM_DIRECT) {
             low = middle;
         } else {
             high = middle;
@@ -71,20 +71,21 @@ END_TEST
  * post to each of two peers. */
 START_TEST(costs_by_hand)
 {
-    struct coll_job job = job_of(COLL_ALL_REDUCE, 4096);
+    struct coll_job job = job_of(WEFT_ALL_REDUCE, 4096);
     struct coll_mesh mesh;
 
     coll_mesh_full(3, RATE, US, &mesh);
-    ck_assert_int_eq(coll_cost_ps(&job, &mesh, COLL_DIRECT, 1 << 19),
+    ck_assert_int_eq(coll_cost_ps(&job, &mesh, WEFT_ALGORITHM_DIRECT, 1 << 19),
                      335520 + 300000 + 2 * US + 20480 + 2 * 100000);
-    job = job_of(COLL_BROADCAST, 4096);
-    ck_assert_int_eq(coll_cost_ps(&job, &mesh, COLL_RING, 1 << 19), INT64_MAX);
+    job = job_of(WEFT_BROADCAST, 4096);
+    ck_assert_int_eq(coll_cost_ps(&job, &mesh, WEFT_ALGORITHM_RING, 1 << 19), INT64_MAX);
     coll_mesh_fini(&mesh);
     coll_mesh_full(1, RATE, US, &mesh);
-    ck_assert_int_eq(coll_cost_ps(&job, &mesh, COLL_TREE, 1 << 19), 0);
+    ck_assert_int_eq(coll_cost_ps(&job, &mesh, WEFT_ALGORITHM_TREE, 1 << 19), 0);
     coll_mesh_fini(&mesh);
     coll_mesh_of_cables(4, (struct coll_cable[]){{0, 1}, {2, 3}}, 2, RATE, US, &mesh);
-    ck_assert_int_eq(coll_cost_ps(&job, &mesh, COLL_DIRECT, 1 << 19), INT64_MAX);
+    ck_assert_int_eq(coll_cost_ps(&job, &mesh, WEFT_ALGORITHM_DIRECT, 1 << 19),
+                     INT64_MAX);
     coll_mesh_fini(&mesh);
 }
 END_TEST
@@ -95,12 +96,12 @@ START_TEST(what_needs_too_many_relays_is_not_chosen)
 {
     static const struct {
         uint32_t n;
-        enum coll_algorithm to_all;
-    } rows[] = {{3, COLL_DIRECT},
-                {24, COLL_DIRECT},
-                {26, COLL_FORWARD}, /* a host would relay 144 pairs */
-                {30, COLL_FORWARD},
-                {64, COLL_FORWARD}};
+        enum weft_algorithm to_all;
+    } rows[] = {{3, WEFT_ALGORITHM_DIRECT},
+                {24, WEFT_ALGORITHM_DIRECT},
+                {26, WEFT_ALGORITHM_FORWARD}, /* a host would relay 144 pairs */
+                {30, WEFT_ALGORITHM_FORWARD},
+                {64, WEFT_ALGORITHM_FORWARD}};
     struct coll_cable cables[64];
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -110,14 +111,14 @@ START_TEST(what_needs_too_many_relays_is_not_chosen)
             cables[a] = (struct coll_cable){a, (a + 1) % rows[i].n};
         }
         coll_mesh_of_cables(rows[i].n, cables, rows[i].n, RATE, US, &mesh);
-        for (int kind = COLL_ALL_REDUCE; kind < COLL_N_KINDS; kind++) {
-            struct coll_job job = job_of((enum coll_kind)kind, 8);
+        for (int kind = WEFT_ALL_REDUCE; kind < WEFT_N_COLLECTIVES; kind++) {
+            struct coll_job job = job_of((enum weft_collective)kind, 8);
             struct coll_choice choice;
             uint32_t n_relays;
 
             coll_choose(&job, &mesh, &choice);
             n_relays = coll_relays(&job, &mesh, choice.algorithm);
-            if (kind == COLL_ALL_TO_ALL) {
+            if (kind == WEFT_ALL_TO_ALL) {
                 ck_assert_int_eq(choice.algorithm, rows[i].to_all);
             }
             ck_assert_uint_le(n_relays, COLL_RELAYS_MAX);
@@ -161,7 +162,7 @@ START_TEST(hosts_without_ranks_count_as_relays)
         mesh_overlay_make(&graph, rows[i].hosts, rows[i].n_ranks, &overlay);
         coll_mesh_make(&overlay, roots, 1, NULL, 0, &mesh);
         for (int k = 0; k < 2; k++) {
-            struct coll_job job = job_of(k == 0 ? COLL_ALL_TO_ALL : COLL_ALL_REDUCE, 8);
+            struct coll_job job = job_of(k == 0 ? WEFT_ALL_TO_ALL : WEFT_ALL_REDUCE, 8);
             uint32_t expected = k == 0 ? rows[i].to_all : rows[i].reduced;
             struct coll_choice choice;
 
@@ -184,30 +185,31 @@ START_TEST(long_cables_and_large_jobs_cost_no_less)
     static const weft_ps delays[] = {US, 2000000 * US, 10000000000 * US,
                                      1000000000000 * US};
     static const uint64_t sizes[] = {8, UINT64_C(64) << 30, UINT64_C(1) << 50};
-    static weft_ps before[COLL_N_KINDS][COLL_N_ALGORITHMS][3][2];
+    static weft_ps before[WEFT_N_COLLECTIVES][WEFT_N_ALGORITHMS][3][2];
 
     memset(before, 0, sizeof(before));
     for (size_t d = 0; d < WEFT_LENGTH(delays); d++) {
         struct coll_mesh mesh;
 
         coll_mesh_ring(ns[_i], RATE, delays[d], &mesh);
-        for (uint32_t k = 0; k < COLL_N_KINDS * COLL_N_ALGORITHMS * 6; k++) {
-            uint32_t kind = k / 6 / COLL_N_ALGORITHMS, size = k / 2 % 3;
-            uint32_t algorithm = k / 6 % COLL_N_ALGORITHMS;
-            struct coll_job job = job_of((enum coll_kind)kind, sizes[size]);
+        for (uint32_t k = 0; k < WEFT_N_COLLECTIVES * WEFT_N_ALGORITHMS * 6; k++) {
+            uint32_t kind = k / 6 / WEFT_N_ALGORITHMS, size = k / 2 % 3;
+            uint32_t algorithm = k / 6 % WEFT_N_ALGORITHMS;
+            struct coll_job job = job_of((enum weft_collective)kind, sizes[size]);
             weft_ps *last = &before[kind][algorithm][size][k % 2], ps;
 
-            if (algorithm == COLL_AUTO ||
-                !coll_has_algorithm(job.kind, (enum coll_algorithm)algorithm)) {
+            if (algorithm == WEFT_ALGORITHM_AUTO ||
+                !weft_collective_has(job.kind, (enum weft_algorithm)algorithm)) {
                 continue;
             }
-            ps = coll_cost_ps(&job, &mesh, (enum coll_algorithm)algorithm,
+            ps = coll_cost_ps(&job, &mesh, (enum weft_algorithm)algorithm,
                               k % 2 == 0 ? 8u << 10 : 512u << 10);
-            ck_assert_msg(
-                ps >= *last && ps > 0 && (d == 0 || *last == INT64_MAX || ps < INT64_MAX),
-                "%s %s size %u delay %zu: %lld after %lld", coll_kind_name(job.kind),
-                coll_algorithm_name((enum coll_algorithm)algorithm), size, d,
-                (long long)ps, (long long)*last);
+            ck_assert_msg(ps >= *last && ps > 0 &&
+                              (d == 0 || *last == INT64_MAX || ps < INT64_MAX),
+                          "%s %s size %u delay %zu: %lld after %lld",
+                          weft_collective_name(job.kind),
+                          weft_algorithm_name((enum weft_algorithm)algorithm), size, d,
+                          (long long)ps, (long long)*last);
             *last = ps;
         }
         coll_mesh_fini(&mesh);
@@ -224,17 +226,17 @@ static void add(struct coll_cable *cables, uint32_t *n, uint32_t a, uint32_t b)
 static const struct {
     const char *name;
     uint32_t n;
-    enum coll_algorithm small, large;
+    enum weft_algorithm small, large;
     int all_reduce, scatter, gather;
 } rows[] = {
-    {"triangle", 3, COLL_DIRECT, COLL_RINGS, 96, 96, 96},
-    {"twin triangle", 3, COLL_DIRECT, COLL_RINGS, 95, 95, 95},
-    {"ring", 4, COLL_DIRECT, COLL_RINGS, 95, 95, 95},
-    {"full mesh", 16, COLL_DIRECT, COLL_EXCHANGE, 93, 93, 93},
-    {"line", 3, COLL_TREE, COLL_TREE, 92, 92, 92},
-    {"star", 5, COLL_TREE, COLL_TREE, 92, 92, 92},
-    {"grid", 8, COLL_AUTO, COLL_TREES, 85, 85, 85},
-    {"ring", 256, COLL_AUTO, COLL_RINGS, 95, 95, 95},
+    {"triangle", 3, WEFT_ALGORITHM_DIRECT, WEFT_ALGORITHM_RINGS, 96, 96, 96},
+    {"twin triangle", 3, WEFT_ALGORITHM_DIRECT, WEFT_ALGORITHM_RINGS, 95, 95, 95},
+    {"ring", 4, WEFT_ALGORITHM_DIRECT, WEFT_ALGORITHM_RINGS, 95, 95, 95},
+    {"full mesh", 16, WEFT_ALGORITHM_DIRECT, WEFT_ALGORITHM_EXCHANGE, 93, 93, 93},
+    {"line", 3, WEFT_ALGORITHM_TREE, WEFT_ALGORITHM_TREE, 92, 92, 92},
+    {"star", 5, WEFT_ALGORITHM_TREE, WEFT_ALGORITHM_TREE, 92, 92, 92},
+    {"grid", 8, WEFT_ALGORITHM_AUTO, WEFT_ALGORITHM_TREES, 85, 85, 85},
+    {"ring", 256, WEFT_ALGORITHM_AUTO, WEFT_ALGORITHM_RINGS, 95, 95, 95},
 };
 
 static uint32_t cables_of(size_t row, struct coll_cable *cables)
@@ -281,12 +283,12 @@ static uint32_t cables_of(size_t row, struct coll_cable *cables)
 }
 
 static int share_of_bound(const struct coll_mesh *mesh, const struct mesh_graph *graph,
-                          enum coll_kind kind, const char *name)
+                          enum weft_collective kind, const char *name)
 {
-    static const enum mesh_collective collectives[] = {
-        [COLL_ALL_REDUCE] = MESH_ALL_REDUCE,
-        [COLL_REDUCE_SCATTER] = MESH_REDUCE_SCATTER,
-        [COLL_ALL_GATHER] = MESH_ALL_GATHER};
+    static const enum weft_collective collectives[] = {
+        [WEFT_ALL_REDUCE] = WEFT_ALL_REDUCE,
+        [WEFT_REDUCE_SCATTER] = WEFT_REDUCE_SCATTER,
+        [WEFT_ALL_GATHER] = WEFT_ALL_GATHER};
     struct coll_job job = job_of(kind, 256u << 20);
     uint32_t hosts[256];
     struct coll_choice choice;
@@ -298,8 +300,8 @@ static int share_of_bound(const struct coll_mesh *mesh, const struct mesh_graph 
     bound = mesh_limit_ps(graph, hosts, mesh->n_ranks, collectives[kind], 256u << 20);
     coll_choose(&job, mesh, &choice);
     printf("%s of %u: %s by %s, slices of %llu: predicted %lld%% of the bound\n", name,
-           mesh->n_ranks, coll_kind_name(kind), coll_algorithm_name(choice.algorithm),
-           (unsigned long long)choice.slice_bytes,
+           mesh->n_ranks, weft_collective_name(kind),
+           weft_algorithm_name(choice.algorithm), (unsigned long long)choice.slice_bytes,
            (long long)(bound * 100 / choice.time_ps));
     return (int)(bound * 100 / choice.time_ps);
 }
@@ -314,16 +316,16 @@ START_TEST(meshes_are_predicted_near_their_bound)
     coll_graph_of_cables(rows[_i].n, cables, n_cables, RATE, US, &graph);
     coll_mesh_of_cables(rows[_i].n, cables, n_cables, RATE, US, &mesh);
     printf("%s of %u: 8 B by %s\n", rows[_i].name, rows[_i].n,
-           coll_algorithm_name(chosen(&mesh, COLL_ALL_REDUCE, 8)));
-    if (rows[_i].small != COLL_AUTO) {
-        ck_assert_int_eq(chosen(&mesh, COLL_ALL_REDUCE, 8), rows[_i].small);
+           weft_algorithm_name(chosen(&mesh, WEFT_ALL_REDUCE, 8)));
+    if (rows[_i].small != WEFT_ALGORITHM_AUTO) {
+        ck_assert_int_eq(chosen(&mesh, WEFT_ALL_REDUCE, 8), rows[_i].small);
     }
-    ck_assert_int_ge(share_of_bound(&mesh, &graph, COLL_ALL_REDUCE, rows[_i].name),
+    ck_assert_int_ge(share_of_bound(&mesh, &graph, WEFT_ALL_REDUCE, rows[_i].name),
                      rows[_i].all_reduce);
-    ck_assert_int_eq(chosen(&mesh, COLL_ALL_REDUCE, 256u << 20), rows[_i].large);
-    ck_assert_int_ge(share_of_bound(&mesh, &graph, COLL_REDUCE_SCATTER, rows[_i].name),
+    ck_assert_int_eq(chosen(&mesh, WEFT_ALL_REDUCE, 256u << 20), rows[_i].large);
+    ck_assert_int_ge(share_of_bound(&mesh, &graph, WEFT_REDUCE_SCATTER, rows[_i].name),
                      rows[_i].scatter);
-    ck_assert_int_ge(share_of_bound(&mesh, &graph, COLL_ALL_GATHER, rows[_i].name),
+    ck_assert_int_ge(share_of_bound(&mesh, &graph, WEFT_ALL_GATHER, rows[_i].name),
                      rows[_i].gather);
     coll_mesh_fini(&mesh);
     mesh_graph_fini(&graph);

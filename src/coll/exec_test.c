@@ -14,7 +14,7 @@ static void do_job(const struct coll_job *job, uint32_t iterations)
     ranks_start(job, job->count + 3, iterations);
     status = ranks_run(10 * FABRIC_S, &error);
     ck_assert_msg(status == WEFT_OK, "%s %s count %llu in_place %d: %s: %s",
-                  weft_status_name(status), coll_algorithm_name(job->algorithm),
+                  weft_status_name(status), weft_algorithm_name(job->algorithm),
                   (unsigned long long)job->count, job->in_place,
                   weft_phase_name(error.phase), error.message);
     if (!job->in_place || iterations == 1) {
@@ -23,19 +23,20 @@ static void do_job(const struct coll_job *job, uint32_t iterations)
     ranks_fini_plans();
 }
 
-static const enum coll_algorithm algorithms[] = {COLL_RING, COLL_RINGS, COLL_DIRECT};
+static const enum weft_algorithm algorithms[] = {
+    WEFT_ALGORITHM_RING, WEFT_ALGORITHM_RINGS, WEFT_ALGORITHM_DIRECT};
 
-static bool has_in_place(enum coll_kind kind)
+static bool has_in_place(enum weft_collective kind)
 {
-    return kind != COLL_ALL_TO_ALL && kind != COLL_SEND_RECV;
+    return kind != WEFT_ALL_TO_ALL && kind != WEFT_SEND_RECV;
 }
 
 /* Runs every algorithm of the kind, in place and out of place, once and repeated. */
 static void do_all_algorithms(struct coll_job job, uint32_t iterations)
 {
-    for (int a = 0; a < COLL_N_ALGORITHMS; a++) {
-        job.algorithm = (enum coll_algorithm)a;
-        if (!coll_has_algorithm(job.kind, job.algorithm)) {
+    for (int a = 0; a < WEFT_N_ALGORITHMS; a++) {
+        job.algorithm = (enum weft_algorithm)a;
+        if (!weft_collective_has(job.kind, job.algorithm)) {
             continue;
         }
         job.in_place = false;
@@ -51,11 +52,11 @@ static void do_all_algorithms(struct coll_job job, uint32_t iterations)
 START_TEST(every_kind_size_and_algorithm_is_exact)
 {
     static const uint64_t counts[] = {0, 1, 2, 3, 5, 31, 1024, 4099, 100003, 700001};
-    uint32_t n = 1 + (uint32_t)_i / COLL_N_KINDS;
+    uint32_t n = 1 + (uint32_t)_i / WEFT_N_COLLECTIVES;
 
     ranks_open(&(struct fabric_config){.n_hosts = n}, 4u << 20);
     for (size_t c = 0; c < WEFT_LENGTH(counts); c++) {
-        struct coll_job job = {.kind = (enum coll_kind)(_i % COLL_N_KINDS),
+        struct coll_job job = {.kind = (enum weft_collective)(_i % WEFT_N_COLLECTIVES),
                                .dtype = WEFT_FLOAT32,
                                .op = WEFT_SUM,
                                .root = (uint32_t)c % n,
@@ -70,8 +71,8 @@ END_TEST
 /* Every type with every op, for each kind that reduces, on 3 and on 4 ranks. */
 START_TEST(every_type_and_op_is_exact)
 {
-    static const enum coll_kind kinds[] = {COLL_ALL_REDUCE, COLL_REDUCE_SCATTER,
-                                           COLL_REDUCE};
+    static const enum weft_collective kinds[] = {WEFT_ALL_REDUCE, WEFT_REDUCE_SCATTER,
+                                                 WEFT_REDUCE};
 
     ranks_open(&(struct fabric_config){.n_hosts = 3 + (uint32_t)_i % 2}, 1u << 20);
     for (int dtype = 0; dtype < WEFT_N_DTYPES; dtype++) {
@@ -81,10 +82,10 @@ START_TEST(every_type_and_op_is_exact)
                                    .op = (enum weft_redop)op,
                                    .count = 1013};
 
-            for (int a = 0; a < COLL_N_ALGORITHMS; a++) {
-                job.algorithm = (enum coll_algorithm)a;
+            for (int a = 0; a < WEFT_N_ALGORITHMS; a++) {
+                job.algorithm = (enum weft_algorithm)a;
                 job.in_place = (dtype + op + a) % 2 == 1;
-                if (coll_has_algorithm(job.kind, job.algorithm)) {
+                if (weft_collective_has(job.kind, job.algorithm)) {
                     do_job(&job, 1);
                 }
             }
@@ -101,14 +102,14 @@ START_TEST(one_job_after_another)
 
     ranks_open(&(struct fabric_config){.n_hosts = 4}, 4u << 20);
     for (size_t c = 0; c < WEFT_LENGTH(counts); c++) {
-        for (int kind = 0; kind < COLL_N_KINDS; kind++) {
-            struct coll_job job = {.kind = (enum coll_kind)kind,
+        for (int kind = 0; kind < WEFT_N_COLLECTIVES; kind++) {
+            struct coll_job job = {.kind = (enum weft_collective)kind,
                                    .dtype = WEFT_INT32,
                                    .op = WEFT_AVG,
                                    .root = 3,
                                    .count = counts[c],
-                                   .in_place =
-                                       c % 2 == 1 && has_in_place((enum coll_kind)kind)};
+                                   .in_place = c % 2 == 1 &&
+                                               has_in_place((enum weft_collective)kind)};
 
             do_job(&job, 2 - job.in_place);
         }
@@ -120,8 +121,9 @@ END_TEST
 /* No rank leaves a barrier before the last has entered it. */
 START_TEST(a_barrier_holds_all)
 {
-    struct coll_job job = {.kind = COLL_BARRIER, .dtype = WEFT_FLOAT32};
-    static const enum coll_algorithm kinds[] = {COLL_DIRECT, COLL_DOUBLING, COLL_TREE};
+    struct coll_job job = {.kind = WEFT_BARRIER, .dtype = WEFT_FLOAT32};
+    static const enum weft_algorithm kinds[] = {
+        WEFT_ALGORITHM_DIRECT, WEFT_ALGORITHM_DOUBLING, WEFT_ALGORITHM_TREE};
     struct weft_error error = {0};
     weft_ns late;
 
@@ -149,8 +151,8 @@ END_TEST
  * carried the data. Out of place, the root's output is complete at once. */
 START_TEST(an_iteration_in_place_lasts_until_its_sends_are_done)
 {
-    static const enum coll_algorithm by[] = {COLL_DIRECT, COLL_CHAIN};
-    struct coll_job job = {.kind = COLL_BROADCAST,
+    static const enum weft_algorithm by[] = {WEFT_ALGORITHM_DIRECT, WEFT_ALGORITHM_CHAIN};
+    struct coll_job job = {.kind = WEFT_BROADCAST,
                            .algorithm = by[_i % 2],
                            .dtype = WEFT_INT32,
                            .op = WEFT_SUM,
@@ -183,7 +185,7 @@ END_TEST
 START_TEST(a_bad_cable_changes_no_byte)
 {
     struct coll_job job = {
-        .kind = COLL_ALL_REDUCE, .dtype = WEFT_INT32, .op = WEFT_SUM, .count = 300007};
+        .kind = WEFT_ALL_REDUCE, .dtype = WEFT_INT32, .op = WEFT_SUM, .count = 300007};
 
     ranks_open(&(struct fabric_config){.n_hosts = 3,
                                        .seed = (uint64_t)_i,
@@ -207,7 +209,8 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, an_iteration_in_place_lasts_until_its_sends_are_done, 0,
                         4);
-    suite_add_sweep(tcase, every_kind_size_and_algorithm_is_exact, 0, 5 * COLL_N_KINDS);
+    suite_add_sweep(tcase, every_kind_size_and_algorithm_is_exact, 0,
+                    5 * WEFT_N_COLLECTIVES);
     tcase_add_loop_test(tcase, every_type_and_op_is_exact, 0, 6);
     tcase_add_test(tcase, one_job_after_another);
     tcase_add_loop_test(tcase, a_barrier_holds_all, 0, 3);

@@ -80,11 +80,11 @@ static struct mesh_lane lane_of(struct furnishing *furnishing, uint32_t from, ui
                              .copier = UINT32_MAX,
                              .first_use = (uint32_t)furnishing->overlay->n_uses};
 
-    if (hop->kind == TRANSPORT_P2P) {
+    if (hop->kind == WEFT_TRANSPORT_P2P) {
         in = use_way(furnishing, &lane, from, to);
         lane.direct_bps = hop->is_direct ? in : 0;
         lane.copier = hop->reads ? lane.from : lane.to;
-    } else if (hop->kind == TRANSPORT_SHM) {
+    } else if (hop->kind == WEFT_TRANSPORT_SHM) {
         in = use_way(furnishing, &lane, from, n + to);
         out = use_way(furnishing, &lane, n + to, to);
     } else {

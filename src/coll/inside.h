@@ -9,7 +9,7 @@
 #include "transport/transport.h"
 
 struct coll_inside_hop {
-    enum transport_kind kind;
+    enum weft_transport kind;
     bool reads; /* P2P: the receiver reads; otherwise the sender writes */
     /* P2P: messages of at least TRANSPORT_DIRECT_BYTES are copied without steps */
     bool is_direct;

@@ -92,7 +92,7 @@ static uint32_t random_insides(struct weft_rng *rng, uint32_t n_hosts)
             }
         }
         for (uint32_t i = 0; i < inside->n * inside->n; i++) {
-            inside->hops[i].kind = (enum transport_kind)weft_rng_below(rng, 3);
+            inside->hops[i].kind = (enum weft_transport)weft_rng_below(rng, 3);
             inside->hops[i].reads = weft_rng_below(rng, 2) == 0;
         }
         inside->n_rings = (uint32_t)weft_rng_below(rng, 5);
@@ -134,7 +134,7 @@ static void prove(const struct coll_job *job, const struct coll_mesh *mesh, int 
     }
     status = coll_plan_check(job, plans, &error);
     ck_assert_msg(status == WEFT_OK, "mesh %d, %s %s on %u ranks: %s", at,
-                  coll_kind_name(job->kind), coll_algorithm_name(job->algorithm), n,
+                  weft_collective_name(job->kind), weft_algorithm_name(job->algorithm), n,
                   error.message);
     for (uint32_t r = 0; r < n; r++) {
         uint32_t sends[RANKS_MAX] = {0}, receives[RANKS_MAX] = {0};
@@ -159,16 +159,16 @@ START_TEST(plans_through_hosts_are_proven)
     weft_rng_init(&rng, (uint64_t)_i, "inside");
     n = random_insides(&rng, n_hosts);
     make_mesh(n_hosts, n, &mesh);
-    for (int kind = 0; kind < COLL_N_KINDS; kind++) {
-        for (int algorithm = 0; algorithm < COLL_N_ALGORITHMS; algorithm++) {
-            struct coll_job job = {.kind = (enum coll_kind)kind,
-                                   .algorithm = (enum coll_algorithm)algorithm,
+    for (int kind = 0; kind < WEFT_N_COLLECTIVES; kind++) {
+        for (int algorithm = 0; algorithm < WEFT_N_ALGORITHMS; algorithm++) {
+            struct coll_job job = {.kind = (enum weft_collective)kind,
+                                   .algorithm = (enum weft_algorithm)algorithm,
                                    .dtype = WEFT_FLOAT32,
                                    .op = WEFT_AVG,
                                    .count = weft_rng_below(&rng, 20000),
                                    .root = (uint32_t)weft_rng_below(&rng, n)};
 
-            if (coll_has_algorithm(job.kind, job.algorithm)) {
+            if (weft_collective_has(job.kind, job.algorithm)) {
                 prove(&job, &mesh, _i);
             }
         }
@@ -194,7 +194,7 @@ static void triangle(struct coll_mesh *mesh)
         inside->rings = weft_calloc(4, sizeof(*inside->rings));
         inside->trees = weft_calloc(2, sizeof(*inside->trees));
         for (uint32_t i = 0; i < 4; i++) {
-            inside->hops[i].kind = TRANSPORT_SHM;
+            inside->hops[i].kind = WEFT_TRANSPORT_SHM;
             inside->rings[i] = 2 * h + ring[i];
         }
         for (uint32_t i = 0; i < 2; i++) {
@@ -243,8 +243,8 @@ END_TEST
  * on both longer than if data within hosts is free. */
 START_TEST(links_inside_cost_time)
 {
-    const struct coll_job job = {.kind = COLL_ALL_GATHER,
-                                 .algorithm = COLL_RINGS,
+    const struct coll_job job = {.kind = WEFT_ALL_GATHER,
+                                 .algorithm = WEFT_ALGORITHM_RINGS,
                                  .dtype = WEFT_UINT8,
                                  .count = 6u << 20};
     weft_ps times[3];
@@ -261,7 +261,7 @@ START_TEST(links_inside_cost_time)
             insides[h].n = i == 2 ? 0 : 2;
         }
         make_mesh(3, 6, &mesh);
-        times[i] = coll_cost_ps(&job, &mesh, COLL_RINGS, 256u << 10);
+        times[i] = coll_cost_ps(&job, &mesh, WEFT_ALGORITHM_RINGS, 256u << 10);
         coll_mesh_fini(&mesh);
         for (uint32_t h = 0; h < 3; h++) {
             coll_inside_fini(&insides[h]);
@@ -277,7 +277,7 @@ END_TEST
 
 /* Returns the cost on GPUs of one host with peer access. Long messages are copied directly
  * over the links (24 GB/s); shorter ones take steps, with a second copy at 200 GB/s. */
-static weft_ps time_of_near(uint32_t n, enum coll_kind kind, uint64_t count,
+static weft_ps time_of_near(uint32_t n, enum weft_collective kind, uint64_t count,
                             uint64_t slice, bool is_direct)
 {
     const struct coll_job job = {.kind = kind, .dtype = WEFT_UINT8, .count = count};
@@ -294,11 +294,11 @@ static weft_ps time_of_near(uint32_t n, enum coll_kind kind, uint64_t count,
     }
     for (uint32_t i = 0; i < n * n; i++) {
         inside->hops[i] =
-            (struct coll_inside_hop){.kind = TRANSPORT_P2P, .is_direct = is_direct};
+            (struct coll_inside_hop){.kind = WEFT_TRANSPORT_P2P, .is_direct = is_direct};
     }
     add_ways(inside);
     make_mesh(1, n, &mesh);
-    time = coll_cost_ps(&job, &mesh, COLL_DIRECT, slice);
+    time = coll_cost_ps(&job, &mesh, WEFT_ALGORITHM_DIRECT, slice);
     coll_mesh_fini(&mesh);
     coll_inside_fini(inside);
     return time;
@@ -306,7 +306,7 @@ static weft_ps time_of_near(uint32_t n, enum coll_kind kind, uint64_t count,
 
 static weft_ps time_to_next(uint64_t n_bytes, bool is_direct)
 {
-    return time_of_near(2, COLL_SEND_RECV, n_bytes, n_bytes, is_direct);
+    return time_of_near(2, WEFT_SEND_RECV, n_bytes, n_bytes, is_direct);
 }
 
 START_TEST(short_messages_pay_the_copy_out_of_the_steps)
@@ -331,14 +331,14 @@ START_TEST(reductions_come_on_top_of_copies)
     const weft_ps bytes = 3 << 16, on_link = bytes * 125 / 3;
     uint64_t n = (uint64_t)bytes;
 
-    ck_assert_int_eq(time_of_near(3, COLL_ALL_REDUCE, n, n, true) -
-                         time_of_near(3, COLL_ALL_TO_ALL, 3 * n, n, true),
+    ck_assert_int_eq(time_of_near(3, WEFT_ALL_REDUCE, n, n, true) -
+                         time_of_near(3, WEFT_ALL_TO_ALL, 3 * n, n, true),
                      2 * (5 * bytes + 100000) + 5 * bytes - on_link + 100000);
-    ck_assert_int_eq(time_of_near(3, COLL_ALL_REDUCE, n, n / 2, true) -
-                         time_of_near(3, COLL_ALL_TO_ALL, 3 * n, n / 2, true),
+    ck_assert_int_eq(time_of_near(3, WEFT_ALL_REDUCE, n, n / 2, true) -
+                         time_of_near(3, WEFT_ALL_TO_ALL, 3 * n, n / 2, true),
                      5 * bytes + 2 * 100000 + (5 * bytes - on_link) / 2 + 100000);
-    ck_assert_int_eq(time_of_near(2, COLL_ALL_REDUCE, n, n, true) -
-                         time_of_near(2, COLL_ALL_TO_ALL, 2 * n, n, true),
+    ck_assert_int_eq(time_of_near(2, WEFT_ALL_REDUCE, n, n, true) -
+                         time_of_near(2, WEFT_ALL_TO_ALL, 2 * n, n, true),
                      5 * bytes - on_link);
 }
 END_TEST

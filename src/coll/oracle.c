@@ -129,9 +129,9 @@ static void combine(enum weft_redop op, int32_t *into, const int32_t *more, size
 }
 
 /* Kinds that only move data ignore op; their values are those of a sum. */
-static bool reduces(enum coll_kind kind)
+static bool reduces(enum weft_collective kind)
 {
-    return kind == COLL_ALL_REDUCE || kind == COLL_REDUCE_SCATTER || kind == COLL_REDUCE;
+    return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE_SCATTER || kind == WEFT_REDUCE;
 }
 
 static enum weft_redop value_op(const struct coll_job *job)
@@ -262,9 +262,9 @@ void oracle_buffer_bytes(const struct coll_job *job, uint32_t n_ranks, size_t *o
     size_t whole = (size_t)job->count * oracle_width(job->dtype);
     size_t share = (size_t)(job->count / n_ranks) * oracle_width(job->dtype);
 
-    *out_input = job->kind == COLL_ALL_GATHER ? share : whole;
-    *out_output = job->kind == COLL_REDUCE_SCATTER ? share : whole;
-    if (job->kind == COLL_BARRIER) {
+    *out_input = job->kind == WEFT_ALL_GATHER ? share : whole;
+    *out_output = job->kind == WEFT_REDUCE_SCATTER ? share : whole;
+    if (job->kind == WEFT_BARRIER) {
         *out_input = 0;
         *out_output = 0;
     }
@@ -292,7 +292,7 @@ void oracle_fill(const struct coll_job *job, uint64_t seed, uint32_t rank,
 static void check_shares(struct check *check, uint32_t rank)
 {
     uint64_t share = check->job->count / check->n_ranks;
-    uint64_t first = check->job->kind == COLL_ALL_TO_ALL ? rank * share : 0;
+    uint64_t first = check->job->kind == WEFT_ALL_TO_ALL ? rank * share : 0;
 
     for (uint32_t other = 0; other < check->n_ranks; other++) {
         check_stretch(check, other * share, share,
@@ -322,35 +322,35 @@ uint64_t oracle_check_with(struct oracle_memo *memo, const struct coll_job *job,
     weft_check(output_bytes >= output_need);
     table_make(&table, job->dtype, value_op(job) == WEFT_AVG ? (int32_t)n_ranks : 1);
     switch (job->kind) {
-    case COLL_ALL_REDUCE:
+    case WEFT_ALL_REDUCE:
         if (memo != NULL && n_blocks <= MEMO_BLOCKS_MAX) {
             memo_open(memo, job, seed, n_ranks, n_blocks);
             check.memo = memo;
         }
         check_stretch(&check, 0, job->count, (struct source){.is_all = true});
         break;
-    case COLL_REDUCE:
+    case WEFT_REDUCE:
         if (rank == job->root) {
             check_stretch(&check, 0, job->count, (struct source){.is_all = true});
         }
         break;
-    case COLL_REDUCE_SCATTER:
+    case WEFT_REDUCE_SCATTER:
         check_stretch(
             &check, 0, job->count / n_ranks,
             (struct source){.is_all = true, .first = rank * (job->count / n_ranks)});
         break;
-    case COLL_BROADCAST:
+    case WEFT_BROADCAST:
         check_stretch(&check, 0, job->count, (struct source){.rank = job->root});
         break;
-    case COLL_SEND_RECV:
+    case WEFT_SEND_RECV:
         check_stretch(&check, 0, job->count,
                       (struct source){.rank = (rank + n_ranks - 1) % n_ranks});
         break;
-    case COLL_ALL_GATHER:
-    case COLL_ALL_TO_ALL:
+    case WEFT_ALL_GATHER:
+    case WEFT_ALL_TO_ALL:
         check_shares(&check, rank);
         break;
-    case COLL_BARRIER:
+    case WEFT_BARRIER:
         break;
     }
     if (out_first != NULL) {

@@ -9,7 +9,7 @@
 #include "coll/oracle.h"
 #include "coll/oracle_value.h"
 
-static struct coll_job job_of(enum coll_kind kind, enum weft_dtype dtype,
+static struct coll_job job_of(enum weft_collective kind, enum weft_dtype dtype,
                               enum weft_redop op, uint64_t count)
 {
     return (struct coll_job){.kind = kind, .dtype = dtype, .op = op, .count = count};
@@ -67,7 +67,7 @@ END_TEST
  * ranks and positions. */
 START_TEST(inputs_are_all_different)
 {
-    struct coll_job job = job_of(COLL_ALL_REDUCE, WEFT_INT32, WEFT_SUM, 4096);
+    struct coll_job job = job_of(WEFT_ALL_REDUCE, WEFT_INT32, WEFT_SUM, 4096);
     static int32_t a[4096], b[4096], seen[81];
     uint32_t n_same = 0, n_same_seed = 0, n_shifted = 0;
 
@@ -103,8 +103,8 @@ static int32_t value_by_hand(const struct coll_job *job, int32_t in[3][N], uint3
     int64_t sum = (int64_t)in[0][i] + in[1][i] + in[2][i];
 
     switch (job->kind) {
-    case COLL_ALL_REDUCE:
-    case COLL_REDUCE:
+    case WEFT_ALL_REDUCE:
+    case WEFT_REDUCE:
         switch (job->op) {
         case WEFT_SUM:
             return (int32_t)sum;
@@ -122,18 +122,18 @@ static int32_t value_by_hand(const struct coll_job *job, int32_t in[3][N], uint3
             break;
         }
         break;
-    case COLL_REDUCE_SCATTER:
+    case WEFT_REDUCE_SCATTER:
         i += rank * share;
         return in[0][i] + in[1][i] + in[2][i];
-    case COLL_ALL_GATHER:
+    case WEFT_ALL_GATHER:
         return in[i / share][i % share];
-    case COLL_BROADCAST:
+    case WEFT_BROADCAST:
         return in[job->root][i];
-    case COLL_ALL_TO_ALL:
+    case WEFT_ALL_TO_ALL:
         return in[i / share][rank * share + i % share];
-    case COLL_SEND_RECV:
+    case WEFT_SEND_RECV:
         return in[(rank + 2) % 3][i];
-    case COLL_BARRIER:
+    case WEFT_BARRIER:
         break;
     }
     return 0;
@@ -147,7 +147,7 @@ static void check_kind(const struct coll_job *job, uint32_t rank, uint64_t n_out
 
     oracle_buffer_bytes(job, 3, &input_bytes, &output_bytes);
     ck_assert_uint_eq(output_bytes,
-                      (job->kind == COLL_ALL_GATHER || job->kind == COLL_ALL_TO_ALL)
+                      (job->kind == WEFT_ALL_GATHER || job->kind == WEFT_ALL_TO_ALL)
                           ? job->count * 4
                           : n_out * 4);
     for (uint32_t r = 0; r < 3; r++) {
@@ -173,16 +173,16 @@ static void check_kind(const struct coll_job *job, uint32_t rank, uint64_t n_out
 START_TEST(every_kind_and_op_by_hand)
 {
     static const struct {
-        enum coll_kind kind;
+        enum weft_collective kind;
         enum weft_redop op;
         uint64_t n_out;
     } rows[] = {
-        {COLL_ALL_REDUCE, WEFT_SUM, N},         {COLL_ALL_REDUCE, WEFT_PROD, N},
-        {COLL_ALL_REDUCE, WEFT_MIN, N},         {COLL_ALL_REDUCE, WEFT_MAX, N},
-        {COLL_ALL_REDUCE, WEFT_AVG, N},         {COLL_REDUCE, WEFT_MAX, N},
-        {COLL_REDUCE_SCATTER, WEFT_SUM, N / 3}, {COLL_ALL_GATHER, WEFT_PROD, N / 3 * 3},
-        {COLL_BROADCAST, WEFT_AVG, N},          {COLL_ALL_TO_ALL, WEFT_SUM, N / 3 * 3},
-        {COLL_SEND_RECV, WEFT_SUM, N},
+        {WEFT_ALL_REDUCE, WEFT_SUM, N},         {WEFT_ALL_REDUCE, WEFT_PROD, N},
+        {WEFT_ALL_REDUCE, WEFT_MIN, N},         {WEFT_ALL_REDUCE, WEFT_MAX, N},
+        {WEFT_ALL_REDUCE, WEFT_AVG, N},         {WEFT_REDUCE, WEFT_MAX, N},
+        {WEFT_REDUCE_SCATTER, WEFT_SUM, N / 3}, {WEFT_ALL_GATHER, WEFT_PROD, N / 3 * 3},
+        {WEFT_BROADCAST, WEFT_AVG, N},          {WEFT_ALL_TO_ALL, WEFT_SUM, N / 3 * 3},
+        {WEFT_SEND_RECV, WEFT_SUM, N},
     };
 
     for (uint32_t rank = 0; rank < 3; rank++) {
@@ -196,13 +196,13 @@ END_TEST
 
 START_TEST(outputs_that_nobody_wrote_are_never_wrong)
 {
-    struct coll_job job = job_of(COLL_REDUCE, WEFT_INT32, WEFT_SUM, 3);
+    struct coll_job job = job_of(WEFT_REDUCE, WEFT_INT32, WEFT_SUM, 3);
     int32_t out[3] = {0};
     size_t input_bytes, output_bytes;
 
     job.root = 1;
     ck_assert_uint_eq(oracle_check(&job, 1, 0, 3, out, sizeof(out), NULL), 0);
-    job.kind = COLL_BARRIER;
+    job.kind = WEFT_BARRIER;
     oracle_buffer_bytes(&job, 3, &input_bytes, &output_bytes);
     ck_assert_uint_eq(input_bytes + output_bytes, 0);
     ck_assert_uint_eq(oracle_check(&job, 1, 0, 3, out, sizeof(out), NULL), 0);
@@ -212,7 +212,7 @@ END_TEST
 /* Checks elements of every type in their own C type: the sum of two ranks of small integers. */
 #define CHECK_SUM(type, dtype)                                                           \
     do {                                                                                 \
-        struct coll_job job = job_of(COLL_ALL_REDUCE, dtype, WEFT_SUM, 100);             \
+        struct coll_job job = job_of(WEFT_ALL_REDUCE, dtype, WEFT_SUM, 100);             \
         type a[100], b[100];                                                             \
         oracle_fill(&job, 3, 0, 2, a, sizeof(a));                                        \
         oracle_fill(&job, 3, 1, 2, b, sizeof(b));                                        \
@@ -302,8 +302,9 @@ START_TEST(sums_of_many_ranks_are_exact)
                       n_ranks);
     }
     /* Where nothing is added, every rank's input is full. */
-    for (int kind = COLL_ALL_REDUCE; kind <= COLL_ALL_GATHER; kind++) {
-        struct coll_job job = job_of((enum coll_kind)kind, WEFT_INT8, WEFT_SUM, 1024);
+    for (int kind = WEFT_ALL_REDUCE; kind <= WEFT_ALL_GATHER; kind++) {
+        struct coll_job job =
+            job_of((enum weft_collective)kind, WEFT_INT8, WEFT_SUM, 1024);
         int8_t input[1024];
         uint32_t n_not_0 = 0;
 
@@ -311,7 +312,7 @@ START_TEST(sums_of_many_ranks_are_exact)
         for (size_t i = 0; i < sizeof(input); i++) {
             n_not_0 += input[i] != 0;
         }
-        ck_assert_msg(kind == COLL_ALL_GATHER ? n_not_0 > 600 : n_not_0 < 100, "%u",
+        ck_assert_msg(kind == WEFT_ALL_GATHER ? n_not_0 > 600 : n_not_0 < 100, "%u",
                       n_not_0);
     }
 }
@@ -320,7 +321,7 @@ END_TEST
 /* With and without a memo, in the least and the greatest of unsigned types. */
 #define CHECK_MANY(type, dtype)                                                          \
     do {                                                                                 \
-        struct coll_job job = job_of(COLL_ALL_REDUCE, dtype, WEFT_SUM, 20);              \
+        struct coll_job job = job_of(WEFT_ALL_REDUCE, dtype, WEFT_SUM, 20);              \
         struct oracle_memo memo = {0};                                                   \
         type total[20] = {0}, input[20];                                                 \
         for (uint32_t rank = 0; rank < n_ranks; rank++) {                                \
@@ -390,7 +391,7 @@ START_TEST(a_memo_tells_the_same)
 
     for (size_t k = 0; k < WEFT_LENGTH(rows); k++) {
         struct coll_job job =
-            job_of(COLL_ALL_REDUCE, rows[k].dtype, rows[k].op, rows[k].count);
+            job_of(WEFT_ALL_REDUCE, rows[k].dtype, rows[k].op, rows[k].count);
         size_t width = oracle_width(rows[k].dtype), n_bytes = rows[k].count * width;
         uint8_t *right = calloc(rows[k].count, width);
         uint64_t first = UINT64_MAX;

@@ -3,90 +3,17 @@
 #include "base/check.h"
 #include "coll/plan_private.h"
 
-const char *coll_kind_name(enum coll_kind kind)
+bool coll_reduces(enum weft_collective kind)
 {
-    switch (kind) {
-    case COLL_ALL_REDUCE:
-        return "all_reduce";
-    case COLL_REDUCE_SCATTER:
-        return "reduce_scatter";
-    case COLL_ALL_GATHER:
-        return "all_gather";
-    case COLL_BROADCAST:
-        return "broadcast";
-    case COLL_REDUCE:
-        return "reduce";
-    case COLL_ALL_TO_ALL:
-        return "all_to_all";
-    case COLL_SEND_RECV:
-        return "send_recv";
-    case COLL_BARRIER:
-        return "barrier";
-    }
-    return "?";
+    return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE_SCATTER || kind == WEFT_REDUCE;
 }
 
-const char *coll_algorithm_name(enum coll_algorithm algorithm)
-{
-    switch (algorithm) {
-    case COLL_AUTO:
-        return "auto";
-    case COLL_RING:
-        return "ring";
-    case COLL_RINGS:
-        return "rings";
-    case COLL_DIRECT:
-        return "direct";
-    case COLL_EXCHANGE:
-        return "exchange";
-    case COLL_DOUBLING:
-        return "doubling";
-    case COLL_HALVING:
-        return "halving";
-    case COLL_TREE:
-        return "tree";
-    case COLL_TREES:
-        return "trees";
-    case COLL_CHAIN:
-        return "chain";
-    case COLL_FORWARD:
-        return "forward";
-    }
-    return "?";
-}
-
-#define HAS(algorithm) (1u << COLL_##algorithm)
-#define BASIC (HAS(AUTO) | HAS(DIRECT))
-
-bool coll_has_algorithm(enum coll_kind kind, enum coll_algorithm algorithm)
-{
-    static const unsigned algorithms[COLL_N_KINDS] = {
-        [COLL_ALL_REDUCE] = HAS(FORWARD) - 1,
-        [COLL_REDUCE_SCATTER] =
-            BASIC | HAS(RING) | HAS(RINGS) | HAS(TREE) | HAS(TREES) | HAS(HALVING),
-        [COLL_ALL_GATHER] =
-            BASIC | HAS(RING) | HAS(RINGS) | HAS(TREE) | HAS(TREES) | HAS(DOUBLING),
-        [COLL_BROADCAST] = BASIC | HAS(CHAIN) | HAS(TREE) | HAS(TREES) | HAS(DOUBLING),
-        [COLL_REDUCE] = BASIC | HAS(CHAIN) | HAS(TREE) | HAS(TREES) | HAS(HALVING),
-        [COLL_ALL_TO_ALL] = BASIC | HAS(FORWARD),
-        [COLL_SEND_RECV] = BASIC,
-        [COLL_BARRIER] = BASIC | HAS(DOUBLING) | HAS(TREE),
-    };
-
-    return (algorithms[kind] >> algorithm & 1) != 0;
-}
-
-bool coll_reduces(enum coll_kind kind)
-{
-    return kind == COLL_ALL_REDUCE || kind == COLL_REDUCE_SCATTER || kind == COLL_REDUCE;
-}
-
-uint64_t coll_whole_count(enum coll_kind kind, enum weft_dtype dtype, uint64_t bytes,
-                          uint32_t n_ranks)
+uint64_t coll_whole_count(enum weft_collective kind, enum weft_dtype dtype,
+                          uint64_t bytes, uint32_t n_ranks)
 {
     uint64_t count = bytes / weft_dtype_bytes(dtype);
     bool is_dealt =
-        kind == COLL_REDUCE_SCATTER || kind == COLL_ALL_GATHER || kind == COLL_ALL_TO_ALL;
+        kind == WEFT_REDUCE_SCATTER || kind == WEFT_ALL_GATHER || kind == WEFT_ALL_TO_ALL;
 
     return is_dealt ? count - count % n_ranks : count;
 }
@@ -98,22 +25,22 @@ struct coll_extent coll_extent_of(const struct coll_job *job, uint32_t rank,
     struct coll_extent extent = {.input = job->count, .output = job->count};
 
     switch (job->kind) {
-    case COLL_REDUCE_SCATTER:
+    case WEFT_REDUCE_SCATTER:
         extent.output = share;
         extent.output_at = job->in_place ? rank * share : 0;
         break;
-    case COLL_ALL_GATHER:
+    case WEFT_ALL_GATHER:
         extent.input = share;
         extent.input_at = job->in_place ? rank * share : 0;
         break;
-    case COLL_BARRIER:
+    case WEFT_BARRIER:
         extent.input = extent.output = 0;
         break;
-    case COLL_ALL_REDUCE:
-    case COLL_BROADCAST:
-    case COLL_REDUCE:
-    case COLL_ALL_TO_ALL:
-    case COLL_SEND_RECV:
+    case WEFT_ALL_REDUCE:
+    case WEFT_BROADCAST:
+    case WEFT_REDUCE:
+    case WEFT_ALL_TO_ALL:
+    case WEFT_SEND_RECV:
         break;
     }
     return extent;
@@ -128,41 +55,41 @@ static void draft_alone(struct coll_draft *draft)
                              .count = draft->job->count,
                              .after = {COLL_NO_STEP, COLL_NO_STEP}};
 
-    if (!draft->job->in_place && draft->job->kind != COLL_BARRIER && step.count > 0) {
+    if (!draft->job->in_place && draft->job->kind != WEFT_BARRIER && step.count > 0) {
         coll_draft_add(draft, (struct coll_key){0}, &step, COLL_NO_STEP);
     }
 }
 
-static void draft_all(struct coll_draft *draft, enum coll_algorithm algorithm)
+static void draft_all(struct coll_draft *draft, enum weft_algorithm algorithm)
 {
     switch (draft->job->kind) {
-    case COLL_ALL_TO_ALL:
-        if (algorithm == COLL_FORWARD) {
+    case WEFT_ALL_TO_ALL:
+        if (algorithm == WEFT_ALGORITHM_FORWARD) {
             coll_draft_forward(draft);
         } else {
             coll_draft_all_to_all(draft);
         }
         return;
-    case COLL_SEND_RECV:
+    case WEFT_SEND_RECV:
         coll_draft_send_recv(draft);
         return;
-    case COLL_BARRIER:
+    case WEFT_BARRIER:
         coll_draft_barrier(draft, algorithm);
         return;
-    case COLL_ALL_REDUCE:
-        if (algorithm == COLL_DIRECT) {
+    case WEFT_ALL_REDUCE:
+        if (algorithm == WEFT_ALGORITHM_DIRECT) {
             coll_draft_direct(draft);
             return;
         }
-        if (algorithm == COLL_DOUBLING) {
+        if (algorithm == WEFT_ALGORITHM_DOUBLING) {
             coll_draft_doubling(draft);
             return;
         }
         break;
-    case COLL_REDUCE_SCATTER:
-    case COLL_ALL_GATHER:
-    case COLL_BROADCAST:
-    case COLL_REDUCE:
+    case WEFT_REDUCE_SCATTER:
+    case WEFT_ALL_GATHER:
+    case WEFT_BROADCAST:
+    case WEFT_REDUCE:
         break;
     }
     coll_draft_flows(draft, algorithm);
@@ -170,17 +97,18 @@ static void draft_all(struct coll_draft *draft, enum coll_algorithm algorithm)
 
 static weft_status refuse(const struct coll_job *job, struct weft_error *error)
 {
-    bool moves_both_ways = job->kind == COLL_ALL_TO_ALL || job->kind == COLL_SEND_RECV;
+    bool moves_both_ways = job->kind == WEFT_ALL_TO_ALL || job->kind == WEFT_SEND_RECV;
 
     if (job->in_place && moves_both_ways) {
         return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PLAN,
                          "%s cannot be in place: what arrives would overwrite what is "
                          "being sent",
-                         coll_kind_name(job->kind));
+                         weft_collective_name(job->kind));
     }
-    if (!coll_has_algorithm(job->kind, job->algorithm)) {
+    if (!weft_collective_has(job->kind, job->algorithm)) {
         return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_PLAN, "%s has no algorithm %s",
-                         coll_kind_name(job->kind), coll_algorithm_name(job->algorithm));
+                         weft_collective_name(job->kind),
+                         weft_algorithm_name(job->algorithm));
     }
     return WEFT_OK;
 }
@@ -190,7 +118,7 @@ weft_status coll_plan_make(const struct coll_job *job, uint32_t rank,
                            struct weft_error *error)
 {
     struct coll_draft draft = {.plan = out, .job = job, .mesh = mesh};
-    struct coll_choice choice = {.algorithm = COLL_DIRECT,
+    struct coll_choice choice = {.algorithm = WEFT_ALGORITHM_DIRECT,
                                  .slice_bytes = COLL_SLICE_BYTES_MAX};
     weft_status status = refuse(job, error);
 
@@ -203,11 +131,11 @@ weft_status coll_plan_make(const struct coll_job *job, uint32_t rank,
         draft_alone(&draft);
     } else {
         coll_choose(job, mesh, &choice);
-        if (choice.time_ps == INT64_MAX && choice.algorithm != COLL_DIRECT) {
+        if (choice.time_ps == INT64_MAX && choice.algorithm != WEFT_ALGORITHM_DIRECT) {
             return weft_fail(error, WEFT_ERR_ROUTE, WEFT_PHASE_PLAN,
                              "%s by %s: the mesh does not join all ranks",
-                             coll_kind_name(job->kind),
-                             coll_algorithm_name(choice.algorithm));
+                             weft_collective_name(job->kind),
+                             weft_algorithm_name(choice.algorithm));
         }
         draft.slice_bytes = choice.slice_bytes;
         draft_all(&draft, choice.algorithm);
@@ -307,7 +235,7 @@ static void print_step(const struct coll_step *step, struct weft_text *out)
 void coll_plan_print(const struct coll_plan *plan, struct weft_text *out)
 {
     weft_text_add(out, "rank %u of %u, %s, %u steps", plan->rank, plan->n_ranks,
-                  coll_algorithm_name(plan->algorithm), plan->n_steps);
+                  weft_algorithm_name(plan->algorithm), plan->n_steps);
     if (plan->scratch_count > 0) {
         weft_text_add(out, ", scratch %llu", (unsigned long long)plan->scratch_count);
     }

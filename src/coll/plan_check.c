@@ -33,7 +33,7 @@ static const char *shape_error(const struct proof *proof, const struct rank_proo
                                uint32_t index)
 {
     const struct coll_step *step = &rank->plan->steps[index];
-    bool is_empty = step->kind == COLL_JOIN || proof->job->kind == COLL_BARRIER;
+    bool is_empty = step->kind == COLL_JOIN || proof->job->kind == WEFT_BARRIER;
 
     if (step->peer >= proof->n_ranks ||
         is_local(step) != (step->peer == rank->plan->rank)) {
@@ -111,7 +111,7 @@ static void finish(struct proof *proof, struct rank_proof *rank, uint32_t index,
                    uint32_t more)
 {
     rank->done[index] = true;
-    if (proof->job->kind == COLL_BARRIER) {
+    if (proof->job->kind == WEFT_BARRIER) {
         learn(proof, rank, index, more);
     }
     queue_up(proof, rank->plan->rank);
@@ -211,7 +211,7 @@ static weft_status deliver(struct proof *proof, struct rank_proof *from,
 
         check_strip_copy(target, to_at, source, from_at, send->count);
         finish(proof, to, recv_index,
-               proof->job->kind == COLL_BARRIER ? from->known[send_index]
+               proof->job->kind == WEFT_BARRIER ? from->known[send_index]
                                                 : CHECK_NOTHING);
         return WEFT_OK;
     }

@@ -260,15 +260,15 @@ static void barrier_doubling(struct coll_draft *draft)
     }
 }
 
-void coll_draft_barrier(struct coll_draft *draft, enum coll_algorithm algorithm)
+void coll_draft_barrier(struct coll_draft *draft, enum weft_algorithm algorithm)
 {
     uint32_t n = draft->plan->n_ranks, rank = draft->plan->rank;
 
-    if (algorithm == COLL_TREE) {
+    if (algorithm == WEFT_ALGORITHM_TREE) {
         barrier_tree(draft);
         return;
     }
-    if (algorithm == COLL_DOUBLING) {
+    if (algorithm == WEFT_ALGORITHM_DOUBLING) {
         barrier_doubling(draft);
         return;
     }

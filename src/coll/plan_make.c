@@ -69,15 +69,15 @@ static void view_of(const struct maker *maker, const struct carried *carried,
 static void add_flow(struct maker *maker, const struct carried *carried, uint32_t root,
                      struct coll_flow flow)
 {
-    enum coll_kind kind = maker->draft->job->kind;
+    enum weft_collective kind = maker->draft->job->kind;
     struct coll_view up, down;
 
     if (coll_reduces(kind)) {
         view_of(maker, carried, root, false, &up);
         flow.up = &up;
-        flow.keeps_output = kind != COLL_ALL_REDUCE;
+        flow.keeps_output = kind != WEFT_ALL_REDUCE;
     }
-    if (kind == COLL_ALL_REDUCE || !coll_reduces(kind)) {
+    if (kind == WEFT_ALL_REDUCE || !coll_reduces(kind)) {
         view_of(maker, carried, root, true, &down);
         flow.down = &down;
     }
@@ -96,13 +96,13 @@ static void add_blocks(struct maker *maker, const struct carried *carried)
         struct coll_flow flow = {.spread = SPREAD_BLOCKS};
         uint64_t longest = carried->part.count;
 
-        if (job->kind == COLL_ALL_REDUCE) {
+        if (job->kind == WEFT_ALL_REDUCE) {
             flow.input_at = carried->part.at + block.at;
             flow.output_at = flow.input_at;
             flow.count = block.count;
             longest = block_of(carried->part.count, 0, maker->n).count;
         } else {
-            bool is_gather = job->kind == COLL_ALL_GATHER;
+            bool is_gather = job->kind == WEFT_ALL_GATHER;
 
             flow.input_at = carried->part.at + (is_gather ? 0 : root * share);
             flow.output_at = carried->part.at + (is_gather ? root * share : 0);
@@ -130,7 +130,7 @@ static void add_whole(struct maker *maker, const struct carried *carried, uint32
 static uint64_t carried_count(const struct maker *maker)
 {
     const struct coll_job *job = maker->draft->job;
-    bool is_dealt = job->kind == COLL_REDUCE_SCATTER || job->kind == COLL_ALL_GATHER;
+    bool is_dealt = job->kind == WEFT_REDUCE_SCATTER || job->kind == WEFT_ALL_GATHER;
 
     return is_dealt ? job->count / maker->n : job->count;
 }
@@ -157,7 +157,7 @@ static void along_rings(struct maker *maker, bool all)
 static void along_trees(struct maker *maker, const struct mesh_packing *packing, bool all,
                         uint32_t root)
 {
-    enum coll_kind kind = maker->draft->job->kind;
+    enum weft_collective kind = maker->draft->job->kind;
     uint64_t count = carried_count(maker);
     uint32_t before = 0, n_trees = all ? packing->n_trees : 1;
 
@@ -171,7 +171,7 @@ static void along_trees(struct maker *maker, const struct mesh_packing *packing,
         before += share;
         maker->draft->channel = tree->channel;
         coll_hanging_make(tree->parent, maker->n, maker->rank, &hanging);
-        if (kind == COLL_REDUCE_SCATTER || kind == COLL_ALL_GATHER) {
+        if (kind == WEFT_REDUCE_SCATTER || kind == WEFT_ALL_GATHER) {
             add_blocks(maker, &carried);
         } else {
             add_whole(maker, &carried, root == COLL_NO_STEP ? tree->root : root);
@@ -186,12 +186,12 @@ static void along_rooted_trees(struct maker *maker, bool all)
     const struct coll_mesh *mesh = maker->draft->mesh;
     const struct coll_rooted *rooted = coll_mesh_rooted(mesh, job->root);
 
-    if (job->kind != COLL_BROADCAST && job->kind != COLL_REDUCE) {
+    if (job->kind != WEFT_BROADCAST && job->kind != WEFT_REDUCE) {
         along_trees(maker, &mesh->trees, all, COLL_NO_STEP);
     } else if (rooted == NULL) {
         along_trees(maker, &mesh->trees, all, job->root);
     } else {
-        along_trees(maker, job->kind == COLL_BROADCAST ? &rooted->out : &rooted->in, all,
+        along_trees(maker, job->kind == WEFT_BROADCAST ? &rooted->out : &rooted->in, all,
                     job->root);
     }
 }
@@ -205,7 +205,7 @@ static void along_chain(struct maker *maker)
     struct coll_hanging hanging;
     struct coll_ring ring;
 
-    if (job->kind != COLL_ALL_REDUCE) {
+    if (job->kind != WEFT_ALL_REDUCE) {
         coll_ring_make(packed, maker->n, &ring);
         carried.ring = &ring;
         add_whole(maker, &carried, job->root);
@@ -227,14 +227,14 @@ static void along_pairs(struct maker *maker, bool is_binomial)
     struct carried carried = {.part = {0, carried_count(maker)},
                               .is_binomial = is_binomial};
 
-    if (job->kind == COLL_BROADCAST || job->kind == COLL_REDUCE) {
+    if (job->kind == WEFT_BROADCAST || job->kind == WEFT_REDUCE) {
         add_whole(maker, &carried, job->root);
     } else {
         add_blocks(maker, &carried);
     }
 }
 
-void coll_draft_flows(struct coll_draft *draft, enum coll_algorithm algorithm)
+void coll_draft_flows(struct coll_draft *draft, enum weft_algorithm algorithm)
 {
     uint32_t n = draft->plan->n_ranks;
     struct maker maker = {.draft = draft,
@@ -244,27 +244,27 @@ void coll_draft_flows(struct coll_draft *draft, enum coll_algorithm algorithm)
                           .down_room = weft_calloc(n, sizeof(*maker.down_room))};
 
     switch (algorithm) {
-    case COLL_RING:
-    case COLL_RINGS:
-        along_rings(&maker, algorithm == COLL_RINGS);
+    case WEFT_ALGORITHM_RING:
+    case WEFT_ALGORITHM_RINGS:
+        along_rings(&maker, algorithm == WEFT_ALGORITHM_RINGS);
         break;
-    case COLL_TREE:
-    case COLL_TREES:
-        along_rooted_trees(&maker, algorithm == COLL_TREES);
+    case WEFT_ALGORITHM_TREE:
+    case WEFT_ALGORITHM_TREES:
+        along_rooted_trees(&maker, algorithm == WEFT_ALGORITHM_TREES);
         break;
-    case COLL_CHAIN:
+    case WEFT_ALGORITHM_CHAIN:
         along_chain(&maker);
         break;
-    case COLL_DIRECT:
-    case COLL_EXCHANGE:
+    case WEFT_ALGORITHM_DIRECT:
+    case WEFT_ALGORITHM_EXCHANGE:
         along_pairs(&maker, false);
         break;
-    case COLL_DOUBLING:
-    case COLL_HALVING:
+    case WEFT_ALGORITHM_DOUBLING:
+    case WEFT_ALGORITHM_HALVING:
         along_pairs(&maker, true);
         break;
-    case COLL_AUTO:
-    case COLL_FORWARD:
+    case WEFT_ALGORITHM_AUTO:
+    case WEFT_ALGORITHM_FORWARD:
         weft_check(false); /* no algorithm of flows */
         break;
     }

@@ -121,15 +121,15 @@ void coll_draft_direct(struct coll_draft *draft);   /* all_reduce: all to all */
 void coll_draft_doubling(struct coll_draft *draft); /* all_reduce: butterfly */
 void coll_draft_all_to_all(struct coll_draft *draft);
 void coll_draft_send_recv(struct coll_draft *draft);
-void coll_draft_barrier(struct coll_draft *draft, enum coll_algorithm algorithm);
+void coll_draft_barrier(struct coll_draft *draft, enum weft_algorithm algorithm);
 
 /* plan_forward.c: all_to_all from neighbour to neighbour */
 void coll_draft_forward(struct coll_draft *draft);
-/* Returns true if COLL_FORWARD uses the lane: a connection can pass its relays. */
+/* Returns true if WEFT_ALGORITHM_FORWARD uses the lane: a connection can pass its relays. */
 bool coll_forward_uses(const struct mesh_lane *lane);
 
 /* plan_make.c: algorithms along rings and trees, and between all pairs */
-void coll_draft_flows(struct coll_draft *draft, enum coll_algorithm algorithm);
+void coll_draft_flows(struct coll_draft *draft, enum weft_algorithm algorithm);
 
 /* Writes the path of a packing's first ring as a tree's parents [n]; the root is its middle. */
 void coll_path_parents(const struct mesh_packed_ring *ring, uint32_t n, uint32_t *parent,

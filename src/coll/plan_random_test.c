@@ -66,14 +66,14 @@ static void prove(const struct coll_job *job, const struct coll_mesh *mesh, int 
         status = coll_plan_make(job, r, mesh, &plans[r], &error);
         ck_assert_msg(status == WEFT_OK, "mesh %d: %s", at, error.message);
         ck_assert_int_eq(plans[r].algorithm, plans[0].algorithm);
-        ck_assert_int_ne(plans[r].algorithm, COLL_AUTO);
+        ck_assert_int_ne(plans[r].algorithm, WEFT_ALGORITHM_AUTO);
         ck_assert_uint_le(plans[r].slice_count * weft_dtype_bytes(job->dtype),
                           COLL_SLICE_BYTES_MAX);
     }
     status = coll_plan_check(job, plans, &error);
     ck_assert_msg(status == WEFT_OK,
                   "mesh %d, %s %s on %u ranks, count %llu, root %u, in place %d: %s", at,
-                  coll_kind_name(job->kind), coll_algorithm_name(job->algorithm),
+                  weft_collective_name(job->kind), weft_algorithm_name(job->algorithm),
                   mesh->n_ranks, (unsigned long long)job->count, job->root, job->in_place,
                   error.message);
     check_peers(plans, mesh->n_ranks);
@@ -91,19 +91,19 @@ START_TEST(every_plan_on_random_meshes_is_proven)
 
         weft_rng_init(&rng, (uint64_t)at, "mesh");
         random_mesh(&rng, n, &mesh);
-        for (int kind = 0; kind < COLL_N_KINDS; kind++) {
-            for (int algorithm = 0; algorithm < COLL_N_ALGORITHMS; algorithm++) {
+        for (int kind = 0; kind < WEFT_N_COLLECTIVES; kind++) {
+            for (int algorithm = 0; algorithm < WEFT_N_ALGORITHMS; algorithm++) {
                 struct coll_job job = {
-                    .kind = (enum coll_kind)kind,
-                    .algorithm = (enum coll_algorithm)algorithm,
+                    .kind = (enum weft_collective)kind,
+                    .algorithm = (enum weft_algorithm)algorithm,
                     .dtype = WEFT_FLOAT32,
                     .op = weft_rng_below(&rng, 2) == 0 ? WEFT_SUM : WEFT_AVG,
                     .count = random_count(&rng),
                     .root = (uint32_t)weft_rng_below(&rng, n),
-                    .in_place = kind != COLL_ALL_TO_ALL && kind != COLL_SEND_RECV &&
+                    .in_place = kind != WEFT_ALL_TO_ALL && kind != WEFT_SEND_RECV &&
                                 weft_rng_below(&rng, 2) == 0};
 
-                if (coll_has_algorithm(job.kind, job.algorithm)) {
+                if (weft_collective_has(job.kind, job.algorithm)) {
                     prove(&job, &mesh, at);
                 }
             }
@@ -118,7 +118,7 @@ END_TEST
 START_TEST(a_ring_of_256_is_planned_and_proven)
 {
     static struct coll_plan plans[256];
-    struct coll_job job = {.kind = COLL_ALL_REDUCE,
+    struct coll_job job = {.kind = WEFT_ALL_REDUCE,
                            .dtype = WEFT_FLOAT32,
                            .op = WEFT_SUM,
                            .count = 16u << 20};
@@ -130,8 +130,8 @@ START_TEST(a_ring_of_256_is_planned_and_proven)
         ck_assert_int_eq(coll_plan_make(&job, r, &mesh, &plans[r], &error), WEFT_OK);
     }
     printf("ring of 256, 64 MiB: %s, %u steps a rank\n",
-           coll_algorithm_name(plans[0].algorithm), plans[0].n_steps);
-    ck_assert_int_eq(plans[0].algorithm, COLL_RINGS);
+           weft_algorithm_name(plans[0].algorithm), plans[0].n_steps);
+    ck_assert_int_eq(plans[0].algorithm, WEFT_ALGORITHM_RINGS);
     ck_assert_uint_lt(plans[0].n_steps, 2 * 2 * 2 * 255 * 16 + 1);
     ck_assert_int_eq(coll_plan_check(&job, plans, &error), WEFT_OK);
     for (uint32_t r = 0; r < 256; r++) {
@@ -182,8 +182,8 @@ START_TEST(all_to_all_between_neighbours_is_proven)
 {
     static const uint64_t shares[] = {0, 1, 7, 3000, 70000, 300000};
     static struct coll_plan plans[64];
-    struct coll_job job = {.kind = COLL_ALL_TO_ALL,
-                           .algorithm = COLL_FORWARD,
+    struct coll_job job = {.kind = WEFT_ALL_TO_ALL,
+                           .algorithm = WEFT_ALGORITHM_FORWARD,
                            .dtype = WEFT_FLOAT32,
                            .op = WEFT_SUM};
     struct weft_error error = {0};

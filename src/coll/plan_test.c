@@ -13,7 +13,7 @@
 #define RATE UINT64_C(100000000000)
 #define DELAY_PS 1000000
 
-static struct coll_job job_of(enum coll_kind kind, enum coll_algorithm algorithm,
+static struct coll_job job_of(enum weft_collective kind, enum weft_algorithm algorithm,
                               uint64_t count, bool in_place)
 {
     return (struct coll_job){.kind = kind,
@@ -50,24 +50,24 @@ START_TEST(every_plan_is_proven)
 
     coll_mesh_full(n, RATE, DELAY_PS, &mesh);
     for (size_t c = 0; c < 2 * WEFT_LENGTH(counts); c++) {
-        for (int a = 0; a < COLL_N_KINDS * COLL_N_ALGORITHMS; a++) {
-            struct coll_job job = job_of((enum coll_kind)(a / COLL_N_ALGORITHMS),
-                                         (enum coll_algorithm)(a % COLL_N_ALGORITHMS),
+        for (int a = 0; a < WEFT_N_COLLECTIVES * WEFT_N_ALGORITHMS; a++) {
+            struct coll_job job = job_of((enum weft_collective)(a / WEFT_N_ALGORITHMS),
+                                         (enum weft_algorithm)(a % WEFT_N_ALGORITHMS),
                                          counts[c / 2], c % 2 == 1);
             struct weft_error error = {0};
 
-            if (!coll_has_algorithm(job.kind, job.algorithm) ||
+            if (!weft_collective_has(job.kind, job.algorithm) ||
                 (job.in_place &&
-                 (job.kind == COLL_ALL_TO_ALL || job.kind == COLL_SEND_RECV))) {
+                 (job.kind == WEFT_ALL_TO_ALL || job.kind == WEFT_SEND_RECV))) {
                 continue;
             }
             job.root = (uint32_t)c % n;
             make_all(&job, &mesh, plans);
             ck_assert_msg(coll_plan_check(&job, plans, &error) == WEFT_OK,
-                          "%s, n %u count %llu %s: %s", coll_kind_name(job.kind), n,
+                          "%s, n %u count %llu %s: %s", weft_collective_name(job.kind), n,
                           (unsigned long long)job.count,
-                          coll_algorithm_name(job.algorithm), error.message);
-            ck_assert_int_ne(plans[0].algorithm, COLL_AUTO);
+                          weft_algorithm_name(job.algorithm), error.message);
+            ck_assert_int_ne(plans[0].algorithm, WEFT_ALGORITHM_AUTO);
             fini_all(n, plans);
         }
     }
@@ -79,7 +79,7 @@ END_TEST
 START_TEST(slices_are_as_few_as_the_limit_allows)
 {
     static const uint64_t limits[] = {1, 4, 8, 12, 100, 4096};
-    struct coll_job job = job_of(COLL_ALL_REDUCE, COLL_DIRECT, 0, false);
+    struct coll_job job = job_of(WEFT_ALL_REDUCE, WEFT_ALGORITHM_DIRECT, 0, false);
 
     for (size_t i = 0; i < WEFT_LENGTH(limits); i++) {
         struct coll_draft draft = {.job = &job, .slice_bytes = limits[i]};
@@ -194,21 +194,33 @@ static bool breaks(const struct coll_job *job, struct coll_plan *plan, uint32_t 
 }
 
 static const struct {
-    enum coll_kind kind;
-    enum coll_algorithm algorithm;
+    enum weft_collective kind;
+    enum weft_algorithm algorithm;
 } breakable[] = {
-    {COLL_ALL_REDUCE, COLL_RING},       {COLL_ALL_REDUCE, COLL_RINGS},
-    {COLL_ALL_REDUCE, COLL_DIRECT},     {COLL_ALL_REDUCE, COLL_EXCHANGE},
-    {COLL_ALL_REDUCE, COLL_DOUBLING},   {COLL_ALL_REDUCE, COLL_HALVING},
-    {COLL_ALL_REDUCE, COLL_TREES},      {COLL_ALL_REDUCE, COLL_CHAIN},
-    {COLL_REDUCE_SCATTER, COLL_RING},   {COLL_REDUCE_SCATTER, COLL_TREE},
-    {COLL_REDUCE_SCATTER, COLL_DIRECT}, {COLL_REDUCE_SCATTER, COLL_HALVING},
-    {COLL_ALL_GATHER, COLL_RINGS},      {COLL_ALL_GATHER, COLL_TREES},
-    {COLL_ALL_GATHER, COLL_DOUBLING},   {COLL_BROADCAST, COLL_CHAIN},
-    {COLL_BROADCAST, COLL_TREE},        {COLL_REDUCE, COLL_CHAIN},
-    {COLL_REDUCE, COLL_HALVING},        {COLL_ALL_TO_ALL, COLL_DIRECT},
-    {COLL_SEND_RECV, COLL_DIRECT},      {COLL_BARRIER, COLL_DIRECT},
-    {COLL_BARRIER, COLL_DOUBLING},      {COLL_BARRIER, COLL_TREE},
+    {WEFT_ALL_REDUCE, WEFT_ALGORITHM_RING},
+    {WEFT_ALL_REDUCE, WEFT_ALGORITHM_RINGS},
+    {WEFT_ALL_REDUCE, WEFT_ALGORITHM_DIRECT},
+    {WEFT_ALL_REDUCE, WEFT_ALGORITHM_EXCHANGE},
+    {WEFT_ALL_REDUCE, WEFT_ALGORITHM_DOUBLING},
+    {WEFT_ALL_REDUCE, WEFT_ALGORITHM_HALVING},
+    {WEFT_ALL_REDUCE, WEFT_ALGORITHM_TREES},
+    {WEFT_ALL_REDUCE, WEFT_ALGORITHM_CHAIN},
+    {WEFT_REDUCE_SCATTER, WEFT_ALGORITHM_RING},
+    {WEFT_REDUCE_SCATTER, WEFT_ALGORITHM_TREE},
+    {WEFT_REDUCE_SCATTER, WEFT_ALGORITHM_DIRECT},
+    {WEFT_REDUCE_SCATTER, WEFT_ALGORITHM_HALVING},
+    {WEFT_ALL_GATHER, WEFT_ALGORITHM_RINGS},
+    {WEFT_ALL_GATHER, WEFT_ALGORITHM_TREES},
+    {WEFT_ALL_GATHER, WEFT_ALGORITHM_DOUBLING},
+    {WEFT_BROADCAST, WEFT_ALGORITHM_CHAIN},
+    {WEFT_BROADCAST, WEFT_ALGORITHM_TREE},
+    {WEFT_REDUCE, WEFT_ALGORITHM_CHAIN},
+    {WEFT_REDUCE, WEFT_ALGORITHM_HALVING},
+    {WEFT_ALL_TO_ALL, WEFT_ALGORITHM_DIRECT},
+    {WEFT_SEND_RECV, WEFT_ALGORITHM_DIRECT},
+    {WEFT_BARRIER, WEFT_ALGORITHM_DIRECT},
+    {WEFT_BARRIER, WEFT_ALGORITHM_DOUBLING},
+    {WEFT_BARRIER, WEFT_ALGORITHM_TREE},
 };
 #define N_BREAKABLE WEFT_LENGTH(breakable)
 
@@ -230,8 +242,8 @@ static void break_all(const struct coll_job *job, const struct coll_mesh *mesh, 
         if (is_broken) {
             ck_assert_msg(coll_plan_check(job, plans, &error) == WEFT_ERR_PROTOCOL,
                           "%s by %s, in place %d, breakage %d of step %u passed",
-                          coll_kind_name(job->kind), coll_algorithm_name(job->algorithm),
-                          job->in_place, how, i);
+                          weft_collective_name(job->kind),
+                          weft_algorithm_name(job->algorithm), job->in_place, how, i);
             ck_assert_str_eq(weft_phase_name(error.phase), "plan");
         }
         fini_all(4, plans);
@@ -247,7 +259,7 @@ START_TEST(every_broken_plan_is_refused)
         struct coll_job job =
             job_of(breakable[k / 2].kind, breakable[k / 2].algorithm, 30012, k % 2 == 1);
 
-        if (job.in_place && (job.kind == COLL_ALL_TO_ALL || job.kind == COLL_SEND_RECV)) {
+        if (job.in_place && (job.kind == WEFT_ALL_TO_ALL || job.kind == WEFT_SEND_RECV)) {
             continue;
         }
         job.op = WEFT_AVG;
@@ -260,7 +272,7 @@ END_TEST
 
 START_TEST(what_has_no_plan_says_so)
 {
-    struct coll_job job = job_of(COLL_ALL_GATHER, COLL_CHAIN, 8, false);
+    struct coll_job job = job_of(WEFT_ALL_GATHER, WEFT_ALGORITHM_CHAIN, 8, false);
     struct weft_error error = {0};
     struct coll_mesh mesh;
     struct coll_plan plan;
@@ -269,14 +281,14 @@ START_TEST(what_has_no_plan_says_so)
     ck_assert_int_eq(coll_plan_make(&job, 0, &mesh, &plan, &error), WEFT_ERR_INPUT);
     ck_assert_str_eq(error.message, "all_gather has no algorithm chain");
     error = (struct weft_error){0};
-    job = job_of(COLL_SEND_RECV, COLL_AUTO, 8, true);
+    job = job_of(WEFT_SEND_RECV, WEFT_ALGORITHM_AUTO, 8, true);
     ck_assert_int_eq(coll_plan_make(&job, 0, &mesh, &plan, &error), WEFT_ERR_INPUT);
     coll_mesh_fini(&mesh);
     /* Two pairs that are not connected have no tree. */
     coll_mesh_of_cables(4, (struct coll_cable[]){{0, 1}, {2, 3}}, 2, RATE, DELAY_PS,
                         &mesh);
     error = (struct weft_error){0};
-    job = job_of(COLL_ALL_REDUCE, COLL_TREE, 8, false);
+    job = job_of(WEFT_ALL_REDUCE, WEFT_ALGORITHM_TREE, 8, false);
     ck_assert_int_eq(coll_plan_make(&job, 0, &mesh, &plan, &error), WEFT_ERR_ROUTE);
     ck_assert_str_eq(error.message,
                      "all_reduce by tree: the mesh does not join all ranks");
@@ -302,7 +314,7 @@ static void check_print(const struct coll_job *job, uint32_t rank, uint32_t n,
 
 START_TEST(a_plan_reads_like_this)
 {
-    struct coll_job job = job_of(COLL_ALL_REDUCE, COLL_RING, 3, false);
+    struct coll_job job = job_of(WEFT_ALL_REDUCE, WEFT_ALGORITHM_RING, 3, false);
 
     job.op = WEFT_AVG;
     check_print(&job, 0, 3,
@@ -315,7 +327,7 @@ START_TEST(a_plan_reads_like_this)
                 "   5 recv from 2 output [2, +1)\n"
                 "   6 recv from 2 output [1, +1) after 3\n"
                 "   7 send to 1 output [2, +1) after 5\n");
-    job = job_of(COLL_ALL_REDUCE, COLL_DIRECT, 3, true);
+    job = job_of(WEFT_ALL_REDUCE, WEFT_ALGORITHM_DIRECT, 3, true);
     check_print(&job, 3, 4,
                 "rank 3 of 4, direct, 8 steps\n"
                 "   0 send to 0 input [0, +3)\n"
@@ -326,19 +338,19 @@ START_TEST(a_plan_reads_like_this)
                 "   5 recv_reduce from 2 input [0, +3) -> output [0, +3) after 4\n"
                 "   6 recv_reduce from 1 output [0, +3) -> output [0, +3) after 5\n"
                 "   7 recv_reduce from 0 output [0, +3) -> output [0, +3) after 6\n");
-    job = job_of(COLL_REDUCE_SCATTER, COLL_RING, 6, false);
+    job = job_of(WEFT_REDUCE_SCATTER, WEFT_ALGORITHM_RING, 6, false);
     check_print(&job, 0, 3,
                 "rank 0 of 3, ring, 4 steps, scratch 2\n"
                 "   0 recv_reduce from 2 input [2, +2) -> scratch [0, +2)\n"
                 "   1 send to 1 input [4, +2)\n"
                 "   2 recv_reduce from 2 input [0, +2) -> output [0, +2)\n"
                 "   3 send to 1 scratch [0, +2) after 0\n");
-    job = job_of(COLL_BARRIER, COLL_AUTO, 0, false);
+    job = job_of(WEFT_BARRIER, WEFT_ALGORITHM_AUTO, 0, false);
     check_print(&job, 1, 2,
                 "rank 1 of 2, direct, 2 steps\n"
                 "   0 send to 0 input [0, +0)\n"
                 "   1 recv from 0 output [0, +0)\n");
-    job = job_of(COLL_ALL_REDUCE, COLL_AUTO, 3, false);
+    job = job_of(WEFT_ALL_REDUCE, WEFT_ALGORITHM_AUTO, 3, false);
     check_print(&job, 0, 1,
                 "rank 0 of 1, direct, 1 steps\n"
                 "   0 copy input [0, +3) -> output [0, +3)\n");
@@ -347,14 +359,14 @@ END_TEST
 
 START_TEST(large_plans_load_every_direction_alike)
 {
-    struct coll_job job = job_of(COLL_ALL_REDUCE, COLL_AUTO, 64u << 20, false);
+    struct coll_job job = job_of(WEFT_ALL_REDUCE, WEFT_ALGORITHM_AUTO, 64u << 20, false);
     struct coll_mesh mesh;
     struct coll_plan plan;
     uint64_t sent[3] = {0};
 
     coll_mesh_full(3, RATE, DELAY_PS, &mesh);
     ck_assert_int_eq(coll_plan_make(&job, 1, &mesh, &plan, NULL), WEFT_OK);
-    ck_assert_int_eq(plan.algorithm, COLL_RINGS);
+    ck_assert_int_eq(plan.algorithm, WEFT_ALGORITHM_RINGS);
     ck_assert_uint_le(plan.slice_count, (512u << 10) / 4);
     for (uint32_t i = 0; i < plan.n_steps; i++) {
         if (plan.steps[i].kind == COLL_SEND) {
@@ -372,16 +384,16 @@ END_TEST
 
 START_TEST(names)
 {
-    ck_assert_str_eq(coll_kind_name(COLL_ALL_REDUCE), "all_reduce");
-    ck_assert_str_eq(coll_kind_name(COLL_REDUCE_SCATTER), "reduce_scatter");
-    ck_assert_str_eq(coll_kind_name(COLL_ALL_GATHER), "all_gather");
-    ck_assert_str_eq(coll_kind_name(COLL_BROADCAST), "broadcast");
-    ck_assert_str_eq(coll_kind_name(COLL_REDUCE), "reduce");
-    ck_assert_str_eq(coll_kind_name(COLL_ALL_TO_ALL), "all_to_all");
-    ck_assert_str_eq(coll_kind_name(COLL_SEND_RECV), "send_recv");
-    ck_assert_str_eq(coll_kind_name(COLL_BARRIER), "barrier");
-    ck_assert_str_eq(coll_algorithm_name(COLL_AUTO), "auto");
-    ck_assert_str_eq(coll_algorithm_name(COLL_RINGS), "rings");
+    ck_assert_str_eq(weft_collective_name(WEFT_ALL_REDUCE), "all_reduce");
+    ck_assert_str_eq(weft_collective_name(WEFT_REDUCE_SCATTER), "reduce_scatter");
+    ck_assert_str_eq(weft_collective_name(WEFT_ALL_GATHER), "all_gather");
+    ck_assert_str_eq(weft_collective_name(WEFT_BROADCAST), "broadcast");
+    ck_assert_str_eq(weft_collective_name(WEFT_REDUCE), "reduce");
+    ck_assert_str_eq(weft_collective_name(WEFT_ALL_TO_ALL), "all_to_all");
+    ck_assert_str_eq(weft_collective_name(WEFT_SEND_RECV), "send_recv");
+    ck_assert_str_eq(weft_collective_name(WEFT_BARRIER), "barrier");
+    ck_assert_str_eq(weft_algorithm_name(WEFT_ALGORITHM_AUTO), "auto");
+    ck_assert_str_eq(weft_algorithm_name(WEFT_ALGORITHM_RINGS), "rings");
 }
 END_TEST
 

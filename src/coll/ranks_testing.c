@@ -208,10 +208,11 @@ void ranks_verify(const struct coll_job *job, uint64_t seed)
 
         ck_assert_msg(n_wrong == 0,
                       "%s %s %s %s count %llu in_place %d: rank %u: %llu wrong from %llu",
-                      coll_kind_name(job->kind), coll_algorithm_name(job->algorithm),
-                      weft_dtype_name(job->dtype), weft_redop_name(job->op),
-                      (unsigned long long)job->count, job->in_place, r,
-                      (unsigned long long)n_wrong, (unsigned long long)first);
+                      weft_collective_name(job->kind),
+                      weft_algorithm_name(job->algorithm), weft_dtype_name(job->dtype),
+                      weft_redop_name(job->op), (unsigned long long)job->count,
+                      job->in_place, r, (unsigned long long)n_wrong,
+                      (unsigned long long)first);
     }
 }
 

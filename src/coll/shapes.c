@@ -518,8 +518,8 @@ struct coll_shape coll_shape_pairs(const struct coll_mesh *mesh, bool only_next)
     return laying_close(&laying, 1);
 }
 
-/* Returns how many ranks COLL_FORWARD reaches from rank 0, and by how many cables its longest lane
- * leads. */
+/* Returns how many ranks WEFT_ALGORITHM_FORWARD reaches from rank 0, and by how many cables its
+ * longest lane leads. */
 static uint32_t reach(const struct mesh_overlay *overlay, uint32_t *out_cables)
 {
     uint32_t *order = weft_calloc(overlay->n_ranks, sizeof(*order)), n_found = 1;

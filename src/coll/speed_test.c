@@ -11,11 +11,11 @@
  * 4178 / 4096 x 80 ps. */
 START_TEST(large_all_reduce_fills_the_cables)
 {
-    struct coll_job job = {.kind = COLL_ALL_REDUCE,
+    struct coll_job job = {.kind = WEFT_ALL_REDUCE,
                            .dtype = WEFT_FLOAT32,
                            .op = WEFT_SUM,
                            .count = 64u << 20,
-                           .algorithm = COLL_AUTO};
+                           .algorithm = WEFT_ALGORITHM_AUTO};
     struct weft_error error = {0};
     weft_ns bound_ns = (weft_ns)((UINT64_C(256) << 20) * 2 / 3 / 4096 * 4178 * 80 / 1000);
     weft_ns started, took;
@@ -38,17 +38,17 @@ END_TEST
 /* From the second iteration on no rank waits for a clear-to-send. */
 START_TEST(small_all_reduce_takes_one_message_time)
 {
-    struct coll_job job = {.kind = COLL_ALL_REDUCE,
+    struct coll_job job = {.kind = WEFT_ALL_REDUCE,
                            .dtype = WEFT_FLOAT32,
                            .op = WEFT_SUM,
                            .count = 2,
-                           .algorithm = COLL_AUTO};
+                           .algorithm = WEFT_ALGORITHM_AUTO};
     struct weft_error error = {0};
     weft_ns worst = 0;
 
     ranks_open(&(struct fabric_config){.n_hosts = (uint32_t)_i}, 4096);
     ranks_start(&job, 1, 40);
-    ck_assert_int_eq(ranks[0].plan.algorithm, COLL_DIRECT);
+    ck_assert_int_eq(ranks[0].plan.algorithm, WEFT_ALGORITHM_DIRECT);
     ck_assert_int_eq(ranks_run(10 * FABRIC_S, &error), WEFT_OK);
     for (uint32_t i = 1; i < 40; i++) {
         weft_ns took = ranks_finished(i) - ranks_finished(i - 1);
@@ -87,12 +87,12 @@ static const struct shape {
 #define SIZE_BYTES (64u << 20)
 
 static const struct {
-    enum coll_kind kind;
-    enum mesh_collective collective;
+    enum weft_collective kind;
+    enum weft_collective collective;
 } measured[] = {
-    {COLL_ALL_REDUCE, MESH_ALL_REDUCE}, {COLL_REDUCE_SCATTER, MESH_REDUCE_SCATTER},
-    {COLL_ALL_GATHER, MESH_ALL_GATHER}, {COLL_BROADCAST, MESH_BROADCAST},
-    {COLL_REDUCE, MESH_REDUCE},         {COLL_ALL_TO_ALL, MESH_ALL_TO_ALL},
+    {WEFT_ALL_REDUCE, WEFT_ALL_REDUCE}, {WEFT_REDUCE_SCATTER, WEFT_REDUCE_SCATTER},
+    {WEFT_ALL_GATHER, WEFT_ALL_GATHER}, {WEFT_BROADCAST, WEFT_BROADCAST},
+    {WEFT_REDUCE, WEFT_REDUCE},         {WEFT_ALL_TO_ALL, WEFT_ALL_TO_ALL},
 };
 
 /* The fabric has a cable for every pair; plans may use only those of the mesh. */
@@ -134,7 +134,7 @@ static void measure(const struct shape *shape, size_t k, const struct mesh_graph
     ranks_verify(&job, 1);
     took = ranks_finished(1) - ranks_finished(0);
     printf("%s: %s by %s, slices of %llu: %lld%% of the bound\n", shape->name,
-           coll_kind_name(job.kind), coll_algorithm_name(ranks[0].plan.algorithm),
+           weft_collective_name(job.kind), weft_algorithm_name(ranks[0].plan.algorithm),
            (unsigned long long)ranks[0].plan.slice_count * 4,
            (long long)(bound / 10 / took));
     ck_assert_int_ge(bound / 10 / took, shape->at_least[k]);

@@ -49,8 +49,8 @@ static void do_job(const struct coll_job *job, uint32_t iterations)
     ranks_start(job, job->count + 3, iterations);
     status = ranks_run(10 * FABRIC_S, &error);
     ck_assert_msg(status == WEFT_OK, "%s %s %s count %llu in_place %d: %s: %s",
-                  weft_status_name(status), coll_kind_name(job->kind),
-                  coll_algorithm_name(job->algorithm), (unsigned long long)job->count,
+                  weft_status_name(status), weft_collective_name(job->kind),
+                  weft_algorithm_name(job->algorithm), (unsigned long long)job->count,
                   job->in_place, weft_phase_name(error.phase), error.message);
     if (!job->in_place || iterations == 1) {
         ranks_verify(job, job->count + 3);
@@ -58,9 +58,9 @@ static void do_job(const struct coll_job *job, uint32_t iterations)
     ranks_fini_plans();
 }
 
-static bool has_in_place(enum coll_kind kind)
+static bool has_in_place(enum weft_collective kind)
 {
-    return kind != COLL_ALL_TO_ALL && kind != COLL_SEND_RECV;
+    return kind != WEFT_ALL_TO_ALL && kind != WEFT_SEND_RECV;
 }
 
 /* On three and four ranks: every algorithm, with sizes of less than a slice and of several
@@ -69,17 +69,17 @@ START_TEST(every_kind_and_algorithm_is_exact)
 {
     static const uint64_t counts[] = {0, 3, 4099, 300007};
 
-    open_far(3 + (uint32_t)_i / COLL_N_KINDS, 2u << 20, 3, HOSTMEM_FAR_NONE);
+    open_far(3 + (uint32_t)_i / WEFT_N_COLLECTIVES, 2u << 20, 3, HOSTMEM_FAR_NONE);
     for (size_t c = 0; c < WEFT_LENGTH(counts); c++) {
-        struct coll_job job = {.kind = (enum coll_kind)(_i % COLL_N_KINDS),
+        struct coll_job job = {.kind = (enum weft_collective)(_i % WEFT_N_COLLECTIVES),
                                .dtype = WEFT_FLOAT32,
                                .op = WEFT_SUM,
                                .root = 1,
                                .count = counts[c]};
 
-        for (int a = 0; a < COLL_N_ALGORITHMS; a++) {
-            job.algorithm = (enum coll_algorithm)a;
-            if (!coll_has_algorithm(job.kind, job.algorithm)) {
+        for (int a = 0; a < WEFT_N_ALGORITHMS; a++) {
+            job.algorithm = (enum weft_algorithm)a;
+            if (!weft_collective_has(job.kind, job.algorithm)) {
                 continue;
             }
             job.in_place = false;
@@ -96,12 +96,12 @@ END_TEST
 
 START_TEST(every_type_and_op_is_exact)
 {
-    static const enum coll_algorithm by[] = {COLL_RING, COLL_DIRECT};
+    static const enum weft_algorithm by[] = {WEFT_ALGORITHM_RING, WEFT_ALGORITHM_DIRECT};
 
     open_far(3, 1u << 20, 2, HOSTMEM_FAR_NONE);
     for (int dtype = 0; dtype < WEFT_N_DTYPES; dtype++) {
         for (int op = 0; op < WEFT_N_REDOPS; op++) {
-            struct coll_job job = {.kind = COLL_ALL_REDUCE,
+            struct coll_job job = {.kind = WEFT_ALL_REDUCE,
                                    .algorithm = by[(dtype + op) % 2],
                                    .dtype = (enum weft_dtype)dtype,
                                    .op = (enum weft_redop)op,
@@ -119,8 +119,8 @@ END_TEST
  * on connections that are first used later. */
 START_TEST(a_nic_that_refuses_the_memory_gets_the_hosts)
 {
-    struct coll_job job = {.kind = COLL_ALL_REDUCE,
-                           .algorithm = COLL_RING,
+    struct coll_job job = {.kind = WEFT_ALL_REDUCE,
+                           .algorithm = WEFT_ALGORITHM_RING,
                            .dtype = WEFT_INT32,
                            .op = WEFT_SUM,
                            .count = 200003};
@@ -132,7 +132,7 @@ START_TEST(a_nic_that_refuses_the_memory_gets_the_hosts)
         n_refused[r] = hostmem_far_n_refused(grid.fabric.hosts[r].env);
         ck_assert_uint_gt(n_refused[r], 0);
     }
-    job.algorithm = COLL_DIRECT;
+    job.algorithm = WEFT_ALGORITHM_DIRECT;
     do_job(&job, 2);
     job.in_place = true;
     do_job(&job, 1);
@@ -162,8 +162,9 @@ static int fail_alloc(struct io_gpu *gpu, enum io_memory where, size_t n_bytes,
 START_TEST(a_gpu_without_memory_ends_the_run)
 {
     static const int errors[] = {ENOMEM, EINVAL, EFAULT, EOPNOTSUPP};
-    static const enum coll_algorithm by[] = {COLL_RING, COLL_DIRECT, COLL_HALVING};
-    struct coll_job job = {.kind = COLL_ALL_REDUCE,
+    static const enum weft_algorithm by[] = {WEFT_ALGORITHM_RING, WEFT_ALGORITHM_DIRECT,
+                                             WEFT_ALGORITHM_HALVING};
+    struct coll_job job = {.kind = WEFT_ALL_REDUCE,
                            .algorithm = by[_i % 3],
                            .dtype = WEFT_INT32,
                            .op = WEFT_SUM,
@@ -184,7 +185,8 @@ START_TEST(a_gpu_without_memory_ends_the_run)
     ck_assert_int_lt(ranks_run(10 * FABRIC_S, &error), 0);
     ck_assert_int_eq(error.sys_errno, fail_errno);
     ck_assert_uint_eq(n_failed, 1);
-    if (job.algorithm != COLL_DIRECT) { /* of which the input is refused before */
+    if (job.algorithm !=
+        WEFT_ALGORITHM_DIRECT) { /* of which the input is refused before */
         ck_assert_uint_eq(hostmem_far_n_refused(grid.fabric.hosts[0].env), 0);
     }
     gpu->ops = full_ops;
@@ -196,11 +198,12 @@ END_TEST
 /* With a dma-buf, messages go directly to the GPU's memory, which the CPU still cannot access. */
 START_TEST(dma_bufs_are_straight)
 {
-    static const enum coll_algorithm by[] = {COLL_RING, COLL_DIRECT, COLL_TREE};
+    static const enum weft_algorithm by[] = {WEFT_ALGORITHM_RING, WEFT_ALGORITHM_DIRECT,
+                                             WEFT_ALGORITHM_TREE};
 
     open_far(3, 1u << 20, 3, HOSTMEM_FAR_DMABUF);
     for (size_t a = 0; a < WEFT_LENGTH(by); a++) {
-        struct coll_job job = {.kind = COLL_ALL_REDUCE,
+        struct coll_job job = {.kind = WEFT_ALL_REDUCE,
                                .algorithm = by[a],
                                .dtype = WEFT_INT32,
                                .op = WEFT_SUM,
@@ -251,12 +254,12 @@ static int64_t per_mille(struct coll_job job, uint64_t pcie_root_bps, uint32_t n
 
 #define broadcast_from(rank)                                                             \
     {                                                                                    \
-        .kind = COLL_BROADCAST, .algorithm = COLL_DIRECT, .root = (rank),                \
+        .kind = WEFT_BROADCAST, .algorithm = WEFT_ALGORITHM_DIRECT, .root = (rank),      \
         .count = 4u << 20                                                                \
     }
 #define all_reduce                                                                       \
     {                                                                                    \
-        .kind = COLL_ALL_REDUCE, .algorithm = COLL_EXCHANGE, .count = 4u << 20           \
+        .kind = WEFT_ALL_REDUCE, .algorithm = WEFT_ALGORITHM_EXCHANGE, .count = 4u << 20 \
     }
 
 START_TEST(four_pieces_keep_the_slowest_busy)
@@ -276,7 +279,7 @@ START_TEST(four_pieces_keep_the_slowest_busy)
         int64_t reached = per_mille(cases[_i].job, cases[_i].pcie_root_bps, counts[i]);
 
         printf("%s from %u, PCIe %llu Gb/s, %u pieces: %lld of 1000\n",
-               coll_kind_name(cases[_i].job.kind), cases[_i].job.root,
+               weft_collective_name(cases[_i].job.kind), cases[_i].job.root,
                (unsigned long long)(cases[_i].pcie_root_bps / 1000000000u), counts[i],
                (long long)reached);
         ck_assert_int_le(reached, 1000);
@@ -294,7 +297,7 @@ int main(void)
     TCase *tcase = tcase_create("data");
 
     tcase_set_timeout(tcase, 120);
-    suite_add_sweep(tcase, every_kind_and_algorithm_is_exact, 0, 2 * COLL_N_KINDS);
+    suite_add_sweep(tcase, every_kind_and_algorithm_is_exact, 0, 2 * WEFT_N_COLLECTIVES);
     tcase_add_test(tcase, every_type_and_op_is_exact);
     tcase_add_test(tcase, a_nic_that_refuses_the_memory_gets_the_hosts);
     tcase_add_loop_test(tcase, a_gpu_without_memory_ends_the_run, 0, 12);

@@ -121,7 +121,7 @@ struct codec_auth {
 /* ---- sealed ---- */
 
 struct codec_facts {
-    enum rdma_policy policy;
+    enum weft_policy policy;
     struct conn_peer peer;
 };
 

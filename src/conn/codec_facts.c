@@ -284,11 +284,11 @@ weft_status codec_decode_facts(const uint8_t *body, size_t n_bytes,
     weft_status status = WEFT_OK;
 
     memset(out, 0, sizeof(*out));
-    if (policy >= RDMA_N_POLICIES) {
+    if (policy >= WEFT_N_POLICIES) {
         return codec_bad_field(error, WEFT_PHASE_FACTS, "policy", policy,
                                "no such policy");
     }
-    out->policy = (enum rdma_policy)policy;
+    out->policy = (enum weft_policy)policy;
     if (!codec_get_name(&reader, peer->host, sizeof(peer->host)) && !reader.bad) {
         return codec_bad_field(error, WEFT_PHASE_FACTS, "host", peer->host[0],
                                "1 to 63 printable characters");

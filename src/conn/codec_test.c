@@ -20,7 +20,7 @@ static void put_gid(union ibv_gid *out, uint8_t c, uint8_t d)
 
 static struct codec_facts some_facts(void)
 {
-    struct codec_facts facts = {.policy = RDMA_POLICY_WEFT};
+    struct codec_facts facts = {.policy = WEFT_POLICY_WEFT};
     struct conn_peer *peer = &facts.peer;
 
     memcpy(peer->host, "titanic", sizeof("titanic"));
@@ -266,7 +266,7 @@ struct bad {
 
 static const struct bad bad_fields[] = {
     {HELLO, 24, 4, 0, "attempt"},
-    {FACTS, 0, 1, RDMA_N_POLICIES, "policy"},
+    {FACTS, 0, 1, WEFT_N_POLICIES, "policy"},
     {FACTS, 0, 1, 255, "policy"},
     {FACTS, 1, 1, 0, "host"},
     {FACTS, 1, 1, 64, "host"},

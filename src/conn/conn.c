@@ -49,7 +49,7 @@ enum weft_phase conn_state_phase(enum conn_state state)
 void conn_config_default(struct conn_config *config)
 {
     *config = (struct conn_config){
-        .policy = RDMA_POLICY_WEFT,
+        .policy = WEFT_POLICY_WEFT,
         .qps_per_rail = 2,
         .send_wr_max = 512,
         .recv_wr_max = 256,

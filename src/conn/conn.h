@@ -44,7 +44,7 @@ struct conn_kept {
 };
 
 struct conn_config {
-    enum rdma_policy policy;
+    enum weft_policy policy;
     uint32_t channel;      /* channel number, for policies that choose a NIC by channel */
     uint32_t qps_per_rail; /* at least 1 (default 2); total at most CONN_QPS_MAX */
     uint32_t send_wr_max;  /* requested send queue depth per QP (default 512) */
@@ -305,12 +305,12 @@ void conn_destroy(struct conn *conn);
 
 /* Reads the settings by which other programs choose GIDs (rdma_gid_rule), and whether they treat
  * each port of a NIC as a NIC of its own. Policy weft reads none. */
-void conn_choice_settings(struct io_env *env, enum rdma_policy policy,
+void conn_choice_settings(struct io_env *env, enum weft_policy policy,
                           struct rdma_gid_rule *out_gid, bool *out_splits_nics);
 
 /* Returns true if the policy's program opens this port. NCCL's policies read NCCL_IB_HCA; the
  * others open all ports. */
-bool conn_opens(struct io_env *env, enum rdma_policy policy,
+bool conn_opens(struct io_env *env, enum weft_policy policy,
                 const struct rdma_port *port);
 
 /* Returns true if `config` excludes this port. */

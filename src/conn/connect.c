@@ -52,7 +52,7 @@ static uint32_t local_addresses(const struct rdma *rdma, const struct conn_confi
 
 static bool by_management(const struct conn_config *config)
 {
-    return config->over_management || config->policy != RDMA_POLICY_WEFT;
+    return config->over_management || config->policy != WEFT_POLICY_WEFT;
 }
 
 static void add_way(struct conn_dial *dial, const struct local_address *from,

@@ -426,7 +426,7 @@ START_TEST(other_programs_policies_connect_a_pair)
     struct bed bed;
 
     bed_open(&bed, &(struct bed_config){.seed = 10});
-    bed.conn.policy = (enum rdma_policy)_i;
+    bed.conn.policy = (enum weft_policy)_i;
     connect_pair(&bed);
     close_pair(&bed, 0);
     bed_close(&bed);
@@ -454,25 +454,25 @@ static const char *nccl_setting(struct io_env *env, const char *name)
 START_TEST(only_nccls_policies_read_its_numbers)
 {
     static const struct {
-        enum rdma_policy policy;
+        enum weft_policy policy;
         const char *values[3];
         uint8_t timeout, retry_cnt;
         bool is_inline;
     } rows[] = {
-        {RDMA_POLICY_NCCL_2_25, {NULL}, TIMER_ACK_CODE, TIMER_ACK_RETRIES, false},
-        {RDMA_POLICY_NCCL_2_25, {"", "", ""}, TIMER_ACK_CODE, TIMER_ACK_RETRIES, false},
-        {RDMA_POLICY_NCCL_2_25, {"0x10", "03", "1"}, 16, 3, true},
-        {RDMA_POLICY_NCCL_2_25, {"16 ms", "3x", "2"}, 16, 3, true},
-        {RDMA_POLICY_NCCL_2_25, {"99", "8", "-1"}, 31, 7, true},
-        {RDMA_POLICY_NCCL_2_25, {"x", "-1", "x"}, 0, 0, false},
-        {RDMA_POLICY_NCCL_2_25,
+        {WEFT_POLICY_NCCL_2_25, {NULL}, TIMER_ACK_CODE, TIMER_ACK_RETRIES, false},
+        {WEFT_POLICY_NCCL_2_25, {"", "", ""}, TIMER_ACK_CODE, TIMER_ACK_RETRIES, false},
+        {WEFT_POLICY_NCCL_2_25, {"0x10", "03", "1"}, 16, 3, true},
+        {WEFT_POLICY_NCCL_2_25, {"16 ms", "3x", "2"}, 16, 3, true},
+        {WEFT_POLICY_NCCL_2_25, {"99", "8", "-1"}, 31, 7, true},
+        {WEFT_POLICY_NCCL_2_25, {"x", "-1", "x"}, 0, 0, false},
+        {WEFT_POLICY_NCCL_2_25,
          {"99999999999999999999", "99999999999999999999", "99999999999999999999"},
          TIMER_ACK_CODE,
          TIMER_ACK_RETRIES,
          false},
-        {RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, {"16", "3", "1"}, 16, 3, true},
-        {RDMA_POLICY_WEFT, {"16", "3", "1"}, TIMER_ACK_CODE, TIMER_ACK_RETRIES, false},
-        {RDMA_POLICY_MESH_PLUGIN_2026_01,
+        {WEFT_POLICY_NCCL_2_30_SUBNET_AWARE, {"16", "3", "1"}, 16, 3, true},
+        {WEFT_POLICY_WEFT, {"16", "3", "1"}, TIMER_ACK_CODE, TIMER_ACK_RETRIES, false},
+        {WEFT_POLICY_MESH_PLUGIN_2026_01,
          {"16", "3", "1"},
          TIMER_ACK_CODE,
          TIMER_ACK_RETRIES,
@@ -521,7 +521,7 @@ START_TEST(a_kept_gid_keeps_its_type)
     struct bed bed;
 
     bed_open(&bed, &(struct bed_config){.seed = 16});
-    bed.conn.policy = RDMA_POLICY_NCCL_2_29_PORT_RECOVERY;
+    bed.conn.policy = WEFT_POLICY_NCCL_2_29_PORT_RECOVERY;
     connect_pair(&bed);
     conn_keep(bed_conn(&bed, 0), &kept);
     ck_assert_int_eq(kept.rails[0].remote_type, IBV_GID_TYPE_ROCE_V2);
@@ -695,7 +695,7 @@ int main(void)
     tcase_add_loop_test(tcase, the_lesser_mtu_is_used_by_both, 0, 2);
     tcase_add_test(tcase, the_cable_alone_is_enough_and_so_is_management_for_tcp);
     tcase_add_loop_test(tcase, other_programs_policies_connect_a_pair, 0,
-                        RDMA_N_POLICIES);
+                        WEFT_N_POLICIES);
     tcase_add_loop_test(tcase, only_nccls_policies_read_its_numbers, 0, 10);
     tcase_add_test(tcase, a_kept_gid_keeps_its_type);
     tcase_add_test(tcase, fewer_capabilities_are_agreed_on);

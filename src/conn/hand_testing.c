@@ -75,7 +75,7 @@ void hand_auth(struct hand *hand)
 
 struct codec_facts hand_facts(struct hand *hand)
 {
-    struct codec_facts facts = {.policy = RDMA_POLICY_WEFT};
+    struct codec_facts facts = {.policy = WEFT_POLICY_WEFT};
 
     memcpy(facts.peer.host, "titanic", sizeof("titanic"));
     memcpy(facts.peer.host_id, hand->host_id, sizeof(facts.peer.host_id));

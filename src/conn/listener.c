@@ -121,7 +121,7 @@ static weft_status open_sockets(struct conn_listener *listener,
 
     listen_on(listener, true, true, handle, &failure);
     listen_on(listener, true, false, handle, &failure);
-    if (!config->over_management && config->policy == RDMA_POLICY_WEFT) {
+    if (!config->over_management && config->policy == WEFT_POLICY_WEFT) {
         listen_on(listener, false, true, handle, &failure);
         listen_on(listener, false, false, handle, &failure);
     }

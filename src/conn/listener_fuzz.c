@@ -318,7 +318,7 @@ static void say_sealed(struct stage *stage, size_t client, uint8_t type,
 
 static void say_facts(struct stage *stage, size_t client)
 {
-    struct codec_facts facts = {.policy = RDMA_POLICY_WEFT, .peer = {.host = "hand"}};
+    struct codec_facts facts = {.policy = WEFT_POLICY_WEFT, .peer = {.host = "hand"}};
     uint8_t body[CODEC_BODY_MAX];
 
     memset(facts.peer.host_id, 9, sizeof(facts.peer.host_id));

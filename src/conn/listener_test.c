@@ -236,7 +236,7 @@ START_TEST(under_the_plugins_policy_silence_keeps_a_member_out)
     struct conn_listener *listener;
 
     bed_open(&bed, &(struct bed_config){.seed = 36});
-    bed.conn.policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    bed.conn.policy = WEFT_POLICY_MESH_PLUGIN_2026_01;
     bed_listen(&bed, 1);
     listener = bed.hosts[1].listener;
     hand_open(&silent, &bed);
@@ -412,7 +412,7 @@ START_TEST(facts_that_do_not_suit_are_refused)
     hand_auth(&hand);
     facts = hand_facts(&hand);
     if (_i == 0) {
-        facts.policy = RDMA_POLICY_NCCL_2_25;
+        facts.policy = WEFT_POLICY_NCCL_2_25;
     } else {
         facts.peer.host_id[0] ^= 1;
     }

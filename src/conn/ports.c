@@ -100,7 +100,7 @@ void conn_settle_ports(struct conn *conn)
     struct rdma *rdma = conn->rdma;
     struct weft_error ignored = {0};
     weft_ns now = io_now(conn_env(conn));
-    bool is_due = conn->config.policy == RDMA_POLICY_WEFT &&
+    bool is_due = conn->config.policy == WEFT_POLICY_WEFT &&
                   (rdma->settled_ns == 0 || now - rdma->settled_ns >= TIMER_LISTEN_NS);
 
     for (uint32_t i = 0; i < rdma->n_ports && is_due; i++) {
@@ -207,7 +207,7 @@ static bool waits_for_gid(const struct conn *conn, const struct weft_error *why)
     enum weft_phase there = weft_error_peer_phase(why);
     const struct weft_value *peer_errno = weft_error_value(why, WEFT_VALUE_PEER_ERRNO);
 
-    if (conn->config.policy != RDMA_POLICY_WEFT) {
+    if (conn->config.policy != WEFT_POLICY_WEFT) {
         return false;
     }
     if (weft_error_first_phase(why) == WEFT_PHASE_RTR) {
@@ -267,7 +267,7 @@ static bool heard_nothing(const struct conn *conn, const struct weft_error *why)
 {
     enum weft_phase there = weft_error_peer_phase(why);
 
-    return conn->config.policy == RDMA_POLICY_WEFT &&
+    return conn->config.policy == WEFT_POLICY_WEFT &&
            (there == WEFT_PHASE_NONE ? was_silent_here(conn, why)
                                      : was_silent_there(conn, there, why));
 }
@@ -286,7 +286,7 @@ bool conn_has_stale_mtu(const struct conn *conn, const struct weft_error *why)
 {
     struct weft_error ignored = {0};
 
-    if (conn->config.policy != RDMA_POLICY_WEFT || why->phase != WEFT_PHASE_RTR ||
+    if (conn->config.policy != WEFT_POLICY_WEFT || why->phase != WEFT_PHASE_RTR ||
         why->sys_errno != EINVAL || rdma_refresh(conn->rdma, &ignored) != WEFT_OK) {
         return false;
     }
@@ -395,7 +395,7 @@ uint32_t conn_late_ports(const struct conn *conn,
     uint32_t n = 0;
     struct weft_error none = {0};
 
-    if (input.policy != RDMA_POLICY_WEFT || conn->n_rails >= CONN_RAILS_MAX) {
+    if (input.policy != WEFT_POLICY_WEFT || conn->n_rails >= CONN_RAILS_MAX) {
         return 0;
     }
     for (uint32_t i = 0; i < private->n_local; i++) {

@@ -96,7 +96,7 @@ static weft_ns full_since(const struct conn *conn, uint32_t rail)
  * the result to conn->error for conn_path_is_judged(). */
 static void judge_paths(struct conn *conn)
 {
-    for (uint32_t r = 0; conn->config.policy == RDMA_POLICY_WEFT && r < conn->n_rails;
+    for (uint32_t r = 0; conn->config.policy == WEFT_POLICY_WEFT && r < conn->n_rails;
          r++) {
         const struct conn_rail *rail = &conn->rails[r];
         enum rdma_path_verdict verdict = RDMA_PATH_OTHER;

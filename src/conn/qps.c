@@ -242,7 +242,7 @@ static void init_qps(struct conn *conn)
             .max_rd_atomic = own_rd_atomic(conn, r),
             .timeout = patience.timeout,
             .retry_cnt = patience.retry_cnt,
-            .retry_cnt_is_raw = conn->config.policy != RDMA_POLICY_WEFT,
+            .retry_cnt_is_raw = conn->config.policy != WEFT_POLICY_WEFT,
             .rnr_retry = patience.rnr_retry,
             .min_rnr_timer = MIN_RNR_TIMER,
             .traffic_class = conn->config.traffic_class,

@@ -138,7 +138,7 @@ const uint8_t *conn_peer_id(const struct conn *conn)
 static void lower_mtu(const struct conn *conn, const struct rdma_port *port,
                       struct rdma_port_facts *facts)
 {
-    if (conn->config.policy == RDMA_POLICY_WEFT) {
+    if (conn->config.policy == WEFT_POLICY_WEFT) {
         facts->active_mtu =
             rdma_path_mtu(conn->rdma, port, conn_peer_id(conn), facts->active_mtu);
     }
@@ -179,8 +179,8 @@ weft_status conn_take_facts(struct conn *conn, const struct codec_facts *facts)
 
     if (facts->policy != conn->config.policy) {
         weft_fail(&conn->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_FACTS,
-                  "the peer's policy is %s, ours %s", rdma_policy_name(facts->policy),
-                  rdma_policy_name(conn->config.policy));
+                  "the peer's policy is %s, ours %s", weft_policy_name(facts->policy),
+                  weft_policy_name(conn->config.policy));
         weft_error_text(&conn->error, WEFT_VALUE_FIELD, "policy");
         return WEFT_ERR_PROTOCOL;
     }
@@ -237,10 +237,10 @@ void conn_add_values(struct conn *conn, uint32_t rail_index)
 
 /* ---- choice ---- */
 
-void conn_choice_settings(struct io_env *env, enum rdma_policy policy,
+void conn_choice_settings(struct io_env *env, enum weft_policy policy,
                           struct rdma_gid_rule *out_gid, bool *out_splits_nics)
 {
-    bool reads = policy != RDMA_POLICY_WEFT;
+    bool reads = policy != WEFT_POLICY_WEFT;
     struct rdma_gid_settings settings = {
         .index = env->ops->setting(env, "NCCL_IB_GID_INDEX"),
         .family = env->ops->setting(env, "NCCL_IB_ADDR_FAMILY"),
@@ -257,7 +257,7 @@ void conn_choice_settings(struct io_env *env, enum rdma_policy policy,
                                    env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"));
 }
 
-bool conn_opens(struct io_env *env, enum rdma_policy policy, const struct rdma_port *port)
+bool conn_opens(struct io_env *env, enum weft_policy policy, const struct rdma_port *port)
 {
     return rdma_opens(policy, env->ops->setting(env, "NCCL_IB_HCA"), port->device->name,
                       port->port);
@@ -433,14 +433,14 @@ static weft_status answer(struct conn *conn)
     uint32_t n = 0;
     weft_status status = WEFT_OK;
 
-    if (conn->config.policy != RDMA_POLICY_WEFT) {
+    if (conn->config.policy != WEFT_POLICY_WEFT) {
         status = choose(conn, &n);
         if (status == WEFT_OK && n != private->theirs.n_rails) {
             status = refuse(conn, n, "n_rails", "differs from this end's choice");
         }
     }
     for (uint32_t i = 0; i < private->theirs.n_rails && status == WEFT_OK; i++) {
-        if (conn->config.policy == RDMA_POLICY_WEFT) {
+        if (conn->config.policy == WEFT_POLICY_WEFT) {
             status = match_rail(conn, i);
         } else {
             set_rail(conn, i);
@@ -496,7 +496,7 @@ weft_status conn_check_answer(struct conn *conn)
     for (uint32_t i = 0; i < mine->n_rails; i++) {
         const struct codec_rail *a = &mine->rails[i], *b = &theirs->rails[i];
 
-        if (conn->config.policy != RDMA_POLICY_WEFT) {
+        if (conn->config.policy != WEFT_POLICY_WEFT) {
             weft_status status = take_blindly(conn, i);
 
             if (status != WEFT_OK) {

@@ -92,7 +92,7 @@ static weft_status open_relay(struct host *host)
 {
     struct relay_config config = host->config.relay;
 
-    if (host->config.conn.policy != RDMA_POLICY_WEFT ||
+    if (host->config.conn.policy != WEFT_POLICY_WEFT ||
         host_owner(host, host->config.rank) != host->config.rank) {
         return WEFT_OK;
     }
@@ -230,7 +230,7 @@ static void note_rail(struct host *host, const struct host_connection *of,
 static void note_flow(struct host *host, uint32_t rank)
 {
     const struct flow *flow = host->peers[rank].send;
-    struct host_connection of = {.to = rank, .transport = TRANSPORT_NET};
+    struct host_connection of = {.to = rank, .transport = WEFT_TRANSPORT_NET};
 
     host_inside_why(host, rank, of.why);
     for (uint32_t lane = 0; lane < flow_n_lanes(flow); lane++) {
@@ -397,7 +397,7 @@ static void note_paces(struct host *host, const struct flow *flow)
              conn != NULL && !conn_may_stall(conn) && i < host->n_connections; i++) {
             struct host_connection *of = &host->connections[i];
 
-            if (of->transport == TRANSPORT_NET && of->to == flow_peer(flow) &&
+            if (of->transport == WEFT_TRANSPORT_NET && of->to == flow_peer(flow) &&
                 of->rail >= first && of->rail - first < conn->n_rails) {
                 const struct conn_rail *rail = &conn->rails[of->rail - first];
 

@@ -190,7 +190,7 @@ static weft_status start_listening(struct host *host)
     bool may_wait;
 
     private->listen_ns = private->listen_ns == 0 ? now : private->listen_ns;
-    may_wait = host->config.conn.policy == RDMA_POLICY_WEFT &&
+    may_wait = host->config.conn.policy == WEFT_POLICY_WEFT &&
                now - private->listen_ns < TIMER_CABLES_NS;
     io_task_deadline(&host->task, private->watchdog_ns);
     if (now != private->listen_ns) {

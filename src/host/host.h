@@ -59,7 +59,7 @@ struct host_row {
 /* Results of one row on one rank. */
 struct host_row_result {
     bool is_done;
-    enum coll_algorithm algorithm;
+    enum weft_algorithm algorithm;
     /* Owned [repeat + 1]: ends of the iterations, beginning with the warm-up */
     weft_ns *finished_ns;
     uint64_t n_wrong;     /* elements that differ in the verified iteration */
@@ -82,7 +82,7 @@ struct host_connection {
     struct xfer_pace pace; /* of what was sent over it */
     weft_ns rtt_ns;        /* of a probe */
     /* For p2p and shm, of the fields above only `to` is set. */
-    enum transport_kind transport;
+    enum weft_transport transport;
     uint32_t n_channels;           /* for p2p and shm */
     char why[TRANSPORT_WHY_BYTES]; /* why this transport was chosen */
     weft_ns setup_ns;

@@ -35,7 +35,7 @@ static weft_status open_inside(struct host *host, const uint32_t *host_of)
                                    .n_channels = host->config.mesh->n_channels,
                                    .task_kind = HOST_TASK_INSIDE,
                                    .merges_nics =
-                                       host->config.conn.policy == RDMA_POLICY_NCCL_2_25};
+                                       host->config.conn.policy == WEFT_POLICY_NCCL_2_25};
     weft_status status = WEFT_OK;
 
     memcpy(config.job_key, host->config.boot.job_key, sizeof(config.job_key));
@@ -131,8 +131,8 @@ static void note_fallback(struct host *host, uint32_t rank)
     const struct transport_choice *choice = inside_choice(host->inside, rank, true);
     struct host_left_out *out;
 
-    if (choice == NULL || choice->kind != TRANSPORT_SHM ||
-        choice->reasons[TRANSPORT_P2P] != TRANSPORT_NOT_OPENED) {
+    if (choice == NULL || choice->kind != WEFT_TRANSPORT_SHM ||
+        choice->reasons[WEFT_TRANSPORT_P2P] != TRANSPORT_NOT_OPENED) {
         return;
     }
     host->left_out = weft_realloc(host->left_out, ((size_t)host->n_left_out + 1) *
@@ -184,7 +184,7 @@ bool host_inside_leaves(const struct host *host, uint32_t rank, bool is_sender)
     const struct transport_choice *choice =
         host->inside == NULL ? NULL : inside_choice(host->inside, rank, is_sender);
 
-    return choice == NULL || choice->kind == TRANSPORT_NET;
+    return choice == NULL || choice->kind == WEFT_TRANSPORT_NET;
 }
 
 bool host_inside_is_up(const struct host *host)

@@ -330,7 +330,7 @@ static weft_status begin_row(struct host *host)
     weft_trace_event(host->env->trace, io_now(host->env), host->env->name, object,
                      "start", "bytes=%llu algorithm=%s",
                      (unsigned long long)row->size_bytes,
-                     coll_algorithm_name(result->algorithm));
+                     weft_algorithm_name(result->algorithm));
     status = row->coll.in_place ? WEFT_OK : fill(host);
     return status == WEFT_OK ? start_run(host) : status;
 }

@@ -14,7 +14,7 @@ _Static_assert(HOST_VIA_MAX == COLL_RELAYS_MAX, "what plans may need");
 
 static const struct mesh_graph *graph_of(const struct host *host)
 {
-    bool has_routes = host->config.conn.policy == RDMA_POLICY_WEFT;
+    bool has_routes = host->config.conn.policy == WEFT_POLICY_WEFT;
 
     return has_routes && host->config.map != NULL ? host->config.map->graph : NULL;
 }

@@ -79,7 +79,7 @@ static void open_star(struct star *star, uint32_t n_relays)
     star->host.config.n_ranks = 2;
     star->host.config.n_members = n_relays + 2;
     star->host.config.map = &star->map;
-    star->host.config.conn.policy = RDMA_POLICY_WEFT;
+    star->host.config.conn.policy = WEFT_POLICY_WEFT;
 }
 
 /* Fails a cable of the relay: the relay reports its second cable, and either end of the first cable

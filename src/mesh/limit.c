@@ -72,15 +72,15 @@ struct limit {
     uint32_t n;
     uint32_t *n_on;   /* Owned [n_nodes]: number of ranks */
     uint32_t n_hosts; /* hosts with ranks */
-    enum mesh_collective collective;
+    enum weft_collective collective;
     uint64_t size_bytes;
     bool *is_a;  /* Owned [n_nodes]: side A of the cut under consideration */
     u128 *worst; /* Owned [n]: bound per root; without a root, [0] only */
 };
 
-static bool is_rooted(enum mesh_collective collective)
+static bool is_rooted(enum weft_collective collective)
 {
-    return collective == MESH_BROADCAST || collective == MESH_REDUCE;
+    return collective == WEFT_BROADCAST || collective == WEFT_REDUCE;
 }
 
 /* Returns the picoseconds that `count` times the size, divided by n if `is_share`, take at
@@ -108,20 +108,20 @@ static uint64_t demand_of(const struct limit *limit, uint32_t a, uint32_t b,
 {
     *is_share = false;
     switch (limit->collective) {
-    case MESH_ALL_REDUCE:
-    case MESH_BROADCAST:
-    case MESH_REDUCE:
+    case WEFT_ALL_REDUCE:
+    case WEFT_BROADCAST:
+    case WEFT_REDUCE:
         return 1;
-    case MESH_REDUCE_SCATTER:
+    case WEFT_REDUCE_SCATTER:
         *is_share = true;
         return b;
-    case MESH_ALL_GATHER:
+    case WEFT_ALL_GATHER:
         *is_share = true;
         return a;
-    case MESH_ALL_TO_ALL:
+    case WEFT_ALL_TO_ALL:
         *is_share = true;
         return (uint64_t)a * b;
-    case MESH_SEND_RECV: {
+    case WEFT_SEND_RECV: {
         uint64_t n_crossing = 0;
         for (uint32_t i = 0; i < limit->n; i++) {
             uint32_t next = (i + 1) % limit->n;
@@ -130,7 +130,7 @@ static uint64_t demand_of(const struct limit *limit, uint32_t a, uint32_t b,
         }
         return n_crossing;
     }
-    case MESH_BARRIER:
+    case WEFT_BARRIER:
         break;
     }
     return 0;
@@ -153,7 +153,7 @@ static bool weigh(struct limit *limit, uint32_t a, uint64_t capacity)
         raise(&limit->worst[0], time);
         return true;
     }
-    bool root_in_a = limit->collective == MESH_BROADCAST;
+    bool root_in_a = limit->collective == WEFT_BROADCAST;
     for (uint32_t root = 0; root < limit->n; root++) {
         if (limit->is_a[limit->ranks[root]] == root_in_a) {
             raise(&limit->worst[root], time);
@@ -259,16 +259,16 @@ static uint64_t sum_of_hops(const struct limit *limit, bool all_pairs)
 static uint64_t transfers_of(const struct limit *limit, uint32_t k)
 {
     switch (limit->collective) {
-    case MESH_ALL_REDUCE:
+    case WEFT_ALL_REDUCE:
         return 2 * (uint64_t)(k - 1);
-    case MESH_REDUCE_SCATTER:
-    case MESH_ALL_GATHER:
-    case MESH_BROADCAST:
-    case MESH_REDUCE:
+    case WEFT_REDUCE_SCATTER:
+    case WEFT_ALL_GATHER:
+    case WEFT_BROADCAST:
+    case WEFT_REDUCE:
         return k - 1;
-    case MESH_ALL_TO_ALL:
-    case MESH_SEND_RECV:
-    case MESH_BARRIER:
+    case WEFT_ALL_TO_ALL:
+    case WEFT_SEND_RECV:
+    case WEFT_BARRIER:
         break;
     }
     return 0;
@@ -277,10 +277,10 @@ static uint64_t transfers_of(const struct limit *limit, uint32_t k)
 static u128 work_bound(struct limit *limit)
 {
     uint64_t total = mesh_network_hosts(&limit->network);
-    if (limit->collective == MESH_ALL_TO_ALL) {
+    if (limit->collective == WEFT_ALL_TO_ALL) {
         return time_of(limit, sum_of_hops(limit, true), true, total);
     }
-    if (limit->collective == MESH_SEND_RECV) {
+    if (limit->collective == WEFT_SEND_RECV) {
         return time_of(limit, sum_of_hops(limit, false), false, total);
     }
     return time_of(limit, transfers_of(limit, limit->n_hosts), false, total);
@@ -396,7 +396,7 @@ static u128 bound(struct limit *limit)
         !(is_small ? consider_all(limit) : consider_some(limit))) {
         return 0;
     }
-    if (limit->collective == MESH_BARRIER) {
+    if (limit->collective == WEFT_BARRIER) {
         raise(&limit->worst[0],
               (u128)mesh_longest_delay(&limit->index, limit->ranks, limit->n));
     }
@@ -404,7 +404,7 @@ static u128 bound(struct limit *limit)
     for (uint32_t root = 1; root < limit->n && is_rooted(limit->collective); root++) {
         least = limit->worst[root] < least ? limit->worst[root] : least;
     }
-    if (limit->n_hosts > 1 && limit->collective != MESH_BARRIER) {
+    if (limit->n_hosts > 1 && limit->collective != WEFT_BARRIER) {
         raise(&least, work_bound(limit));
         raise(&least, parts_bound(limit));
     }
@@ -414,7 +414,7 @@ static u128 bound(struct limit *limit)
 }
 
 weft_ps mesh_limit_ps(const struct mesh_graph *graph, const uint32_t *ranks,
-                      uint32_t n_ranks, enum mesh_collective collective,
+                      uint32_t n_ranks, enum weft_collective collective,
                       uint64_t size_bytes)
 {
     if (n_ranks < 2) {

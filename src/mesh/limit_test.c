@@ -160,7 +160,7 @@ static void make_ring_of_cliques(struct mesh *mesh)
     }
 }
 
-static weft_ps limit(const struct mesh *mesh, enum mesh_collective collective,
+static weft_ps limit(const struct mesh *mesh, enum weft_collective collective,
                      uint64_t size)
 {
     return mesh_limit_ps(&mesh->graph, mesh->ranks, mesh->n_ranks, collective, size);
@@ -224,14 +224,14 @@ START_TEST(every_collective_on_a_mesh)
 {
     struct mesh mesh;
     meshes[_i].make(&mesh);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), meshes[_i].all_reduce);
-    ck_assert_int_eq(limit(&mesh, MESH_REDUCE_SCATTER, SIZE), meshes[_i].reduce_scatter);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), meshes[_i].all_gather);
-    ck_assert_int_eq(limit(&mesh, MESH_BROADCAST, SIZE), meshes[_i].broadcast);
-    ck_assert_int_eq(limit(&mesh, MESH_REDUCE, SIZE), meshes[_i].reduce);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_TO_ALL, SIZE), meshes[_i].all_to_all);
-    ck_assert_int_eq(limit(&mesh, MESH_SEND_RECV, SIZE), meshes[_i].send_recv);
-    ck_assert_int_eq(limit(&mesh, MESH_BARRIER, 0), meshes[_i].barrier);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), meshes[_i].all_reduce);
+    ck_assert_int_eq(limit(&mesh, WEFT_REDUCE_SCATTER, SIZE), meshes[_i].reduce_scatter);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_GATHER, SIZE), meshes[_i].all_gather);
+    ck_assert_int_eq(limit(&mesh, WEFT_BROADCAST, SIZE), meshes[_i].broadcast);
+    ck_assert_int_eq(limit(&mesh, WEFT_REDUCE, SIZE), meshes[_i].reduce);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_TO_ALL, SIZE), meshes[_i].all_to_all);
+    ck_assert_int_eq(limit(&mesh, WEFT_SEND_RECV, SIZE), meshes[_i].send_recv);
+    ck_assert_int_eq(limit(&mesh, WEFT_BARRIER, 0), meshes[_i].barrier);
 }
 END_TEST
 
@@ -244,7 +244,7 @@ START_TEST(the_triangle_at_100_gbps)
     for (size_t e = 0; e < mesh.graph.n_edges; e++) {
         mesh.edges[e].rate_bps = UINT64_C(100000000000);
     }
-    weft_ps time = limit(&mesh, MESH_ALL_REDUCE, UINT64_C(256) << 20);
+    weft_ps time = limit(&mesh, WEFT_ALL_REDUCE, UINT64_C(256) << 20);
     ck_assert_int_eq(time, INT64_C(14603168426));
     int64_t bus_bytes_per_s =
         (INT64_C(256) << 20) * 4 / 3 * INT64_C(1000000000) / (time / 1000);
@@ -253,13 +253,13 @@ START_TEST(the_triangle_at_100_gbps)
     for (size_t e = 0; e < mesh.graph.n_edges; e++) {
         mesh.edges[e].is_ipv6 = true;
     }
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, UINT64_C(256) << 20),
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, UINT64_C(256) << 20),
                      INT64_C(14673073493));
     for (size_t e = 0; e < mesh.graph.n_edges; e++) {
         mesh.edges[e].is_ipv6 = false;
         mesh.edges[e].mtu_bytes = 1500;
     }
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, UINT64_C(256) << 20),
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, UINT64_C(256) << 20),
                      INT64_C(15463000746));
 }
 END_TEST
@@ -272,11 +272,11 @@ START_TEST(directions_count_apart)
     make(&mesh, 2);
     one_way(&mesh, 0, 1, RATE);
     one_way(&mesh, 1, 0, RATE / 2);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 2 * U);
-    ck_assert_int_eq(limit(&mesh, MESH_BROADCAST, SIZE), U);
-    ck_assert_int_eq(limit(&mesh, MESH_REDUCE, SIZE), U);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), U);
-    ck_assert_int_eq(limit(&mesh, MESH_SEND_RECV, SIZE), 2 * U);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), 2 * U);
+    ck_assert_int_eq(limit(&mesh, WEFT_BROADCAST, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, WEFT_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_GATHER, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, WEFT_SEND_RECV, SIZE), 2 * U);
 }
 END_TEST
 
@@ -289,19 +289,19 @@ START_TEST(ports_of_a_root_share_it)
     make_pair(&mesh);
     cable(&mesh, 0, 1);
     mesh.graph.roots = roots;
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U / 2);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), U / 2);
     for (size_t e = 0; e < 4; e++) {
         mesh.edges[e].from_root = e % 2 == 0 ? 0 : MESH_NO_ROOT;
         mesh.edges[e].to_root = e % 2 == 0 ? MESH_NO_ROOT : 0;
     }
     mesh.graph.n_roots = 2;
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), U / 2);
-    ck_assert_int_eq(limit(&mesh, MESH_SEND_RECV, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_GATHER, SIZE), U / 2);
+    ck_assert_int_eq(limit(&mesh, WEFT_SEND_RECV, SIZE), U);
     mesh.edges[2].from_root = 1;
     mesh.edges[3].to_root = 1;
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U / 2);
-    ck_assert_int_eq(limit(&mesh, MESH_SEND_RECV, SIZE), U / 2);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), U / 2);
+    ck_assert_int_eq(limit(&mesh, WEFT_SEND_RECV, SIZE), U / 2);
 }
 END_TEST
 
@@ -319,9 +319,9 @@ START_TEST(a_relay_passes_its_root_once_each_way)
         mesh.edges[e].to_root = mesh.edges[e].to == 1 ? 0 : MESH_NO_ROOT;
     }
     mesh.graph.n_roots = 1;
-    ck_assert_int_eq(limit(&mesh, MESH_BROADCAST, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, WEFT_BROADCAST, SIZE), U);
     root.rate_bps = RATE / 2;
-    ck_assert_int_eq(limit(&mesh, MESH_BROADCAST, SIZE), 2 * U);
+    ck_assert_int_eq(limit(&mesh, WEFT_BROADCAST, SIZE), 2 * U);
 }
 END_TEST
 
@@ -331,9 +331,9 @@ START_TEST(a_host_alone_is_free)
     struct mesh mesh;
     make_pair(&mesh);
     mesh.ranks[1] = 0;
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 1);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_TO_ALL, SIZE), 1);
-    ck_assert_int_eq(limit(&mesh, MESH_BARRIER, 0), 1);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), 1);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_TO_ALL, SIZE), 1);
+    ck_assert_int_eq(limit(&mesh, WEFT_BARRIER, 0), 1);
 }
 END_TEST
 
@@ -342,28 +342,28 @@ START_TEST(no_way_no_limit)
     struct mesh mesh;
     make(&mesh, 3);
     cable(&mesh, 0, 1);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
-    ck_assert_int_eq(limit(&mesh, MESH_BARRIER, 0), 0);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), 0);
+    ck_assert_int_eq(limit(&mesh, WEFT_BARRIER, 0), 0);
     /* The unconnected host has no rank, so it does not matter. */
     mesh.n_ranks = 2;
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), U);
     mesh.n_ranks = 1;
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), 0);
     /* One direction only. */
     make(&mesh, 2);
     one_way(&mesh, 0, 1, RATE);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), 0);
     /* The MTU is too small for any packet. */
     make_pair(&mesh);
     mesh.edges[0].mtu_bytes = 300;
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), 0);
     /* More nodes than are solved exactly. */
     make_line(&mesh, 20);
     mesh.graph.n_edges -= 2;
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), 0);
     make_line(&mesh, 20);
     mesh.edges[20].rate_bps = 0;
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 0);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), 0);
 }
 END_TEST
 
@@ -371,12 +371,12 @@ START_TEST(extremes_stay_in_range)
 {
     struct mesh mesh;
     make_pair(&mesh);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, 0), 1);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, 1), 195);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, UINT64_MAX), INT64_MAX);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, 0), 1);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, 1), 195);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, UINT64_MAX), INT64_MAX);
     mesh.edges[0].rate_bps = UINT64_MAX / 4;
     mesh.edges[1].rate_bps = UINT64_MAX / 4;
-    ck_assert_int_gt(limit(&mesh, MESH_ALL_TO_ALL, UINT64_MAX), 0);
+    ck_assert_int_gt(limit(&mesh, WEFT_ALL_TO_ALL, UINT64_MAX), 0);
 }
 END_TEST
 
@@ -398,19 +398,19 @@ START_TEST(large_meshes)
 {
     struct mesh mesh;
     make_ring(&mesh, 16);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), 2 * 15 * U / 32);
-    ck_assert_int_eq(limit(&mesh, MESH_BROADCAST, SIZE), U / 2);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), 2 * 15 * U / 32);
+    ck_assert_int_eq(limit(&mesh, WEFT_BROADCAST, SIZE), U / 2);
     make_line(&mesh, 16);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), 15 * U / 16);
-    ck_assert_int_eq(limit(&mesh, MESH_BARRIER, 0), 15 * DELAY);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_GATHER, SIZE), 15 * U / 16);
+    ck_assert_int_eq(limit(&mesh, WEFT_BARRIER, 0), 15 * DELAY);
     make_dumbbell(&mesh);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_REDUCE, SIZE), U);
-    ck_assert_int_eq(limit(&mesh, MESH_REDUCE, SIZE), U);
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_GATHER, SIZE), U / 2);
-    ck_assert_int_eq(limit(&mesh, MESH_REDUCE_SCATTER, SIZE), U / 2);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, WEFT_REDUCE, SIZE), U);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_GATHER, SIZE), U / 2);
+    ck_assert_int_eq(limit(&mesh, WEFT_REDUCE_SCATTER, SIZE), U / 2);
     /* 7 x 7 pieces of 1/14 through the one cable. */
-    ck_assert_int_eq(limit(&mesh, MESH_ALL_TO_ALL, SIZE), 7 * U / 2);
+    ck_assert_int_eq(limit(&mesh, WEFT_ALL_TO_ALL, SIZE), 7 * U / 2);
 }
 END_TEST
 

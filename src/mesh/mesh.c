@@ -144,27 +144,27 @@ uint64_t mesh_wire_bytes(uint64_t payload_bytes, uint64_t message_bytes,
            n_messages * reth_bytes;
 }
 
-void mesh_bus_factor(enum mesh_collective collective, uint32_t n_ranks,
+void mesh_bus_factor(enum weft_collective collective, uint32_t n_ranks,
                      uint32_t *out_numerator, uint32_t *out_denominator)
 {
     weft_check(n_ranks > 0);
     *out_numerator = 1;
     *out_denominator = 1;
     switch (collective) {
-    case MESH_ALL_REDUCE:
+    case WEFT_ALL_REDUCE:
         *out_numerator = 2 * (n_ranks - 1);
         *out_denominator = n_ranks;
         break;
-    case MESH_REDUCE_SCATTER:
-    case MESH_ALL_GATHER:
-    case MESH_ALL_TO_ALL:
+    case WEFT_REDUCE_SCATTER:
+    case WEFT_ALL_GATHER:
+    case WEFT_ALL_TO_ALL:
         *out_numerator = n_ranks - 1;
         *out_denominator = n_ranks;
         break;
-    case MESH_BROADCAST:
-    case MESH_REDUCE:
-    case MESH_SEND_RECV:
-    case MESH_BARRIER:
+    case WEFT_BROADCAST:
+    case WEFT_REDUCE:
+    case WEFT_SEND_RECV:
+    case WEFT_BARRIER:
         break;
     }
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/collective.h"
 #include "base/status.h"
 #include "io/addr.h"
 
@@ -97,17 +98,6 @@ uint32_t mesh_packet_overhead(bool is_ipv6);
 uint64_t mesh_wire_bytes(uint64_t payload_bytes, uint64_t message_bytes,
                          uint32_t path_mtu, bool is_ipv6);
 
-enum mesh_collective {
-    MESH_ALL_REDUCE,
-    MESH_REDUCE_SCATTER,
-    MESH_ALL_GATHER,
-    MESH_BROADCAST,
-    MESH_REDUCE,
-    MESH_ALL_TO_ALL,
-    MESH_SEND_RECV,
-    MESH_BARRIER
-};
-
 /* Returns a lower bound, in picoseconds, of the time of `collective` on `size_bytes`
  * (nccl-tests' size column) with one rank on each host of `ranks`: no plan can be faster. A
  * host can be listed several times; data within a host is free, and other hosts only relay.
@@ -119,12 +109,12 @@ enum mesh_collective {
  * bound over all roots, because the root is not an argument. Returns 0 if two of the ranks are
  * not connected or there is only one rank, otherwise at least 1. */
 weft_ps mesh_limit_ps(const struct mesh_graph *graph, const uint32_t *ranks,
-                      uint32_t n_ranks, enum mesh_collective collective,
+                      uint32_t n_ranks, enum weft_collective collective,
                       uint64_t size_bytes);
 
 /* Sets nccl-tests' factor from algorithm to bus bandwidth, as a fraction: 2(n-1)/n for
  * all_reduce, (n-1)/n for reduce_scatter, all_gather and all_to_all, 1 for others. */
-void mesh_bus_factor(enum mesh_collective collective, uint32_t n_ranks,
+void mesh_bus_factor(enum weft_collective collective, uint32_t n_ranks,
                      uint32_t *out_numerator, uint32_t *out_denominator);
 
 #endif

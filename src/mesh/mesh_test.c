@@ -174,12 +174,12 @@ END_TEST
 START_TEST(bus_factors_are_nccl_tests)
 {
     static const struct {
-        enum mesh_collective collective;
+        enum weft_collective collective;
         uint32_t numerator, denominator;
     } cases[] = {
-        {MESH_ALL_REDUCE, 6, 4}, {MESH_REDUCE_SCATTER, 3, 4}, {MESH_ALL_GATHER, 3, 4},
-        {MESH_ALL_TO_ALL, 3, 4}, {MESH_BROADCAST, 1, 1},      {MESH_REDUCE, 1, 1},
-        {MESH_SEND_RECV, 1, 1},  {MESH_BARRIER, 1, 1},
+        {WEFT_ALL_REDUCE, 6, 4}, {WEFT_REDUCE_SCATTER, 3, 4}, {WEFT_ALL_GATHER, 3, 4},
+        {WEFT_ALL_TO_ALL, 3, 4}, {WEFT_BROADCAST, 1, 1},      {WEFT_REDUCE, 1, 1},
+        {WEFT_SEND_RECV, 1, 1},  {WEFT_BARRIER, 1, 1},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint32_t numerator, denominator;

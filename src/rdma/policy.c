@@ -8,51 +8,25 @@
 #include "base/text.h"
 #include "rdma/policies.h"
 
-static const char *const names[RDMA_N_POLICIES] = {
-    [RDMA_POLICY_WEFT] = "weft",
-    [RDMA_POLICY_NCCL_2_25] = "nccl-2.25",
-    [RDMA_POLICY_NCCL_2_30_SUBNET_AWARE] = "nccl-2.30-subnet-aware",
-    [RDMA_POLICY_MESH_PLUGIN_2026_01] = "mesh-plugin-2026-01",
-    [RDMA_POLICY_MOONCAKE_2026_06] = "mooncake-2026-06",
-    [RDMA_POLICY_NCCL_2_29_PORT_RECOVERY] = "nccl-2.29-port-recovery",
-};
-
-const char *rdma_policy_name(enum rdma_policy policy)
+bool rdma_is_nccl(enum weft_policy policy)
 {
-    weft_check((unsigned)policy < RDMA_N_POLICIES);
-    return names[policy];
+    return policy == WEFT_POLICY_NCCL_2_25 ||
+           policy == WEFT_POLICY_NCCL_2_30_SUBNET_AWARE ||
+           policy == WEFT_POLICY_NCCL_2_29_PORT_RECOVERY;
 }
 
-bool rdma_policy_parse(const char *name, enum rdma_policy *out)
-{
-    for (int i = 0; i < RDMA_N_POLICIES; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *out = (enum rdma_policy)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool rdma_is_nccl(enum rdma_policy policy)
-{
-    return policy == RDMA_POLICY_NCCL_2_25 ||
-           policy == RDMA_POLICY_NCCL_2_30_SUBNET_AWARE ||
-           policy == RDMA_POLICY_NCCL_2_29_PORT_RECOVERY;
-}
-
-const struct rdma_recovery *rdma_recovery(enum rdma_policy policy)
+const struct rdma_recovery *rdma_recovery(enum weft_policy policy)
 {
     static const struct rdma_recovery none = {.fails_over = false};
     static const struct rdma_recovery weft = {.fails_over = true};
 
-    weft_check((unsigned)policy < RDMA_N_POLICIES);
-    return policy == RDMA_POLICY_WEFT                      ? &weft
-           : policy == RDMA_POLICY_NCCL_2_29_PORT_RECOVERY ? &rdma_nccl_recovery
+    weft_check((unsigned)policy < WEFT_N_POLICIES);
+    return policy == WEFT_POLICY_WEFT                      ? &weft
+           : policy == WEFT_POLICY_NCCL_2_29_PORT_RECOVERY ? &rdma_nccl_recovery
                                                            : &none;
 }
 
-bool rdma_opens(enum rdma_policy policy, const char *ib_hca, const char *device,
+bool rdma_opens(enum weft_policy policy, const char *ib_hca, const char *device,
                 uint8_t port)
 {
     return !rdma_is_nccl(policy) || rdma_nccl_opens(ib_hca, device, port);
@@ -70,22 +44,22 @@ struct io_ip rdma_gid_ip(const union ibv_gid *gid)
     return ip;
 }
 
-uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
+uint32_t rdma_choose_gid(enum weft_policy policy, const struct rdma_port_facts *port,
                          const struct rdma_gid_rule *rule)
 {
-    weft_check((unsigned)policy < RDMA_N_POLICIES);
+    weft_check((unsigned)policy < WEFT_N_POLICIES);
     switch (policy) {
-    case RDMA_POLICY_WEFT:
+    case WEFT_POLICY_WEFT:
         return rdma_weft_gid(port);
-    case RDMA_POLICY_NCCL_2_25:
-    case RDMA_POLICY_NCCL_2_30_SUBNET_AWARE:
-    case RDMA_POLICY_NCCL_2_29_PORT_RECOVERY:
+    case WEFT_POLICY_NCCL_2_25:
+    case WEFT_POLICY_NCCL_2_30_SUBNET_AWARE:
+    case WEFT_POLICY_NCCL_2_29_PORT_RECOVERY:
         return rdma_nccl_gid(port, rule);
-    case RDMA_POLICY_MESH_PLUGIN_2026_01:
+    case WEFT_POLICY_MESH_PLUGIN_2026_01:
         return rdma_plugin_gid(port, rule->index);
-    case RDMA_POLICY_MOONCAKE_2026_06:
+    case WEFT_POLICY_MOONCAKE_2026_06:
         return rdma_mooncake_gid(port, rule->index);
-    case RDMA_N_POLICIES:
+    case WEFT_N_POLICIES:
         break;
     }
     return UINT32_MAX;
@@ -107,14 +81,14 @@ static int nccl_slot(const char *text)
     return value < 0 ? -1 : value > INT_MAX ? INT_MAX : (int)value;
 }
 
-struct rdma_gid_rule rdma_gid_rule(enum rdma_policy policy,
+struct rdma_gid_rule rdma_gid_rule(enum weft_policy policy,
                                    const struct rdma_gid_settings *settings)
 {
     struct rdma_gid_rule rule = RDMA_GID_RULE_NONE;
 
-    if (policy == RDMA_POLICY_MESH_PLUGIN_2026_01) {
+    if (policy == WEFT_POLICY_MESH_PLUGIN_2026_01) {
         rule.index = gid_slot(settings->mesh_index);
-    } else if (policy == RDMA_POLICY_MOONCAKE_2026_06) {
+    } else if (policy == WEFT_POLICY_MOONCAKE_2026_06) {
         rule.index = gid_slot(settings->mooncake_index != NULL ? settings->mooncake_index
                                                                : settings->index);
     } else if (rdma_is_nccl(policy)) {
@@ -124,27 +98,27 @@ struct rdma_gid_rule rdma_gid_rule(enum rdma_policy policy,
     return rule;
 }
 
-uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn)
+uint32_t rdma_told_qpn(enum weft_policy policy, uint32_t qpn)
 {
-    weft_check((unsigned)policy < RDMA_N_POLICIES);
-    return policy == RDMA_POLICY_MESH_PLUGIN_2026_01 ? rdma_plugin_qpn(qpn) : qpn;
+    weft_check((unsigned)policy < WEFT_N_POLICIES);
+    return policy == WEFT_POLICY_MESH_PLUGIN_2026_01 ? rdma_plugin_qpn(qpn) : qpn;
 }
 
-bool rdma_hears_one_client(enum rdma_policy policy)
+bool rdma_hears_one_client(enum weft_policy policy)
 {
-    weft_check((unsigned)policy < RDMA_N_POLICIES);
+    weft_check((unsigned)policy < WEFT_N_POLICIES);
     /* The thread of nccl-mesh-plugin 679a394 that accepts a client reads its message with a recv
      * without a timeout. */
-    return policy == RDMA_POLICY_MESH_PLUGIN_2026_01;
+    return policy == WEFT_POLICY_MESH_PLUGIN_2026_01;
 }
 
-void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
+void rdma_lower_patience(enum weft_policy policy, const char *fast_fail,
                          struct rdma_patience *patience)
 {
-    weft_check((unsigned)policy < RDMA_N_POLICIES);
-    if (policy == RDMA_POLICY_MESH_PLUGIN_2026_01) {
+    weft_check((unsigned)policy < WEFT_N_POLICIES);
+    if (policy == WEFT_POLICY_MESH_PLUGIN_2026_01) {
         rdma_plugin_patience(fast_fail, patience);
-    } else if (policy == RDMA_POLICY_MOONCAKE_2026_06) {
+    } else if (policy == WEFT_POLICY_MOONCAKE_2026_06) {
         rdma_mooncake_patience(patience);
     }
 }
@@ -195,12 +169,12 @@ static weft_status fail_route(const struct rdma_choice_input *input,
 {
     struct rdma_rail rail;
 
-    if (input->policy == RDMA_POLICY_WEFT && !input->is_same_host &&
+    if (input->policy == WEFT_POLICY_WEFT && !input->is_same_host &&
         rdma_weft_inactive(input, &rail)) {
         name_inactive(input, &rail, error);
     } else {
-        bool needs_subnet = input->policy == RDMA_POLICY_WEFT ||
-                            input->policy == RDMA_POLICY_MESH_PLUGIN_2026_01;
+        bool needs_subnet = input->policy == WEFT_POLICY_WEFT ||
+                            input->policy == WEFT_POLICY_MESH_PLUGIN_2026_01;
 
         weft_fail(error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE, "%s",
                   needs_subnet ? "no local port shares a subnet with the peer's"
@@ -215,25 +189,25 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
                         uint32_t cap, uint32_t *out_n, struct weft_error *error)
 {
     uint32_t n = 0;
-    weft_check((unsigned)input->policy < RDMA_N_POLICIES);
+    weft_check((unsigned)input->policy < WEFT_N_POLICIES);
     switch (input->policy) {
-    case RDMA_POLICY_WEFT:
+    case WEFT_POLICY_WEFT:
         n = rdma_weft_choose(input, out, cap);
         break;
-    case RDMA_POLICY_NCCL_2_25:
-    case RDMA_POLICY_NCCL_2_29_PORT_RECOVERY:
+    case WEFT_POLICY_NCCL_2_25:
+    case WEFT_POLICY_NCCL_2_29_PORT_RECOVERY:
         n = rdma_nccl_choose(input, false, out, cap);
         break;
-    case RDMA_POLICY_NCCL_2_30_SUBNET_AWARE:
+    case WEFT_POLICY_NCCL_2_30_SUBNET_AWARE:
         n = rdma_nccl_choose(input, true, out, cap);
         break;
-    case RDMA_POLICY_MESH_PLUGIN_2026_01:
+    case WEFT_POLICY_MESH_PLUGIN_2026_01:
         n = rdma_plugin_choose(input, out, cap);
         break;
-    case RDMA_POLICY_MOONCAKE_2026_06:
+    case WEFT_POLICY_MOONCAKE_2026_06:
         n = rdma_mooncake_choose(input, out, cap);
         break;
-    case RDMA_N_POLICIES:
+    case WEFT_N_POLICIES:
         break;
     }
     *out_n = n;

@@ -7,22 +7,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/policy.h"
 #include "io/addr.h"
 #include "io/verbs.h"
 
-enum rdma_policy {
-    RDMA_POLICY_WEFT,
-    RDMA_POLICY_NCCL_2_25,
-    RDMA_POLICY_NCCL_2_30_SUBNET_AWARE,
-    RDMA_POLICY_MESH_PLUGIN_2026_01,
-    RDMA_POLICY_MOONCAKE_2026_06,
-    RDMA_POLICY_NCCL_2_29_PORT_RECOVERY,
-    RDMA_N_POLICIES
-};
-
-const char *rdma_policy_name(enum rdma_policy policy); /* "nccl-2.25" */
-bool rdma_policy_parse(const char *name, enum rdma_policy *out);
-bool rdma_is_nccl(enum rdma_policy policy); /* NCCL of any version */
+bool rdma_is_nccl(enum weft_policy policy); /* NCCL of any version */
 
 /* Behaviour of a connection after some of its rails failed. */
 struct rdma_recovery {
@@ -35,7 +24,7 @@ struct rdma_recovery {
      * attempt to the next. */
     weft_ns start_ns, step_ns;
 };
-const struct rdma_recovery *rdma_recovery(enum rdma_policy policy);
+const struct rdma_recovery *rdma_recovery(enum weft_policy policy);
 
 /* Facts of one port that each end sends to the other. A choice depends on nothing else. */
 #define RDMA_FACTS_GIDS_MAX 8
@@ -85,7 +74,7 @@ struct rdma_gid_settings {
 };
 /* Makes the rule by which the policy's program selects a GID. Mooncake uses NCCL_IB_GID_INDEX only
  * if MC_GID_INDEX is not set. The mesh plugin uses only its own setting, and policy weft none. */
-struct rdma_gid_rule rdma_gid_rule(enum rdma_policy policy,
+struct rdma_gid_rule rdma_gid_rule(enum weft_policy policy,
                                    const struct rdma_gid_settings *settings);
 
 /* One rail: a local and a remote port, as indices into the facts, and the GIDs to use. */
@@ -96,7 +85,7 @@ struct rdma_rail {
 };
 
 struct rdma_choice_input {
-    enum rdma_policy policy;
+    enum weft_policy policy;
     const struct rdma_port_facts *local; /* [n_local] */
     uint32_t n_local;
     const struct rdma_port_facts *remote; /* [n_remote] */
@@ -121,17 +110,17 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
 /* Returns the GID of one port that the policy's program uses, regardless of the peer, as an index
  * into gids[], or UINT32_MAX. For nccl-* it is the result of net_ib's scan (family, range, RoCE
  * version). For weft it is the first v2 GID with an address behind it, link-local ones last. */
-uint32_t rdma_choose_gid(enum rdma_policy policy, const struct rdma_port_facts *port,
+uint32_t rdma_choose_gid(enum weft_policy policy, const struct rdma_port_facts *port,
                          const struct rdma_gid_rule *rule);
 
 /* Returns the QP number that the policy's program sends to the peer for `qpn`. mesh-plugin-2026-01
  * sends only its lowest 16 bits. */
-uint32_t rdma_told_qpn(enum rdma_policy policy, uint32_t qpn);
+uint32_t rdma_told_qpn(enum weft_policy policy, uint32_t qpn);
 
 /* Returns true if the listener of the policy's program serves one client at a time
  * (mesh-plugin-2026-01). It reads the whole HELLO of a client before it looks at the next, without
  * a time limit. */
-bool rdma_hears_one_client(enum rdma_policy policy);
+bool rdma_hears_one_client(enum weft_policy policy);
 
 /* Timeout and retries of a queue pair: fields of ibv_modify_qp(3). rnr_retry 7 is unlimited. */
 struct rdma_patience {
@@ -140,7 +129,7 @@ struct rdma_patience {
 /* Replaces `patience` by the values of the policy's program. mesh-plugin-2026-01 has its own only
  * if `fast_fail` (NCCL_MESH_FAST_FAIL; NULL if not set) is a nonzero number, mooncake-2026-06
  * always. Other policies keep `patience`. */
-void rdma_lower_patience(enum rdma_policy policy, const char *fast_fail,
+void rdma_lower_patience(enum weft_policy policy, const char *fast_fail,
                          struct rdma_patience *patience);
 
 /* Reads a parameter as NCCL's param.cc does, where `text` is NULL if it is not set. An empty
@@ -158,7 +147,7 @@ struct rdma_met_settings {
 /* Writes how `error`, which ended a job of Weft, shows itself to users of the policy's program. The
  * first data can hang, because the program sends no probe, or the step to RTR, because the program
  * retries it. Returns false if the program fails as Weft does. */
-bool rdma_as_met(enum rdma_policy policy, const struct rdma_met_settings *settings,
+bool rdma_as_met(enum weft_policy policy, const struct rdma_met_settings *settings,
                  const struct weft_error *error, char *out, size_t cap);
 
 /* Returns true if NCCL merges the ports of a NIC into one device, by NCCL_IB_MERGE_NICS and
@@ -172,7 +161,7 @@ bool rdma_nccl_merges(const char *merge_nics, const char *merge_level);
  * socket.cc parseStringList and matchIfList). */
 bool rdma_nccl_opens(const char *ib_hca, const char *device, uint8_t port);
 /* Returns true if the policy's program opens the port: NCCL as above, the others always. */
-bool rdma_opens(enum rdma_policy policy, const char *ib_hca, const char *device,
+bool rdma_opens(enum weft_policy policy, const char *ib_hca, const char *device,
                 uint8_t port);
 
 /* One rule that led to a rail, and its source. */

@@ -42,7 +42,7 @@ static const char *seconds(int64_t ms, char out[24])
 
 /* Describes how the first data hangs where a probe of Weft had no answer. The limits are
  * connect.cc's IB_TIMEOUT and IB_RETRY_CNT, or what the other two programs request. */
-static void hang(enum rdma_policy policy, const struct rdma_met_settings *settings,
+static void hang(enum weft_policy policy, const struct rdma_met_settings *settings,
                  char *out, size_t cap)
 {
     struct rdma_patience patience = {.timeout = 18, .retry_cnt = 7};
@@ -56,7 +56,7 @@ static void hang(enum rdma_policy policy, const struct rdma_met_settings *settin
     }
     if (patience.timeout == 0) {
         weft_format(out, cap, "%s sends no probe: its data hangs here for ever",
-                    rdma_policy_name(policy));
+                    weft_policy_name(policy));
         return;
     }
     weft_format(
@@ -64,7 +64,7 @@ static void hang(enum rdma_policy policy, const struct rdma_met_settings *settin
         "%s sends no probe: its data hangs here, and ends after %s with completion "
         "status "
         "12 (timeout %u, retry_cnt %u%s)",
-        rdma_policy_name(policy),
+        weft_policy_name(policy),
         seconds(TIMER_QP_NS(patience.timeout, patience.retry_cnt) / TIMER_MS, after),
         patience.timeout, patience.retry_cnt,
         rdma_is_nccl(policy) ? ": NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT" : "");
@@ -73,7 +73,7 @@ static void hang(enum rdma_policy policy, const struct rdma_met_settings *settin
 /* Describes how the step to RTR hangs because the program retries it. NCCL calls modify_qp again
  * after pauses of 1, 2, 3 ... times a length (ibvwrap.cc). mesh_connect_qp tries five times, with
  * pauses of 10, 20, 40 and 80 ms. Returns false if the program does not retry. */
-static bool repeat(enum rdma_policy policy, const struct rdma_met_settings *settings,
+static bool repeat(enum weft_policy policy, const struct rdma_met_settings *settings,
                    char *out, size_t cap)
 {
     char after[24];
@@ -85,25 +85,25 @@ static bool repeat(enum rdma_policy policy, const struct rdma_met_settings *sett
         weft_format(out, cap,
                     "%s repeats this step: it hangs, and ends after about %s with errno "
                     "110 (NCCL_IB_MQP_RETRY_CNT %lld, _SLEEP_MSEC %lld)",
-                    rdma_policy_name(policy),
+                    weft_policy_name(policy),
                     seconds((n + 1) * RESOLVE_MS + n * (n + 1) / 2 * pause, after),
                     (long long)n, (long long)pause);
         return true;
     }
-    if (policy == RDMA_POLICY_MESH_PLUGIN_2026_01) {
+    if (policy == WEFT_POLICY_MESH_PLUGIN_2026_01) {
         weft_format(
             out, cap,
             "%s tries this step five times, and ends after about %s with errno 110",
-            rdma_policy_name(policy), seconds(5 * RESOLVE_MS + 150, after));
+            weft_policy_name(policy), seconds(5 * RESOLVE_MS + 150, after));
         return true;
     }
     return false;
 }
 
-bool rdma_as_met(enum rdma_policy policy, const struct rdma_met_settings *settings,
+bool rdma_as_met(enum weft_policy policy, const struct rdma_met_settings *settings,
                  const struct weft_error *error, char *out, size_t cap)
 {
-    if (policy == RDMA_POLICY_WEFT) {
+    if (policy == WEFT_POLICY_WEFT) {
         return false;
     }
     if (error->phase == WEFT_PHASE_PROBE && error->status == WEFT_ERR_TIMEOUT) {

@@ -5,7 +5,7 @@
 #include "rdma/policies.h"
 #include "rdma/policy_testing.h"
 
-#define MOONCAKE RDMA_POLICY_MOONCAKE_2026_06
+#define MOONCAKE WEFT_POLICY_MOONCAKE_2026_06
 
 /* Returns the index into gids[] that is chosen if slot `index` is fixed, or none if it is -1. */
 static uint32_t choose_gid(const struct rdma_port_facts *port, int index)

@@ -13,19 +13,19 @@ START_TEST(nccl_2_25_pairs_by_channel_and_asks_nobody)
     make_host(TITANIC, local);
     make_host(CARPATHIA, remote);
     remote[1].active_mtu = 1024;
-    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    struct choice choice = choose(WEFT_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
-    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
+    choice = choose(WEFT_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
     expect_rail(&choice, 0, 1, 1, 3, 3, 1024);
-    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 1, 3, false);
+    choice = choose(WEFT_POLICY_NCCL_2_25, local, 2, remote, 1, 3, false);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
     /* A port that is down is no device, so that the others move up. */
     local[0].is_active = false;
-    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    choice = choose(WEFT_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
     local[1].is_active = false;
-    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    choice = choose(WEFT_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
     ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
 }
 END_TEST
@@ -38,7 +38,7 @@ START_TEST(nccl_2_25_merges_the_ports_of_a_nic)
     make_host(TITANIC, local);
     make_host(ICEBERG, remote);
     local[1].device = 0;
-    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
+    struct choice choice = choose(WEFT_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
     ck_assert_uint_eq(choice.n, 2);
     expect_rail(&choice, 0, 0, 1, 3, 3, 4096);
     expect_rail(&choice, 1, 1, 1, 3, 3, 4096);
@@ -47,9 +47,9 @@ START_TEST(nccl_2_25_merges_the_ports_of_a_nic)
     for (int i = 0; i < 5; i++) {
         five[i] = mlx5_port("p", 0, "10.0.0.1/24");
     }
-    choice = choose(RDMA_POLICY_NCCL_2_25, five, 5, remote, 1, 0, true);
+    choice = choose(WEFT_POLICY_NCCL_2_25, five, 5, remote, 1, 0, true);
     ck_assert_uint_eq(choice.n, 4);
-    choice = choose(RDMA_POLICY_NCCL_2_25, five, 5, remote, 1, 1, true);
+    choice = choose(WEFT_POLICY_NCCL_2_25, five, 5, remote, 1, 1, true);
     ck_assert_uint_eq(choice.n, 1);
     ck_assert_uint_eq(choice.rails[0].local_port, 4);
 }
@@ -63,18 +63,18 @@ START_TEST(nccl_2_25_takes_what_either_end_chose)
     make_host(TITANIC, local);
     make_host(ICEBERG, remote);
     local[1].is_chosen = true;
-    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
+    struct choice choice = choose(WEFT_POLICY_NCCL_2_25, local, 2, remote, 2, 0, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
     remote[0].is_chosen = true;
-    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, false);
+    choice = choose(WEFT_POLICY_NCCL_2_25, local, 2, remote, 2, 1, false);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
     local[1].device = 0; /* one card, not merged */
-    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
+    choice = choose(WEFT_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
     local[0].is_chosen = true; /* merged */
-    choice = choose(RDMA_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
+    choice = choose(WEFT_POLICY_NCCL_2_25, local, 2, remote, 2, 1, true);
     ck_assert_uint_eq(choice.n, 2);
     expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
     expect_rail(&choice, 1, 1, 0, 3, 3, 4096);
@@ -83,7 +83,7 @@ START_TEST(nccl_2_25_takes_what_either_end_chose)
     local[0].is_chosen = false;
     remote[0].is_chosen = false;
     remote[1].is_chosen = true;
-    choice = choose(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, remote, 2, 0, true);
+    choice = choose(WEFT_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, remote, 2, 0, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 0, 1, 3, 3, 4096);
 }
@@ -93,7 +93,7 @@ START_TEST(nccl_2_25_goes_on_without_a_usable_gid)
 {
     struct rdma_port_facts local = make_port("p0", 0);
     struct rdma_port_facts remote = mlx5_port("p0", 0, "10.0.0.2/24");
-    struct choice choice = choose(RDMA_POLICY_NCCL_2_25, &local, 1, &remote, 1, 0, true);
+    struct choice choice = choose(WEFT_POLICY_NCCL_2_25, &local, 1, &remote, 1, 0, true);
     expect_rail(&choice, 0, 0, 0, 0, 3, 4096);
 }
 END_TEST
@@ -105,7 +105,7 @@ START_TEST(nccl_2_30_moves_the_connector_to_the_listeners_subnet)
     struct rdma_port_facts local[2], remote[2];
     make_host(TITANIC, local);
     make_host(CARPATHIA, remote);
-    enum rdma_policy policy = RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
+    enum weft_policy policy = WEFT_POLICY_NCCL_2_30_SUBNET_AWARE;
     struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 1, 0, 3, 3, 4096);
@@ -128,10 +128,10 @@ START_TEST(nccl_2_30_takes_a_global_24_for_a_cable)
     struct rdma_port_facts remote[] = {mlx5_port("p0", 0, "10.0.0.6/30"),
                                        mlx5_port("p1", 1, "10.0.0.2/30")};
     struct choice choice =
-        choose(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, remote, 2, 0, true);
+        choose(WEFT_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, remote, 2, 0, true);
     expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
     ck_assert_uint_eq(
-        choose(RDMA_POLICY_WEFT, local, 2, remote, 2, 0, true).rails[0].remote_port, 1);
+        choose(WEFT_POLICY_WEFT, local, 2, remote, 2, 0, true).rails[0].remote_port, 1);
 }
 END_TEST
 
@@ -144,7 +144,7 @@ START_TEST(nccl_2_30_needs_all_ports_of_a_nic_to_match)
                                       mlx5_port("p2", 1, "10.0.2.1/24")};
     struct rdma_port_facts remote[] = {mlx5_port("p0", 0, "10.0.1.2/24"),
                                        mlx5_port("p1", 1, "10.0.9.2/24")};
-    enum rdma_policy policy = RDMA_POLICY_NCCL_2_30_SUBNET_AWARE;
+    enum weft_policy policy = WEFT_POLICY_NCCL_2_30_SUBNET_AWARE;
     struct choice choice = choose(policy, local, 3, remote, 2, 0, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 0, 0, 3, 3, 4096);
@@ -169,7 +169,7 @@ START_TEST(nccl_2_30_compares_ipv6_at_64)
     add_gid(&local[1], 0, "fd00:0:0:2::1/64", V2);
     add_gid(&remote, 0, "fd00:0:0:2::2/64", V2);
     struct choice choice =
-        choose(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, &remote, 1, 0, true);
+        choose(WEFT_POLICY_NCCL_2_30_SUBNET_AWARE, local, 2, &remote, 1, 0, true);
     expect_rail(&choice, 0, 1, 0, 0, 0, 4096);
 }
 END_TEST
@@ -181,7 +181,7 @@ START_TEST(the_plugin_matches_subnets_and_takes_v1)
     make_host(CARPATHIA, remote);
     local[1].active_mtu = 2048;
     remote[0].active_mtu = 1024;
-    enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    enum weft_policy policy = WEFT_POLICY_MESH_PLUGIN_2026_01;
     struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
     ck_assert_uint_eq(choice.n, 1);
     expect_rail(&choice, 0, 1, 0, 2, 2, 1024);
@@ -204,7 +204,7 @@ END_TEST
  * used. */
 START_TEST(the_plugin_uses_port_one_with_an_address)
 {
-    enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    enum weft_policy policy = WEFT_POLICY_MESH_PLUGIN_2026_01;
     struct rdma_port_facts local[] = {mlx5_port("mlx5_0", 0, "10.0.0.1/24"),
                                       mlx5_port("mlx5_0/2", 0, "10.0.1.1/24")};
     struct rdma_port_facts remote[] = {mlx5_port("p0", 0, NULL),
@@ -229,7 +229,7 @@ START_TEST(the_plugin_gives_up_without_a_match)
                                       mlx5_port("p1", 1, "10.0.1.1/24")};
     struct rdma_port_facts remote[] = {mlx5_port("p0", 0, NULL),
                                        mlx5_port("p1", 1, "10.0.7.2/24")};
-    enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    enum weft_policy policy = WEFT_POLICY_MESH_PLUGIN_2026_01;
     struct choice choice = choose(policy, local, 2, remote, 2, 0, true);
     ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
     ck_assert_str_eq(weft_phase_name(choice.error.phase), "route");
@@ -253,7 +253,7 @@ START_TEST(the_plugin_looks_at_fast_ports_first)
         uint32_t port;
     } rows[] = {{100, true, 0},  {50, true, 0}, {40, true, 0},
                 {37.5, true, 1}, {10, true, 1}, {100, false, 1}};
-    enum rdma_policy policy = RDMA_POLICY_MESH_PLUGIN_2026_01;
+    enum weft_policy policy = WEFT_POLICY_MESH_PLUGIN_2026_01;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct rdma_port_facts local[] = {mlx5_port("p0", 0, "10.0.0.1/24"),
@@ -277,18 +277,18 @@ END_TEST
 
 START_TEST(the_plugin_tells_16_bits_of_a_number)
 {
-    ck_assert_uint_eq(rdma_told_qpn(RDMA_POLICY_MESH_PLUGIN_2026_01, 0x12347), 0x2347);
-    ck_assert_uint_eq(rdma_told_qpn(RDMA_POLICY_MESH_PLUGIN_2026_01, 0xffff), 0xffff);
-    ck_assert_uint_eq(rdma_told_qpn(RDMA_POLICY_NCCL_2_25, 0x12347), 0x12347);
-    ck_assert_uint_eq(rdma_told_qpn(RDMA_POLICY_WEFT, 0xffffff), 0xffffff);
+    ck_assert_uint_eq(rdma_told_qpn(WEFT_POLICY_MESH_PLUGIN_2026_01, 0x12347), 0x2347);
+    ck_assert_uint_eq(rdma_told_qpn(WEFT_POLICY_MESH_PLUGIN_2026_01, 0xffff), 0xffff);
+    ck_assert_uint_eq(rdma_told_qpn(WEFT_POLICY_NCCL_2_25, 0x12347), 0x12347);
+    ck_assert_uint_eq(rdma_told_qpn(WEFT_POLICY_WEFT, 0xffffff), 0xffffff);
 }
 END_TEST
 
 START_TEST(the_plugin_hears_one_client_at_a_time)
 {
-    for (int i = 0; i < RDMA_N_POLICIES; i++) {
-        ck_assert_int_eq(rdma_hears_one_client((enum rdma_policy)i),
-                         i == RDMA_POLICY_MESH_PLUGIN_2026_01);
+    for (int i = 0; i < WEFT_N_POLICIES; i++) {
+        ck_assert_int_eq(rdma_hears_one_client((enum weft_policy)i),
+                         i == WEFT_POLICY_MESH_PLUGIN_2026_01);
     }
 }
 END_TEST
@@ -381,13 +381,13 @@ START_TEST(nccl_2_30_compares_at_the_length_that_is_set)
         struct rdma_rail rail;
         uint32_t n;
         struct rdma_choice_input input = {
-            .policy = RDMA_POLICY_NCCL_2_30_SUBNET_AWARE,
+            .policy = WEFT_POLICY_NCCL_2_30_SUBNET_AWARE,
             .local = local,
             .n_local = 2,
             .remote = remote,
             .n_remote = 1,
             .is_connector = true,
-            .gid = rdma_gid_rule(RDMA_POLICY_NCCL_2_30_SUBNET_AWARE, &settings)};
+            .gid = rdma_gid_rule(WEFT_POLICY_NCCL_2_30_SUBNET_AWARE, &settings)};
 
         ck_assert_int_eq(rdma_choose(&input, &rail, 1, &n, NULL), WEFT_OK);
         ck_assert_msg(rail.local_port == rows[i].port, "%s", rows[i].length);
@@ -406,8 +406,8 @@ static const char *reason_of_gid(const struct rdma_port_facts *local,
                                  const struct rdma_gid_settings *settings, bool is_aware,
                                  const char *what, char text[192])
 {
-    enum rdma_policy policy =
-        is_aware ? RDMA_POLICY_NCCL_2_30_SUBNET_AWARE : RDMA_POLICY_NCCL_2_25;
+    enum weft_policy policy =
+        is_aware ? WEFT_POLICY_NCCL_2_30_SUBNET_AWARE : WEFT_POLICY_NCCL_2_25;
     struct rdma_choice_input input = {.policy = policy,
                                       .local = local,
                                       .n_local = 1,
@@ -459,9 +459,9 @@ START_TEST(a_program_that_ignores_subnets_lacks_a_port)
 {
     struct rdma_port_facts local = mlx5_port("p0", 0, "10.0.0.1/24");
 
-    for (int p = 0; p < RDMA_N_POLICIES; p++) {
-        bool needs_subnet = p == RDMA_POLICY_WEFT || p == RDMA_POLICY_MESH_PLUGIN_2026_01;
-        struct choice choice = choose((enum rdma_policy)p, &local, 1, &local, 0, 0, true);
+    for (int p = 0; p < WEFT_N_POLICIES; p++) {
+        bool needs_subnet = p == WEFT_POLICY_WEFT || p == WEFT_POLICY_MESH_PLUGIN_2026_01;
+        struct choice choice = choose((enum weft_policy)p, &local, 1, &local, 0, 0, true);
 
         ck_assert_int_eq(choice.status, WEFT_ERR_ROUTE);
         ck_assert_int_eq(strstr(choice.error.message, "subnet") != NULL, needs_subnet);
@@ -471,12 +471,12 @@ END_TEST
 
 START_TEST(only_nccl_reads_the_list_of_hcas)
 {
-    static const bool opens[RDMA_N_POLICIES] = {[RDMA_POLICY_WEFT] = true,
-                                                [RDMA_POLICY_MESH_PLUGIN_2026_01] = true,
-                                                [RDMA_POLICY_MOONCAKE_2026_06] = true};
+    static const bool opens[WEFT_N_POLICIES] = {[WEFT_POLICY_WEFT] = true,
+                                                [WEFT_POLICY_MESH_PLUGIN_2026_01] = true,
+                                                [WEFT_POLICY_MOONCAKE_2026_06] = true};
 
-    for (int i = 0; i < RDMA_N_POLICIES; i++) {
-        enum rdma_policy policy = (enum rdma_policy)i;
+    for (int i = 0; i < WEFT_N_POLICIES; i++) {
+        enum weft_policy policy = (enum weft_policy)i;
 
         ck_assert_int_eq(rdma_opens(policy, "mlx5_0", "mlx5_1", 1), opens[i]);
         ck_assert_int_eq(rdma_opens(policy, "mlx5_0", "mlx5_0", 1), true);
@@ -487,17 +487,17 @@ END_TEST
 
 START_TEST(weft_and_port_recovery_fail_over_and_only_one_keeps_rails)
 {
-    for (int i = 0; i < RDMA_N_POLICIES; i++) {
-        const struct rdma_recovery *recovery = rdma_recovery((enum rdma_policy)i);
-        bool is_recovery = i == RDMA_POLICY_NCCL_2_29_PORT_RECOVERY;
+    for (int i = 0; i < WEFT_N_POLICIES; i++) {
+        const struct rdma_recovery *recovery = rdma_recovery((enum weft_policy)i);
+        bool is_recovery = i == WEFT_POLICY_NCCL_2_29_PORT_RECOVERY;
 
-        ck_assert_int_eq(recovery->fails_over, is_recovery || i == RDMA_POLICY_WEFT);
+        ck_assert_int_eq(recovery->fails_over, is_recovery || i == WEFT_POLICY_WEFT);
         ck_assert_int_eq(recovery->keeps_rails, is_recovery);
         ck_assert_uint_eq(recovery->attempts_max, is_recovery ? 5 : 0);
         ck_assert_int_eq(recovery->start_ns, is_recovery ? 200000000 : 0);
         ck_assert_int_eq(recovery->step_ns, is_recovery ? 4000000000 : 0);
-        ck_assert_int_eq(rdma_is_nccl((enum rdma_policy)i),
-                         strncmp(rdma_policy_name((enum rdma_policy)i), "nccl-", 5) == 0);
+        ck_assert_int_eq(rdma_is_nccl((enum weft_policy)i),
+                         strncmp(weft_policy_name((enum weft_policy)i), "nccl-", 5) == 0);
     }
 }
 END_TEST
@@ -508,14 +508,14 @@ START_TEST(the_plugin_loses_patience_if_told_so)
     static const char *const no[] = {NULL, "", "0", "yes"};
     struct rdma_patience patience = patient;
 
-    rdma_lower_patience(RDMA_POLICY_NCCL_2_25, "1", &patience);
-    rdma_lower_patience(RDMA_POLICY_WEFT, "1", &patience);
+    rdma_lower_patience(WEFT_POLICY_NCCL_2_25, "1", &patience);
+    rdma_lower_patience(WEFT_POLICY_WEFT, "1", &patience);
     ck_assert_mem_eq(&patience, &patient, sizeof(patience));
     for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
-        rdma_lower_patience(RDMA_POLICY_MESH_PLUGIN_2026_01, no[i], &patience);
+        rdma_lower_patience(WEFT_POLICY_MESH_PLUGIN_2026_01, no[i], &patience);
         ck_assert_mem_eq(&patience, &patient, sizeof(patience));
     }
-    rdma_lower_patience(RDMA_POLICY_MESH_PLUGIN_2026_01, "1", &patience);
+    rdma_lower_patience(WEFT_POLICY_MESH_PLUGIN_2026_01, "1", &patience);
     ck_assert_uint_eq(patience.timeout, 14);
     ck_assert_uint_eq(patience.retry_cnt, 3);
     ck_assert_uint_eq(patience.rnr_retry, 3);
@@ -523,63 +523,63 @@ START_TEST(the_plugin_loses_patience_if_told_so)
 END_TEST
 
 static const struct {
-    enum rdma_policy policy;
+    enum weft_policy policy;
     enum weft_phase phase;
     int sys_errno;
     struct rdma_met_settings settings;
     const char *after; /* in the text; NULL if there is no text */
 } hangs[] = {
-    {RDMA_POLICY_WEFT, WEFT_PHASE_PROBE, 0, {0}, NULL},
-    {RDMA_POLICY_WEFT, WEFT_PHASE_RTR, 110, {0}, NULL},
-    {RDMA_POLICY_NCCL_2_25,
+    {WEFT_POLICY_WEFT, WEFT_PHASE_PROBE, 0, {0}, NULL},
+    {WEFT_POLICY_WEFT, WEFT_PHASE_RTR, 110, {0}, NULL},
+    {WEFT_POLICY_NCCL_2_25,
      WEFT_PHASE_PROBE,
      0,
      {0},
      " after 34 s with completion status 12"},
-    {RDMA_POLICY_NCCL_2_25, WEFT_PHASE_PROBE, 0, {.timeout = "14"}, " after 0.5 s "},
-    {RDMA_POLICY_NCCL_2_25,
+    {WEFT_POLICY_NCCL_2_25, WEFT_PHASE_PROBE, 0, {.timeout = "14"}, " after 0.5 s "},
+    {WEFT_POLICY_NCCL_2_25,
      WEFT_PHASE_PROBE,
      0,
      {.timeout = "0x12", .retry_cnt = "1"},
      " 2.1 s "},
-    {RDMA_POLICY_NCCL_2_25,
+    {WEFT_POLICY_NCCL_2_25,
      WEFT_PHASE_PROBE,
      0,
      {.timeout = "", .retry_cnt = ""},
      " 34 s "},
-    {RDMA_POLICY_NCCL_2_25, WEFT_PHASE_PROBE, 0, {.timeout = "0"}, "for ever"},
-    {RDMA_POLICY_NCCL_2_25,
+    {WEFT_POLICY_NCCL_2_25, WEFT_PHASE_PROBE, 0, {.timeout = "0"}, "for ever"},
+    {WEFT_POLICY_NCCL_2_25,
      WEFT_PHASE_PROBE,
      0,
      {.timeout = "99999999999999999999"},
      " 34 s "},
-    {RDMA_POLICY_NCCL_2_25,
+    {WEFT_POLICY_NCCL_2_25,
      WEFT_PHASE_PROBE,
      0,
      {.timeout = "99", .retry_cnt = "99"},
      "70369 s"},
-    {RDMA_POLICY_NCCL_2_30_SUBNET_AWARE,
+    {WEFT_POLICY_NCCL_2_30_SUBNET_AWARE,
      WEFT_PHASE_RTR,
      110,
      {0},
      " about 95 s with errno 110"},
-    {RDMA_POLICY_NCCL_2_25,
+    {WEFT_POLICY_NCCL_2_25,
      WEFT_PHASE_RTR,
      110,
      {.step_retry_cnt = "0"},
      " about 1.0 s "},
-    {RDMA_POLICY_NCCL_2_25, WEFT_PHASE_RTR, 110, {.step_retry_ms = "0"}, " about 35 s "},
-    {RDMA_POLICY_NCCL_2_25, WEFT_PHASE_RTR, 22, {0}, NULL},
-    {RDMA_POLICY_NCCL_2_25, WEFT_PHASE_DATA, 110, {0}, NULL},
-    {RDMA_POLICY_MESH_PLUGIN_2026_01, WEFT_PHASE_PROBE, 0, {0}, " after 8.6 s "},
-    {RDMA_POLICY_MESH_PLUGIN_2026_01,
+    {WEFT_POLICY_NCCL_2_25, WEFT_PHASE_RTR, 110, {.step_retry_ms = "0"}, " about 35 s "},
+    {WEFT_POLICY_NCCL_2_25, WEFT_PHASE_RTR, 22, {0}, NULL},
+    {WEFT_POLICY_NCCL_2_25, WEFT_PHASE_DATA, 110, {0}, NULL},
+    {WEFT_POLICY_MESH_PLUGIN_2026_01, WEFT_PHASE_PROBE, 0, {0}, " after 8.6 s "},
+    {WEFT_POLICY_MESH_PLUGIN_2026_01,
      WEFT_PHASE_PROBE,
      0,
      {.fast_fail = "1"},
      " after 0.3 s "},
-    {RDMA_POLICY_MESH_PLUGIN_2026_01, WEFT_PHASE_RTR, 110, {0}, " about 5.2 s "},
-    {RDMA_POLICY_MOONCAKE_2026_06, WEFT_PHASE_PROBE, 0, {0}, " after 0.5 s "},
-    {RDMA_POLICY_MOONCAKE_2026_06, WEFT_PHASE_RTR, 110, {0}, NULL},
+    {WEFT_POLICY_MESH_PLUGIN_2026_01, WEFT_PHASE_RTR, 110, {0}, " about 5.2 s "},
+    {WEFT_POLICY_MOONCAKE_2026_06, WEFT_PHASE_PROBE, 0, {0}, " after 0.5 s "},
+    {WEFT_POLICY_MOONCAKE_2026_06, WEFT_PHASE_RTR, 110, {0}, NULL},
 };
 
 /* These programs send no probe, or retry the step to RTR. Weft does the opposite. */
@@ -605,7 +605,7 @@ START_TEST(programs_hang_where_weft_gives_up)
     struct weft_error error = {.status = WEFT_OK};
     char text[200];
     weft_fail(&error, WEFT_ERR_DATA, WEFT_PHASE_PROBE, "other bytes");
-    ck_assert(!rdma_as_met(RDMA_POLICY_NCCL_2_25, &(struct rdma_met_settings){0}, &error,
+    ck_assert(!rdma_as_met(WEFT_POLICY_NCCL_2_25, &(struct rdma_met_settings){0}, &error,
                            text, sizeof(text)));
 }
 END_TEST

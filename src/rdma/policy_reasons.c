@@ -289,26 +289,26 @@ uint32_t rdma_reasons(const struct rdma_choice_input *input,
     r.local = &input->local[rails[0].local_port];
     r.remote = &input->remote[rails[0].remote_port];
     switch (input->policy) {
-    case RDMA_POLICY_WEFT:
+    case WEFT_POLICY_WEFT:
         explain_weft(&r);
         break;
-    case RDMA_POLICY_NCCL_2_25:
+    case WEFT_POLICY_NCCL_2_25:
         explain_nccl(&r, false);
         break;
-    case RDMA_POLICY_NCCL_2_30_SUBNET_AWARE:
+    case WEFT_POLICY_NCCL_2_30_SUBNET_AWARE:
         explain_nccl(&r, true);
         break;
-    case RDMA_POLICY_NCCL_2_29_PORT_RECOVERY:
+    case WEFT_POLICY_NCCL_2_29_PORT_RECOVERY:
         explain_nccl(&r, false);
         explain_recovery(&r);
         break;
-    case RDMA_POLICY_MESH_PLUGIN_2026_01:
+    case WEFT_POLICY_MESH_PLUGIN_2026_01:
         explain_plugin(&r);
         break;
-    case RDMA_POLICY_MOONCAKE_2026_06:
+    case WEFT_POLICY_MOONCAKE_2026_06:
         explain_mooncake(&r);
         break;
-    case RDMA_N_POLICIES:
+    case WEFT_N_POLICIES:
         break;
     }
     return r.n;

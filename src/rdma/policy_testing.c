@@ -54,7 +54,7 @@ void make_host(int host, struct rdma_port_facts out[2])
     out[1] = mlx5_port("p1", 1, triangle[host][1]);
 }
 
-struct choice choose(enum rdma_policy policy, const struct rdma_port_facts *local,
+struct choice choose(enum weft_policy policy, const struct rdma_port_facts *local,
                      uint32_t n_local, const struct rdma_port_facts *remote,
                      uint32_t n_remote, uint32_t channel, bool is_connector)
 {

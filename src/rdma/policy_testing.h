@@ -30,7 +30,7 @@ struct choice {
     struct weft_error error;
     weft_status status;
 };
-struct choice choose(enum rdma_policy policy, const struct rdma_port_facts *local,
+struct choice choose(enum weft_policy policy, const struct rdma_port_facts *local,
                      uint32_t n_local, const struct rdma_port_facts *remote,
                      uint32_t n_remote, uint32_t channel, bool is_connector);
 /* Checks that rail `i` connects port `l` with port `r`, with these indices into gids[], at path MTU

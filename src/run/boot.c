@@ -33,10 +33,10 @@ weft_status run_boot_check(const struct run *run, struct weft_error *error)
         return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_BOOT,
                          "a rendezvous without a management network");
     }
-    if (run->policy != RDMA_POLICY_WEFT) {
+    if (run->policy != WEFT_POLICY_WEFT) {
         return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_BOOT,
                          "policy %s without a management network",
-                         rdma_policy_name(run->policy));
+                         weft_policy_name(run->policy));
     }
     return WEFT_OK;
 }

@@ -123,7 +123,7 @@ static void choose_pair(const struct run *run, const struct member *members,
     *choice = (struct run_choice){.from = from, .to = to};
     status = choose(run, out, &members[from], from, to, true, &choice->connector,
                     &choice->error);
-    if (status == WEFT_OK && run->policy == RDMA_POLICY_WEFT) {
+    if (status == WEFT_OK && run->policy == WEFT_POLICY_WEFT) {
         turn(&choice->connector, &choice->acceptor);
         choice->acceptor.n_reasons = 0; /* same as the connector's */
     } else if (status == WEFT_OK) {

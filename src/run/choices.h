@@ -25,7 +25,7 @@ struct run_choice {
 };
 
 struct run_choices {
-    enum rdma_policy policy;
+    enum weft_policy policy;
     struct run_choice *items; /* Owned [n], by `from`, then `to` */
     uint32_t n;
     uint32_t n_ranks;

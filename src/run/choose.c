@@ -9,9 +9,10 @@ static bool has_collective(const struct run *run)
     bool has_any = false;
 
     for (uint32_t i = 0; i < run->scenario->n_jobs; i++) {
-        enum scenario_job_kind kind = run->scenario->jobs[i].kind;
+        const struct scenario_job *job = &run->scenario->jobs[i];
 
-        has_any = has_any || (kind != SCENARIO_SEND_RECV && kind != SCENARIO_ALL_TO_ALL);
+        has_any = has_any || job->is_exec ||
+                  (job->kind != WEFT_SEND_RECV && job->kind != WEFT_ALL_TO_ALL);
     }
     return has_any;
 }

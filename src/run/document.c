@@ -79,7 +79,7 @@ static const char *gid_type_name(enum ibv_gid_type type)
 
 static void put_rail(json_t *object, const struct host_connection *c)
 {
-    bool is_net = c->transport == TRANSPORT_NET;
+    bool is_net = c->transport == WEFT_TRANSPORT_NET;
     char local[IO_IP_TEXT_BYTES];
     char remote[IO_IP_TEXT_BYTES];
 
@@ -108,12 +108,13 @@ static json_t *connection(const struct run *run, uint32_t from,
     put(object, "to", json_integer(c->to));
     put(object, "from_host", json_string(host_name(run, from)));
     put(object, "to_host", json_string(host_name(run, c->to)));
-    put(object, "transport", json_string(transport_kind_name(c->transport)));
+    put(object, "transport", json_string(weft_transport_name(c->transport)));
     put(object, "reason", json_string(c->why));
     put(object, "rail", json_integer(c->rail));
     put_rail(object, c);
     put(object, "via", via);
-    put(object, "setup_ns", number_or_null(c->setup_ns, c->transport == TRANSPORT_NET));
+    put(object, "setup_ns",
+        number_or_null(c->setup_ns, c->transport == WEFT_TRANSPORT_NET));
     return object;
 }
 
@@ -168,14 +169,14 @@ static json_t *completions(const struct run *run)
 
 /* ---- rows ---- */
 
-static bool reduces(enum coll_kind kind)
+static bool reduces(enum weft_collective kind)
 {
-    return kind == COLL_ALL_REDUCE || kind == COLL_REDUCE_SCATTER || kind == COLL_REDUCE;
+    return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE_SCATTER || kind == WEFT_REDUCE;
 }
 
-static bool has_root(enum coll_kind kind)
+static bool has_root(enum weft_collective kind)
 {
-    return kind == COLL_BROADCAST || kind == COLL_REDUCE;
+    return kind == WEFT_BROADCAST || kind == WEFT_REDUCE;
 }
 
 static void put_rates(const struct run *run, uint32_t index, json_t *object)
@@ -206,10 +207,10 @@ static json_t *job(const struct run *run, uint32_t index)
     const struct run_outcome *outcome = &run->outcomes[index];
     json_t *object = json_object();
 
-    put(object, "job", json_string(coll_kind_name(row->coll.kind)));
+    put(object, "job", json_string(weft_collective_name(row->coll.kind)));
     put(object, "index", json_integer(row->job));
     put(object, "algorithm",
-        outcome->is_done ? json_string(coll_algorithm_name(outcome->algorithm))
+        outcome->is_done ? json_string(weft_algorithm_name(outcome->algorithm))
                          : json_null());
     put(object, "size_bytes", json_integer((json_int_t)row->size_bytes));
     put(object, "count", json_integer((json_int_t)row->coll.count));
@@ -343,14 +344,12 @@ static json_t *warnings(const struct run *run)
             array, json_string("payload: timing: no payload was moved, and no result "
                                "compared"));
     }
-    if (run->options->has_policy &&
-        strcmp(rdma_policy_name(run->policy),
-               scenario_policy_name(run->scenario->policy)) != 0) {
+    if (run->options->has_policy && run->policy != run->scenario->policy) {
         char text[160];
 
         weft_format(text, sizeof(text), "`expect` was written for policy %s, this is %s",
-                    scenario_policy_name(run->scenario->policy),
-                    rdma_policy_name(run->policy));
+                    weft_policy_name(run->scenario->policy),
+                    weft_policy_name(run->policy));
         json_array_append_new(array, json_string(text));
     }
     run_warn_of_faults(run, array);
@@ -370,7 +369,7 @@ json_t *run_document_head(const struct run *run)
     put(object, "weft", json_string(weft_version));
     put(object, "scenario", json_string(run->scenario->name));
     put(object, "backend", json_string(run->options->backend->name));
-    put(object, "policy", json_string(rdma_policy_name(run->policy)));
+    put(object, "policy", json_string(weft_policy_name(run->policy)));
     put(object, "seed", json_string(seed));
     /* Hosts in separate processes have no common event log. */
     put(object, "trace_hash",

@@ -355,26 +355,20 @@ static bool matches(const struct run *run, const struct scenario_connection *wan
             return false;
         }
     }
-    if ((want->has_transport && (int)want->transport != (int)have->transport) ||
+    if ((want->has_transport && want->transport != have->transport) ||
         (want->reason != NULL && strstr(have->why, want->reason) == NULL)) {
         return false;
     }
     return !want->has_port || strcmp(have->local_port, host->ports[want->port].name) == 0;
 }
 
-_Static_assert((int)SCENARIO_P2P == (int)TRANSPORT_P2P &&
-                   (int)SCENARIO_SHM == (int)TRANSPORT_SHM &&
-                   (int)SCENARIO_NET == (int)TRANSPORT_NET &&
-                   (int)SCENARIO_COLLNET == (int)TRANSPORT_COLLNET,
-               "one order of transports in scenario and transport");
-
 /* Adds a connection's route, such as "port p0, direct" or "port p1, via iceberg, carpathia". */
 static void add_way(const struct run *run, const struct host_connection *have,
                     struct weft_text *out)
 {
-    if (have->transport != TRANSPORT_NET) {
+    if (have->transport != WEFT_TRANSPORT_NET) {
         weft_text_add(out, "%s%s (%s)", out->n > 0 ? "; " : "",
-                      transport_kind_name(have->transport), have->why);
+                      weft_transport_name(have->transport), have->why);
         return;
     }
     weft_text_add(out, "%sport %s, %s", out->n > 0 ? "; " : "", have->local_port,
@@ -408,9 +402,7 @@ static void judge_connection(struct run *run, const struct scenario_connection *
             want->has_port ? " by port " : "",
             want->has_port ? plan->ports[want->port].name : "",
             want->has_transport ? " by " : "",
-            want->has_transport
-                ? transport_kind_name((enum transport_kind)want->transport)
-                : "");
+            want->has_transport ? weft_transport_name(want->transport) : "");
 }
 
 void run_judge(struct run *run)

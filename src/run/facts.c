@@ -39,7 +39,7 @@ static enum diag_known merges_nics(const struct host *host)
 }
 
 /* Records which ports NCCL_IB_HCA leaves to a program of `policy`. */
-static void add_list(struct io_env *env, enum rdma_policy policy, struct diag_host *out)
+static void add_list(struct io_env *env, enum weft_policy policy, struct diag_host *out)
 {
     const char *list = env->ops->setting(env, "NCCL_IB_HCA");
 
@@ -80,7 +80,7 @@ void run_facts_before(struct rdma *rdma, struct diag_host *out)
         observe_port(&facts[i], &out->ports[i]);
     }
     observe_devices(env, out->ports, out->n_ports);
-    add_list(env, RDMA_POLICY_NCCL_2_25, out); /* all versions of NCCL read it alike */
+    add_list(env, WEFT_POLICY_NCCL_2_25, out); /* all versions of NCCL read it alike */
     free(facts);
 }
 
@@ -104,7 +104,7 @@ void run_facts(const struct host *host, struct diag_host *out)
 
     weft_format(out->name, sizeof(out->name), "%s", host->env->name);
     weft_format(out->policy, sizeof(out->policy), "%s",
-                rdma_policy_name(host->config.conn.policy));
+                weft_policy_name(host->config.conn.policy));
     add_gid_rule(host, out);
     out->merges_nics = merges_nics(host);
     out->memlock_bytes = info->memlock_bytes;

@@ -136,7 +136,7 @@ static void make_arguments(const struct gathering *g, uint32_t member,
     add(out, "--name");
     add(out, name);
     add(out, "--policy");
-    add(out, rdma_policy_name(run->policy));
+    add(out, weft_policy_name(run->policy));
     add_number(out, "--seed", run->seed);
     add_number(out, "--patience", PATIENCE_S + (uint64_t)(latest_start(run) / SECOND));
     add_rendezvous(run, member, out);

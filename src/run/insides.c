@@ -271,8 +271,9 @@ static void find_hops(const struct run_seeing *seeing, const struct world_host *
 
             if (i != k && transport_choose(&question, &choice, &ignored) == WEFT_OK &&
                 choice.is_made) {
-                *hop = (struct coll_inside_hop){
-                    choice.kind, choice.reads, is_direct && choice.kind == TRANSPORT_P2P};
+                *hop = (struct coll_inside_hop){choice.kind, choice.reads,
+                                                is_direct &&
+                                                    choice.kind == WEFT_TRANSPORT_P2P};
             }
         }
     }
@@ -334,7 +335,8 @@ static void make_host(const struct scenario_world *world, uint32_t host,
         }
     }
     for (uint32_t i = 0; i < n * n; i++) {
-        out->hops[i].kind = TRANSPORT_SHM; /* unless NCCL's topology says otherwise */
+        out->hops[i].kind =
+            WEFT_TRANSPORT_SHM; /* unless NCCL's topology says otherwise */
     }
     find_ways(world, host, out);
     look_inside(world, out);
@@ -374,7 +376,7 @@ bool run_insides_any(const struct run_insides *insides)
 
 weft_ps run_limit_ps(const struct run_insides *insides, const struct mesh_graph *graph,
                      const uint32_t *hosts, uint32_t n_ranks,
-                     enum mesh_collective collective, uint64_t size_bytes)
+                     enum weft_collective collective, uint64_t size_bytes)
 {
     const struct coll_inside *inside = &insides->hosts[hosts[0]];
     uint32_t *places;

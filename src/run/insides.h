@@ -21,7 +21,7 @@ bool run_insides_any(const struct run_insides *insides);
  * from the links inside it. Returns 0 if no bound is known. */
 weft_ps run_limit_ps(const struct run_insides *insides, const struct mesh_graph *graph,
                      const uint32_t *hosts, uint32_t n_ranks,
-                     enum mesh_collective collective, uint64_t size_bytes);
+                     enum weft_collective collective, uint64_t size_bytes);
 void run_insides_fini(struct run_insides *insides);
 
 #endif

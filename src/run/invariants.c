@@ -75,7 +75,7 @@ static void judge_data(struct run *run)
             add_break(&broken);
             weft_text_add(&broken,
                           "row %u (%s, %llu B): %llu elements differ from the oracle's",
-                          i, coll_kind_name(run->rows[i].coll.kind),
+                          i, weft_collective_name(run->rows[i].coll.kind),
                           (unsigned long long)run->rows[i].size_bytes,
                           (unsigned long long)run->outcomes[i].n_wrong);
         }
@@ -334,7 +334,7 @@ static void judge_explained(struct run *run, const struct run_outlook *outlook)
     struct weft_text broken = {NULL, 0, 0};
     bool is_named = !is_any_touched(run, outlook);
     /* Other policies give up for reasons of their own, even if no fault touched anything. */
-    bool must_decide = run->policy == RDMA_POLICY_WEFT || !is_named;
+    bool must_decide = run->policy == WEFT_POLICY_WEFT || !is_named;
     bool any = false;
 
     for (uint32_t i = 0; i < run->findings.n; i++) {
@@ -349,7 +349,7 @@ static void judge_explained(struct run *run, const struct run_outlook *outlook)
         /* All members that did not finish were killed, so none is left to report it. */
         any = is_named = true;
     }
-    if (run->has_failed && !(any && is_named) && run->policy != RDMA_POLICY_WEFT &&
+    if (run->has_failed && !(any && is_named) && run->policy != WEFT_POLICY_WEFT &&
         fails_without_faults(run)) {
         any = is_named = true;
     }
@@ -366,7 +366,7 @@ static void judge_explained(struct run *run, const struct run_outlook *outlook)
                           where);
         }
     }
-    if (!run->has_failed && run->policy == RDMA_POLICY_WEFT) {
+    if (!run->has_failed && run->policy == WEFT_POLICY_WEFT) {
         judge_accusations(run, outlook, &broken);
     }
     conclude(run, SCENARIO_INVARIANT_EXPLAINED, &broken);
@@ -549,7 +549,7 @@ static void judge_economy(struct run *run, const struct run_outlook *outlook)
         }
     }
     if (outlook->is_steady && !outlook->is_calm && !is_any_peculiar(run) &&
-        !run->has_failed && run->policy == RDMA_POLICY_WEFT &&
+        !run->has_failed && run->policy == WEFT_POLICY_WEFT &&
         run->world->ops->port_frames != NULL) {
         judge_repeats(run, counters, &broken);
     }

@@ -26,7 +26,7 @@ struct run_node_options {
     struct io_endpoint rendezvous; /* default: the address of rank 0 in the scenario */
     weft_ns patience_ns;           /* how long ranks may take to start; 0: default */
     bool has_policy;
-    enum rdma_policy policy; /* overrides the scenario's */
+    enum weft_policy policy; /* overrides the scenario's */
     bool has_seed;
     uint64_t seed;         /* overrides the scenario's */
     const uint8_t *secret; /* run_options.secret */

@@ -120,7 +120,7 @@ static void observe_uses(const struct run *run, const struct host *host,
         struct diag_use *use = &out->uses[out->n_uses];
         uint32_t next = from->n_via > 0 ? from->via[0] : from->to;
 
-        if (from->transport != TRANSPORT_NET) {
+        if (from->transport != WEFT_TRANSPORT_NET) {
             continue; /* uses no port */
         }
         out->n_uses++;
@@ -230,7 +230,7 @@ static void name_order(const struct run *run, const uint32_t *order,
 static void observe_order(const struct run *run, struct diag_rank_order *out)
 {
     out->is_known = run->n_ranks < 3; /* all orders are the same ring */
-    if (run->policy == RDMA_POLICY_WEFT || run->n_ranks < 3 ||
+    if (run->policy == WEFT_POLICY_WEFT || run->n_ranks < 3 ||
         run->n_ranks > ORDER_RANKS_MAX) {
         return;
     }

@@ -483,7 +483,7 @@ static bool read_impairments(const struct scenario *scenario, struct run_outlook
     return any;
 }
 
-void run_outlook_make(const struct scenario *scenario, enum rdma_policy policy,
+void run_outlook_make(const struct scenario *scenario, enum weft_policy policy,
                       struct run_outlook *out)
 {
     struct outages outages = {NULL, 0};
@@ -507,7 +507,7 @@ void run_outlook_make(const struct scenario *scenario, enum rdma_policy policy,
         cut_carrier(&outages, out, scenario, i);
     }
     follow(scenario, &outages, out);
-    if (policy != RDMA_POLICY_WEFT) {
+    if (policy != WEFT_POLICY_WEFT) {
         blame(out, "another policy than weft");
     }
     out->survived_ns = survived_cut(scenario);

@@ -31,7 +31,7 @@ struct run_outlook {
     bool is_steady;
 };
 
-void run_outlook_make(const struct scenario *scenario, enum rdma_policy policy,
+void run_outlook_make(const struct scenario *scenario, enum weft_policy policy,
                       struct run_outlook *out);
 void run_outlook_fini(struct run_outlook *outlook);
 

@@ -151,7 +151,7 @@ START_TEST(a_relay_may_be_cut_off)
     struct run_outlook outlook;
     struct scenario *scenario = load(files[_i].text);
 
-    run_outlook_make(scenario, RDMA_POLICY_WEFT, &outlook);
+    run_outlook_make(scenario, WEFT_POLICY_WEFT, &outlook);
     ck_assert(outlook.is_connected);
     ck_assert(!outlook.may_fail);
     ck_assert_int_eq(outlook.is_member_cut_off, files[_i].is_cut_off);
@@ -165,10 +165,8 @@ START_TEST(a_file_says_what_may_come_of_it)
     const struct expected *want = &expected[_i];
     struct scenario *scenario = load(want->text);
     struct run_outlook outlook;
-    enum rdma_policy policy = RDMA_POLICY_WEFT;
 
-    ck_assert(rdma_policy_parse(scenario_policy_name(scenario->policy), &policy));
-    run_outlook_make(scenario, policy, &outlook);
+    run_outlook_make(scenario, scenario->policy, &outlook);
     ck_assert_int_eq(outlook.may_fail, want->may_fail);
     ck_assert_int_eq(outlook.is_connected, want->is_connected);
     ck_assert_int_eq(outlook.is_calm, want->is_calm);

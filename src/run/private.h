@@ -47,7 +47,7 @@ void run_story_tell_gathered(struct run_story *story, weft_ns origin_ns);
 /* Result of one row over all ranks. */
 struct run_outcome {
     bool is_done;
-    enum coll_algorithm algorithm;
+    enum weft_algorithm algorithm;
     weft_ns time_ns;  /* median of the row's `repeat` iterations; 0 if not done */
     uint64_t n_wrong; /* elements, summed over all ranks */
 };
@@ -61,7 +61,7 @@ struct run_neighbours {
 struct run {
     const struct scenario *scenario;
     const struct run_options *options;
-    enum rdma_policy policy;
+    enum weft_policy policy;
     uint64_t seed;
     struct scenario_world *plan; /* Owned */
     struct world *world;         /* Owned */

@@ -154,7 +154,7 @@ static void decode_row(struct record_decoder *decoder, json_t *from, uint32_t ro
         return;
     }
     result->is_done = done != 0;
-    result->algorithm = (enum coll_algorithm)algorithm;
+    result->algorithm = (enum weft_algorithm)algorithm;
     result->n_wrong = (uint64_t)wrong;
     result->first_wrong = (uint64_t)first;
     for (size_t i = 0; i < json_array_size(finished); i++) {

@@ -58,7 +58,7 @@ void record_connections(struct record_decoder *decoder, json_t *from)
                         "setup_ns", &numbers[4], "transport", &transport, "why",
                         &texts[4], "channels", &numbers[6], "timed_bytes", &numbers[7],
                         "best_bps", &numbers[8], "rtt_ns", &numbers[9]) != 0 ||
-            transport < 0 || transport >= TRANSPORT_N_KINDS || numbers[0] < 0 ||
+            transport < 0 || transport >= WEFT_N_TRANSPORTS || numbers[0] < 0 ||
             numbers[0] >= host->config.n_ranks || !decode_via(host, via, out) ||
             !record_gid(texts[2], &out->local_gid) ||
             !record_gid(texts[3], &out->remote_gid)) {
@@ -78,7 +78,7 @@ void record_connections(struct record_decoder *decoder, json_t *from)
         out->pace.n_bytes = (uint64_t)numbers[7];
         out->pace.best_bps = (uint64_t)numbers[8];
         out->rtt_ns = numbers[9];
-        out->transport = (enum transport_kind)transport;
+        out->transport = (enum weft_transport)transport;
         record_text(out->why, sizeof(out->why), texts[4]);
         host->n_connections++;
     }

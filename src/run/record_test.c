@@ -75,7 +75,7 @@ static struct host *make(void)
                                            .path_mtu = 4096,
                                            .n_qps = 2,
                                            .setup_ns = 55,
-                                           .transport = TRANSPORT_SHM,
+                                           .transport = WEFT_TRANSPORT_SHM,
                                            .why = "shm: same /dev/shm"};
     free(host->connections);
     host->connections = connection;

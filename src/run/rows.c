@@ -9,30 +9,17 @@
 #define PATIENCE_FACTOR 20
 #define PATIENCE_NS (60 * INT64_C(1000000000))
 
-_Static_assert((int)SCENARIO_ALL_REDUCE == (int)COLL_ALL_REDUCE &&
-                   (int)SCENARIO_BARRIER == (int)COLL_BARRIER &&
-                   (int)SCENARIO_ALL_REDUCE == (int)MESH_ALL_REDUCE &&
-                   (int)SCENARIO_BARRIER == (int)MESH_BARRIER,
-               "one order of collectives in scenario, coll and mesh");
-_Static_assert((int)SCENARIO_ALGORITHM_AUTO == (int)COLL_AUTO &&
-                   (int)SCENARIO_ALGORITHM_RING == (int)COLL_RING &&
-                   (int)SCENARIO_ALGORITHM_DIRECT == (int)COLL_DIRECT &&
-                   (int)SCENARIO_ALGORITHM_CHAIN == (int)COLL_CHAIN &&
-                   (int)SCENARIO_N_ALGORITHMS == (int)COLL_N_ALGORITHMS,
-               "one order of algorithms in scenario and coll");
-
 static void make_row(struct run *run, uint32_t job_index, uint64_t bytes)
 {
     const struct scenario_job *job = &run->scenario->jobs[job_index];
     struct host_row *row = &run->rows[run->n_rows];
-    uint64_t count =
-        coll_whole_count((enum coll_kind)job->kind, job->dtype, bytes, run->n_ranks);
+    uint64_t count = coll_whole_count(job->kind, job->dtype, bytes, run->n_ranks);
     weft_ps limit;
 
     *row = (struct host_row){
         .job = job_index,
-        .coll = {.kind = (enum coll_kind)job->kind,
-                 .algorithm = (enum coll_algorithm)job->algorithm,
+        .coll = {.kind = job->kind,
+                 .algorithm = job->algorithm,
                  .dtype = job->dtype,
                  .op = job->op,
                  .count = count,
@@ -42,7 +29,7 @@ static void make_row(struct run *run, uint32_t job_index, uint64_t bytes)
         .repeat = job->repeat,
     };
     limit = run_limit_ps(&run->insides, &run->graph, run->member_hosts, run->n_ranks,
-                         (enum mesh_collective)job->kind, row->size_bytes);
+                         job->kind, row->size_bytes);
     run->limits_ps[run->n_rows] = limit;
     row->limit_ns =
         PATIENCE_NS + PATIENCE_FACTOR * (limit / 1000) * ((weft_ns)row->repeat + 2);
@@ -74,9 +61,9 @@ void run_mesh_make(struct run *run)
     struct mesh_overlay overlay;
 
     for (uint32_t i = 0; i < run->n_rows; i++) {
-        enum coll_kind kind = run->rows[i].coll.kind;
+        enum weft_collective kind = run->rows[i].coll.kind;
 
-        if (kind == COLL_BROADCAST || kind == COLL_REDUCE) {
+        if (kind == WEFT_BROADCAST || kind == WEFT_REDUCE) {
             roots[n_roots++] = run->rows[i].coll.root;
         }
     }
@@ -92,13 +79,13 @@ static bool choice_without(const struct coll_job *job, const struct coll_mesh *m
     struct coll_job other = *job;
     struct coll_choice choice;
 
-    other.algorithm = COLL_AUTO;
+    other.algorithm = WEFT_ALGORITHM_AUTO;
     coll_choose(&other, mesh, &choice);
     return coll_relays(&other, mesh, choice.algorithm) <= COLL_RELAYS_MAX;
 }
 
 static weft_status too_far(const struct run *run, const struct coll_job *job,
-                           enum coll_algorithm algorithm, uint32_t n_cables,
+                           enum weft_algorithm algorithm, uint32_t n_cables,
                            struct weft_error *error)
 {
     const struct world_spec *spec = &run->plan->spec;
@@ -108,17 +95,17 @@ static weft_status too_far(const struct run *run, const struct coll_job *job,
     return weft_fail(
         error, WEFT_ERR_INPUT, WEFT_PHASE_PLAN,
         "%s (%s) joins %.20s and %.20s, %u cables apart; a connection passes %u; %s",
-        coll_kind_name(job->kind), coll_algorithm_name(algorithm),
+        weft_collective_name(job->kind), weft_algorithm_name(algorithm),
         spec->hosts[run->member_hosts[far[0]]].name,
         spec->hosts[run->member_hosts[far[1]]].name, n_cables, COLL_RELAYS_MAX + 1,
-        job->algorithm != COLL_AUTO && choice_without(job, &run->mesh)
+        job->algorithm != WEFT_ALGORITHM_AUTO && choice_without(job, &run->mesh)
             ? "leave out `algorithm`"
             : "give ranks to nearer hosts (`ranks: 0`), or add cables");
 }
 
 weft_status run_rows_check(const struct run *run, struct weft_error *error)
 {
-    for (uint32_t i = 0; run->policy == RDMA_POLICY_WEFT && i < run->n_rows; i++) {
+    for (uint32_t i = 0; run->policy == WEFT_POLICY_WEFT && i < run->n_rows; i++) {
         const struct coll_job *job = &run->rows[i].coll;
         struct coll_choice choice;
         uint32_t n;
@@ -204,7 +191,7 @@ double run_bus_bandwidth(const struct run *run, const struct host_row *row,
     if (time_ps <= 0) {
         return 0;
     }
-    mesh_bus_factor((enum mesh_collective)row->coll.kind, run->n_ranks, &numerator,
+    mesh_bus_factor((enum weft_collective)row->coll.kind, run->n_ranks, &numerator,
                     &denominator);
     return (double)row->size_bytes * numerator / denominator * 1e12 / (double)time_ps;
 }

@@ -23,13 +23,9 @@
 void run_init(struct run *run, const struct scenario *scenario,
               const struct run_options *options)
 {
-    bool is_known;
-
     *run = (struct run){.scenario = scenario, .options = options};
     run->seed = options->has_seed ? options->seed : scenario->seed;
-    is_known = rdma_policy_parse(scenario_policy_name(scenario->policy), &run->policy);
-    weft_check(is_known);
-    run->policy = options->has_policy ? options->policy : run->policy;
+    run->policy = options->has_policy ? options->policy : scenario->policy;
     run_story_init(&run->story, options);
 }
 
@@ -212,9 +208,9 @@ void run_configure(const struct run *run, struct host_config *config)
     config->is_timing_only = run_is_timing(run);
     config->conn.policy = run->policy;
     /* NCCL tries longer, and its policies keep its times. */
-    config->boot.hopeless_ns = run->policy == RDMA_POLICY_WEFT ? RUN_HOPELESS_NS : 0;
-    config->boot.ignored_ns = run->policy == RDMA_POLICY_WEFT ? config->boot.step_ns : 0;
-    config->conn.over_management = run->policy != RDMA_POLICY_WEFT;
+    config->boot.hopeless_ns = run->policy == WEFT_POLICY_WEFT ? RUN_HOPELESS_NS : 0;
+    config->boot.ignored_ns = run->policy == WEFT_POLICY_WEFT ? config->boot.step_ns : 0;
+    config->conn.over_management = run->policy != WEFT_POLICY_WEFT;
     config->conn.window_bytes = XFER_WINDOW_BYTES;
     run_job_key(run->seed, run->options->secret, config->boot.job_key);
     config->conn.has_secret = true;
@@ -224,7 +220,7 @@ void run_configure(const struct run *run, struct host_config *config)
 
 bool run_tells_ends(const struct run *run)
 {
-    return run->policy == RDMA_POLICY_WEFT && run->world->ops->tell_ended != NULL;
+    return run->policy == WEFT_POLICY_WEFT && run->world->ops->tell_ended != NULL;
 }
 
 /* Returns the hosts by their index in the world's loop, [*out_n]; NULL for a process without a

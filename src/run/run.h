@@ -24,7 +24,7 @@ struct run_progress {
 struct run_options {
     const struct world_ops *backend; /* never NULL */
     bool has_policy;
-    enum rdma_policy policy; /* overrides the scenario's */
+    enum weft_policy policy; /* overrides the scenario's */
     bool has_seed;
     uint64_t seed; /* overrides the scenario's */
     /* STORY by default; the hash always covers STORY lines only. */

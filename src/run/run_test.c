@@ -337,7 +337,7 @@ START_TEST(pairing_by_index_fails_as_on_real_machines)
 {
     struct outcome out =
         run_with(TRIANGLE JOB, &(struct run_options){.has_policy = true,
-                                                     .policy = RDMA_POLICY_NCCL_2_25});
+                                                     .policy = WEFT_POLICY_NCCL_2_25});
     const json_t *symptom = json_object_get(out.document, "symptom");
     const json_t *finding = json_array_get(json_object_get(out.document, "findings"), 0);
     const json_t *row = json_array_get(json_object_get(out.document, "jobs"), 0);

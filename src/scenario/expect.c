@@ -259,11 +259,6 @@ static void read_via(const struct topology *topology, const struct tree_node *no
     out->n_via = node->n;
 }
 
-static const char *const transports[] = {[SCENARIO_P2P] = "p2p",
-                                         [SCENARIO_SHM] = "shm",
-                                         [SCENARIO_NET] = "net",
-                                         [SCENARIO_COLLNET] = "collnet"};
-
 static void read_connection(const struct topology *topology, const struct tree_node *node,
                             struct scenario_connection *out)
 {
@@ -289,9 +284,10 @@ static void read_connection(const struct topology *topology, const struct tree_n
     if (seen.at[KEY_TRANSPORT] != NULL) {
         unsigned index;
 
-        out->has_transport = read_choice(loader, seen.at[KEY_TRANSPORT], "transport",
-                                         transports, WEFT_LENGTH(transports), &index);
-        out->transport = (enum scenario_transport)index;
+        out->has_transport =
+            read_choice(loader, seen.at[KEY_TRANSPORT], "transport", weft_transport_names,
+                        WEFT_LENGTH(weft_transport_names), &index);
+        out->transport = (enum weft_transport)index;
     }
     if (seen.at[KEY_REASON] != NULL) {
         read_text(loader, seen.at[KEY_REASON], "reason", &out->reason);

@@ -32,42 +32,28 @@ static const struct walk_key job_keys[N_KEYS] = {
     [KEY_ALGORITHM] = {.name = "algorithm",
                        .type = WALK_CHOICE,
                        FIELD(algorithm),
-                       .choices = names_of_algorithms,
-                       .n_choices = SCENARIO_N_ALGORITHMS},
+                       .choices = weft_algorithm_names,
+                       .n_choices = WEFT_N_ALGORITHMS},
     [KEY_IN_PLACE] = {.name = "in_place", .type = WALK_BOOL, FIELD(in_place)},
 };
 static const struct walk_table job_table = {"a job", job_keys, N_KEYS};
+
+/* The kinds of jobs: the collectives, and exec. */
+#define N_JOBS (WEFT_N_COLLECTIVES + 1)
 
 #define HAS(key) (1u << (key))
 #define ANY (HAS(KEY_BYTES) | HAS(KEY_DTYPE) | HAS(KEY_REPEAT) | HAS(KEY_ALGORITHM))
 
 /* Keys that each kind of job accepts. */
-static const unsigned keys_of_jobs[SCENARIO_N_JOB_KINDS] = {
-    [SCENARIO_ALL_REDUCE] = ANY | HAS(KEY_OP) | HAS(KEY_IN_PLACE),
-    [SCENARIO_REDUCE_SCATTER] = ANY | HAS(KEY_OP) | HAS(KEY_IN_PLACE),
-    [SCENARIO_ALL_GATHER] = ANY | HAS(KEY_IN_PLACE),
-    [SCENARIO_BROADCAST] = ANY | HAS(KEY_ROOT) | HAS(KEY_IN_PLACE),
-    [SCENARIO_REDUCE] = ANY | HAS(KEY_OP) | HAS(KEY_ROOT) | HAS(KEY_IN_PLACE),
-    [SCENARIO_ALL_TO_ALL] = ANY,
-    [SCENARIO_SEND_RECV] = ANY,
-    [SCENARIO_BARRIER] = HAS(KEY_REPEAT),
-};
-
-#define ALG(name) (1u << SCENARIO_ALGORITHM_##name)
-#define BASIC (ALG(AUTO) | ALG(DIRECT))
-#define RINGS (ALG(RING) | ALG(RINGS))
-#define TREES (ALG(TREE) | ALG(TREES))
-
-/* Algorithms that each kind of job has. */
-static const unsigned algorithms_of_jobs[SCENARIO_N_JOB_KINDS] = {
-    [SCENARIO_ALL_REDUCE] = ALG(FORWARD) - 1,
-    [SCENARIO_REDUCE_SCATTER] = BASIC | RINGS | TREES | ALG(HALVING),
-    [SCENARIO_ALL_GATHER] = BASIC | RINGS | TREES | ALG(DOUBLING),
-    [SCENARIO_BROADCAST] = BASIC | TREES | ALG(CHAIN) | ALG(DOUBLING),
-    [SCENARIO_REDUCE] = BASIC | TREES | ALG(CHAIN) | ALG(HALVING),
-    [SCENARIO_ALL_TO_ALL] = BASIC | ALG(FORWARD),
-    [SCENARIO_SEND_RECV] = BASIC,
-    [SCENARIO_BARRIER] = BASIC,
+static const unsigned keys_of_jobs[WEFT_N_COLLECTIVES] = {
+    [WEFT_ALL_REDUCE] = ANY | HAS(KEY_OP) | HAS(KEY_IN_PLACE),
+    [WEFT_REDUCE_SCATTER] = ANY | HAS(KEY_OP) | HAS(KEY_IN_PLACE),
+    [WEFT_ALL_GATHER] = ANY | HAS(KEY_IN_PLACE),
+    [WEFT_BROADCAST] = ANY | HAS(KEY_ROOT) | HAS(KEY_IN_PLACE),
+    [WEFT_REDUCE] = ANY | HAS(KEY_OP) | HAS(KEY_ROOT) | HAS(KEY_IN_PLACE),
+    [WEFT_ALL_TO_ALL] = ANY,
+    [WEFT_SEND_RECV] = ANY,
+    [WEFT_BARRIER] = HAS(KEY_REPEAT),
 };
 
 static void read_bytes(struct loader *loader, const struct tree_node *node,
@@ -133,29 +119,44 @@ static void refuse_algorithm(struct loader *loader, const struct tree_node *node
                              const struct scenario_job *job)
 {
     struct weft_text list = {0};
-    if ((algorithms_of_jobs[job->kind] >> job->algorithm & 1) != 0) {
+    if (weft_collective_has(job->kind, job->algorithm)) {
         return;
     }
-    for (unsigned i = 0; i < SCENARIO_N_ALGORITHMS; i++) {
-        if ((algorithms_of_jobs[job->kind] >> i & 1) != 0) {
-            weft_text_add(&list, " %s", names_of_algorithms[i]);
+    for (unsigned i = 0; i < WEFT_N_ALGORITHMS; i++) {
+        if (weft_collective_has(job->kind, (enum weft_algorithm)i)) {
+            weft_text_add(&list, " %s", weft_algorithm_names[i]);
         }
     }
     complain(loader, node->mark, "algorithm: %s has no '%s', only%s",
-             names_of_jobs[job->kind], names_of_algorithms[job->algorithm], list.bytes);
+             weft_collective_name(job->kind), weft_algorithm_names[job->algorithm],
+             list.bytes);
     weft_text_fini(&list);
 }
 
+/* Sets the names of all kinds of jobs; exec is the last. */
+static void job_kinds(const char *out[N_JOBS])
+{
+    for (unsigned i = 0; i < WEFT_N_COLLECTIVES; i++) {
+        out[i] = weft_collective_names[i];
+    }
+    out[WEFT_N_COLLECTIVES] = "exec";
+}
+
+const char *scenario_job_name(const struct scenario_job *job)
+{
+    return job->is_exec ? "exec" : weft_collective_name(job->kind);
+}
+
 static void refuse_keys(struct loader *loader, const struct tree_node *node,
-                        enum scenario_job_kind kind)
+                        enum weft_collective kind)
 {
     for (uint32_t i = 0; i < node->n; i++) {
         const struct tree_node *key = node->pairs[i].key;
         for (unsigned k = 0; k < N_KEYS; k++) {
             if (strcmp(job_keys[k].name, key->text) == 0 &&
                 (keys_of_jobs[kind] & HAS(k)) == 0) {
-                complain(loader, key->mark, "%s takes no '%s'", names_of_jobs[kind],
-                         key->text);
+                complain(loader, key->mark, "%s takes no '%s'",
+                         weft_collective_name(kind), key->text);
             }
         }
     }
@@ -165,7 +166,7 @@ static void read_body(struct loader *loader, const struct tree_node *node,
                       struct scenario_job *job)
 {
     struct walk_seen seen;
-    bool is_barrier = job->kind == SCENARIO_BARRIER;
+    bool is_barrier = job->kind == WEFT_BARRIER;
     if (is_barrier) {
         job->bytes = arena_calloc(loader->arena, 1, sizeof(job->bytes[0]));
         job->n_bytes = 1;
@@ -180,7 +181,8 @@ static void read_body(struct loader *loader, const struct tree_node *node,
     if (seen.at[KEY_BYTES] != NULL && !is_barrier) {
         read_bytes(loader, seen.at[KEY_BYTES], job);
     } else if (!is_barrier) {
-        complain(loader, job->mark, "%s: 'bytes' is missing", names_of_jobs[job->kind]);
+        complain(loader, job->mark, "%s: 'bytes' is missing",
+                 weft_collective_name(job->kind));
     }
     if (seen.at[KEY_ALGORITHM] != NULL) {
         refuse_algorithm(loader, seen.at[KEY_ALGORITHM], job);
@@ -226,21 +228,24 @@ static void read_job(const struct topology *topology, const struct tree_node *no
         return;
     }
     const struct tree_node *key = node->pairs[0].key;
-    for (unsigned i = 0; i < SCENARIO_N_JOB_KINDS; i++) {
-        if (strcmp(key->text, names_of_jobs[i]) == 0) {
-            job->kind = (enum scenario_job_kind)i;
+    const char *kinds[N_JOBS];
+
+    job_kinds(kinds);
+    for (unsigned i = 0; i < N_JOBS; i++) {
+        if (strcmp(key->text, kinds[i]) == 0) {
             job->mark = key->mark;
-            if (job->kind == SCENARIO_EXEC) {
+            job->is_exec = i == WEFT_N_COLLECTIVES;
+            if (job->is_exec) {
                 read_exec(topology, node->pairs[0].value, job);
             } else {
+                job->kind = (enum weft_collective)i;
                 read_body(loader, node->pairs[0].value, job);
             }
             return;
         }
     }
     complain(loader, key->mark, "unknown job '%s'%s", diagnose_quote(key->text, quoted),
-             diagnose_hint(key->text, names_of_jobs, SCENARIO_N_JOB_KINDS, hint,
-                           sizeof(hint)));
+             diagnose_hint(key->text, kinds, N_JOBS, hint, sizeof(hint)));
 }
 
 /* Rejects a mix of both sorts of jobs: Weft's processes run collectives on any backend, but
@@ -250,12 +255,12 @@ static void refuse_mixture(struct loader *loader)
     const struct scenario *s = loader->scenario;
 
     for (uint32_t i = 1; i < s->n_jobs; i++) {
-        if ((s->jobs[i].kind == SCENARIO_EXEC) != (s->jobs[0].kind == SCENARIO_EXEC)) {
+        if (s->jobs[i].is_exec != s->jobs[0].is_exec) {
             complain(
                 loader, s->jobs[i].mark,
                 "%s: a scenario has either programs (exec) or collectives, and job 0 "
                 "is %s; write two files",
-                names_of_jobs[s->jobs[i].kind], names_of_jobs[s->jobs[0].kind]);
+                scenario_job_name(&s->jobs[i]), scenario_job_name(&s->jobs[0]));
             return;
         }
     }
@@ -263,7 +268,7 @@ static void refuse_mixture(struct loader *loader)
 
 bool scenario_has_programs(const struct scenario *scenario)
 {
-    return scenario->n_jobs > 0 && scenario->jobs[0].kind == SCENARIO_EXEC;
+    return scenario->n_jobs > 0 && scenario->jobs[0].is_exec;
 }
 
 void jobs_read(const struct topology *topology, const struct tree_node *node)

@@ -5,11 +5,8 @@
 #include "io/world.h"
 #include "scenario/scenario.h"
 
-extern const char *const names_of_policies[SCENARIO_N_POLICIES];
 extern const char *const names_of_boots[SCENARIO_N_BOOTS];
 extern const char *const names_of_payloads[SCENARIO_N_PAYLOADS];
-extern const char *const names_of_jobs[SCENARIO_N_JOB_KINDS];
-extern const char *const names_of_algorithms[SCENARIO_N_ALGORITHMS];
 
 /* A device profile and the number of ports per device. */
 struct names_profile {

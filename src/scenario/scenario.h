@@ -9,9 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/collective.h"
+#include "base/policy.h"
 #include "base/reduce.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/transport.h"
 #include "io/addr.h"
 #include "io/world.h"
 
@@ -39,20 +42,6 @@ struct scenario_diagnostics {
 };
 
 void scenario_diagnostics_fini(struct scenario_diagnostics *diag);
-
-enum scenario_policy {
-    SCENARIO_POLICY_WEFT,
-    SCENARIO_POLICY_NCCL_2_25,
-    SCENARIO_POLICY_NCCL_2_30_SUBNET_AWARE,
-    SCENARIO_POLICY_MESH_PLUGIN_2026_01,
-    SCENARIO_POLICY_MOONCAKE_2026_06,
-    SCENARIO_POLICY_NCCL_2_29_PORT_RECOVERY,
-    SCENARIO_N_POLICIES
-};
-
-/* Returns "nccl-2.25" as in files and on the command line. */
-const char *scenario_policy_name(enum scenario_policy policy);
-bool scenario_policy_parse(const char *name, enum scenario_policy *out);
 
 struct scenario_setting {
     const char *name;
@@ -171,39 +160,6 @@ struct scenario_rank {
     uint32_t local_rank;
 };
 
-enum scenario_job_kind {
-    SCENARIO_ALL_REDUCE,
-    SCENARIO_REDUCE_SCATTER,
-    SCENARIO_ALL_GATHER,
-    SCENARIO_BROADCAST,
-    SCENARIO_REDUCE,
-    SCENARIO_ALL_TO_ALL,
-    SCENARIO_SEND_RECV,
-    SCENARIO_BARRIER,
-    SCENARIO_EXEC, /* other programs than Weft; one row in total */
-    SCENARIO_N_JOB_KINDS
-};
-
-const char *scenario_job_kind_name(enum scenario_job_kind kind); /* "all_reduce" */
-
-enum scenario_algorithm {
-    SCENARIO_ALGORITHM_AUTO,
-    SCENARIO_ALGORITHM_RING,  /* one ring */
-    SCENARIO_ALGORITHM_RINGS, /* all packed rings */
-    /* every rank directly to every rank that needs its data, at once */
-    SCENARIO_ALGORITHM_DIRECT,
-    SCENARIO_ALGORITHM_EXCHANGE, /* direct reduce_scatter, then direct all_gather */
-    SCENARIO_ALGORITHM_DOUBLING, /* distances 1, 2, 4 ... */
-    SCENARIO_ALGORITHM_HALVING,
-    SCENARIO_ALGORITHM_TREE,  /* one tree */
-    SCENARIO_ALGORITHM_TREES, /* all packed trees */
-    SCENARIO_ALGORITHM_CHAIN,
-    SCENARIO_ALGORITHM_FORWARD, /* each rank forwards what goes beyond its neighbours */
-    SCENARIO_N_ALGORITHMS
-};
-
-const char *scenario_algorithm_name(enum scenario_algorithm algorithm); /* "ring" */
-
 /* A command of one host. */
 struct scenario_command {
     uint32_t host;      /* SCENARIO_OTHERS for every host that no other command names */
@@ -254,7 +210,8 @@ struct scenario_exec {
 
 /* One job. Runs `repeat` times per element of `bytes`, in order. */
 struct scenario_job {
-    enum scenario_job_kind kind;
+    bool is_exec;              /* runs other programs than Weft; one row in total */
+    enum weft_collective kind; /* only if not is_exec */
     /* [n_bytes]; nccl-tests' size column, as written; a single 0 for a barrier */
     uint64_t *bytes;
     uint32_t n_bytes;
@@ -262,12 +219,15 @@ struct scenario_job {
     enum weft_redop op;
     uint32_t root;   /* rank */
     uint32_t repeat; /* at least 1 */
-    enum scenario_algorithm algorithm;
+    enum weft_algorithm algorithm;
     bool in_place;
-    /* only for SCENARIO_EXEC, whose `bytes` is a single 0 */
+    /* only if is_exec; `bytes` is then a single 0 */
     const struct scenario_exec *exec;
     struct scenario_mark mark;
 };
+
+/* Returns its key in the file, "all_reduce" or "exec". */
+const char *scenario_job_name(const struct scenario_job *job);
 
 /* One fault with names resolved. An addr_change becomes an addr_del and an addr_add. */
 struct scenario_fault {
@@ -295,7 +255,6 @@ struct scenario_bandwidth {
 };
 
 /* Transport between two ranks, in NCCL's order. */
-enum scenario_transport { SCENARIO_P2P, SCENARIO_SHM, SCENARIO_NET, SCENARIO_COLLNET };
 
 /* An expected connection: rank `from` sends to rank `to`. */
 struct scenario_connection {
@@ -306,7 +265,7 @@ struct scenario_connection {
     uint32_t *via; /* through exactly these hosts; [n_via]; 0 if direct */
     uint32_t n_via;
     bool has_transport;
-    enum scenario_transport transport;
+    enum weft_transport transport;
     const char *reason; /* part of the reason for the transport; NULL for any */
     struct scenario_mark mark;
 };
@@ -396,7 +355,7 @@ struct scenario {
     size_t n_sets;
     const char *name;
     const char *description; /* "" if there is none */
-    enum scenario_policy policy;
+    enum weft_policy policy;
     uint64_t seed;
     enum scenario_boot boot;
     enum scenario_payload payload;

@@ -554,18 +554,6 @@ START_TEST(places_found_wrong_later_can_be_said)
 }
 END_TEST
 
-START_TEST(policies_have_names_both_ways)
-{
-    enum scenario_policy policy;
-    for (unsigned i = 0; i < SCENARIO_N_POLICIES; i++) {
-        ck_assert(scenario_policy_parse(scenario_policy_name((enum scenario_policy)i),
-                                        &policy));
-        ck_assert_uint_eq(policy, i);
-    }
-    ck_assert(!scenario_policy_parse("nccl", &policy));
-}
-END_TEST
-
 int main(void)
 {
     const TTest *const tests[] = {every_bad_file_is_told_where_and_why,
@@ -586,8 +574,7 @@ int main(void)
                                   what_cannot_run_yet_is_named,
                                   faults_come_at_moments_of_the_job,
                                   a_moment_is_said_as_it_was_written,
-                                  places_found_wrong_later_can_be_said,
-                                  policies_have_names_both_ways};
+                                  places_found_wrong_later_can_be_said};
     Suite *suite = suite_create("scenario");
     TCase *tcase = tcase_create("files");
     for (size_t i = 0; i < WEFT_LENGTH(tests); i++) {

@@ -234,7 +234,7 @@ static void dump_exec(const struct scenario *scenario, const struct scenario_exe
 void dump_scenario(const struct scenario *scenario, struct weft_text *out)
 {
     weft_text_add(out, "scenario %s policy=%s '%s'\n", scenario->name,
-                  scenario_policy_name(scenario->policy), scenario->description);
+                  weft_policy_name(scenario->policy), scenario->description);
     for (uint32_t i = 0; i < scenario->n_hosts; i++) {
         const struct scenario_host *host = &scenario->hosts[i];
         weft_text_add(out, "node %s ranks=%u gpu_topology=%s%s at %u:%u\n", host->name,
@@ -251,10 +251,10 @@ void dump_scenario(const struct scenario *scenario, struct weft_text *out)
     for (uint32_t i = 0; i < scenario->n_jobs; i++) {
         const struct scenario_job *job = &scenario->jobs[i];
         weft_text_add(out, "job %s %s %s root=%u repeat=%u %s in_place=%d at %u:%u:",
-                      scenario_job_kind_name(job->kind), weft_dtype_name(job->dtype),
+                      scenario_job_name(job), weft_dtype_name(job->dtype),
                       weft_redop_name(job->op), job->root, job->repeat,
-                      scenario_algorithm_name(job->algorithm), job->in_place,
-                      job->mark.line, job->mark.column);
+                      weft_algorithm_name(job->algorithm), job->in_place, job->mark.line,
+                      job->mark.column);
         for (uint32_t k = 0; k < job->n_bytes; k++) {
             weft_text_add(out, " %" PRIu64, job->bytes[k]);
         }

@@ -48,7 +48,7 @@ static weft_status ask_p2p(const struct transport_question *question,
                            struct transport_choice *out, struct weft_error *error)
 {
     const struct topo_view *view = question->view;
-    enum transport_reason *reason = &out->reasons[TRANSPORT_P2P];
+    enum transport_reason *reason = &out->reasons[WEFT_TRANSPORT_P2P];
     int self = (int)question->self, peer = (int)question->peer;
     const struct topo_node *from, *to;
     struct topo_p2p p2p;
@@ -134,16 +134,16 @@ weft_status transport_choose(const struct transport_question *question,
     if (status != WEFT_OK) {
         return status;
     }
-    for (int kind = 0; kind < TRANSPORT_N_KINDS && !out->is_made; kind++) {
-        if (kind == TRANSPORT_SHM) {
+    for (int kind = 0; kind < WEFT_N_TRANSPORTS && !out->is_made; kind++) {
+        if (kind == WEFT_TRANSPORT_SHM) {
             out->reasons[kind] = ask_shm(question);
-        } else if (kind == TRANSPORT_NET) {
+        } else if (kind == WEFT_TRANSPORT_NET) {
             out->reasons[kind] = ask_net(question);
-        } else if (kind == TRANSPORT_COLLNET) {
+        } else if (kind == WEFT_TRANSPORT_COLLNET) {
             out->reasons[kind] = TRANSPORT_NO_PLUGIN;
         }
         out->is_made = out->reasons[kind] == TRANSPORT_CAN;
-        out->kind = (enum transport_kind)kind;
+        out->kind = (enum weft_transport)kind;
     }
     return WEFT_OK;
 }
@@ -151,24 +151,24 @@ weft_status transport_choose(const struct transport_question *question,
 void transport_fall_back(struct transport_choice *choice, enum transport_reason reason,
                          int sys_errno)
 {
-    choice->kind = TRANSPORT_SHM;
+    choice->kind = WEFT_TRANSPORT_SHM;
     choice->reads = false;
-    choice->reasons[TRANSPORT_P2P] = reason;
-    choice->reasons[TRANSPORT_SHM] = TRANSPORT_CAN;
+    choice->reasons[WEFT_TRANSPORT_P2P] = reason;
+    choice->reasons[WEFT_TRANSPORT_SHM] = TRANSPORT_CAN;
     choice->sys_errno = sys_errno;
 }
 
 /* ---- as text ---- */
 
-static const char *word_of(enum transport_reason reason, enum transport_kind kind)
+static const char *word_of(enum transport_reason reason, enum weft_transport kind)
 {
     switch (reason) {
     case TRANSPORT_NOT_ASKED:
         break;
     case TRANSPORT_CAN:
-        return kind == TRANSPORT_SHM   ? "same /dev/shm"
-               : kind == TRANSPORT_NET ? "the network reaches it"
-                                       : "near enough";
+        return kind == WEFT_TRANSPORT_SHM   ? "same /dev/shm"
+               : kind == WEFT_TRANSPORT_NET ? "the network reaches it"
+                                            : "near enough";
     case TRANSPORT_OTHER_HOST:
         return "another host";
     case TRANSPORT_OTHER_SHM:
@@ -204,23 +204,23 @@ char *transport_why(const struct transport_choice *choice, char out[TRANSPORT_WH
     size_t n = 0;
 
     out[0] = '\0';
-    for (int kind = 0; kind < TRANSPORT_N_KINDS; kind++) {
+    for (int kind = 0; kind < WEFT_N_TRANSPORTS; kind++) {
         enum transport_reason reason = choice->reasons[kind];
-        const char *name = transport_kind_name((enum transport_kind)kind);
+        const char *name = weft_transport_name((enum weft_transport)kind);
         const char *separator = n == 0 ? "" : "; ";
 
         if (reason == TRANSPORT_NOT_ASKED) {
             continue;
         }
-        if (kind == TRANSPORT_P2P && reason == TRANSPORT_TOO_FAR) {
+        if (kind == WEFT_TRANSPORT_P2P && reason == TRANSPORT_TOO_FAR) {
             weft_format(out + n, TRANSPORT_WHY_BYTES - n,
                         "%s%s: path %s is farther than %s", separator, name,
                         topo_path_name(choice->path), topo_path_name(choice->limit));
-        } else if (kind == TRANSPORT_P2P && reason == TRANSPORT_CAN &&
+        } else if (kind == WEFT_TRANSPORT_P2P && reason == TRANSPORT_CAN &&
                    choice->path == TOPO_LOC) {
             weft_format(out + n, TRANSPORT_WHY_BYTES - n, "%s%s: same GPU", separator,
                         name);
-        } else if (kind == TRANSPORT_P2P && reason == TRANSPORT_CAN) {
+        } else if (kind == WEFT_TRANSPORT_P2P && reason == TRANSPORT_CAN) {
             weft_format(out + n, TRANSPORT_WHY_BYTES - n, "%s%s: path %s%s", separator,
                         name, topo_path_name(choice->path),
                         choice->reads ? ", read by the receiver" : "");
@@ -230,7 +230,7 @@ char *transport_why(const struct transport_choice *choice, char out[TRANSPORT_WH
                         choice->sys_errno);
         } else {
             weft_format(out + n, TRANSPORT_WHY_BYTES - n, "%s%s: %s", separator, name,
-                        word_of(reason, (enum transport_kind)kind));
+                        word_of(reason, (enum weft_transport)kind));
         }
         n += strlen(out + n);
     }

@@ -28,9 +28,9 @@ enum transport_reason {
 
 struct transport_choice {
     bool is_made; /* false if no transport can connect them */
-    enum transport_kind kind;
+    enum weft_transport kind;
     bool reads; /* p2p: the receiver reads, rather than the sender writing */
-    enum transport_reason reasons[TRANSPORT_N_KINDS];
+    enum transport_reason reasons[WEFT_N_TRANSPORTS];
     /* between the GPUs; longest that p2p allows; DIS: unknown */
     enum topo_path_type path, limit;
     int sys_errno; /* NOT_OPENED: errno of the driver */

@@ -122,7 +122,7 @@ static void ask(const struct expected *e)
         ck_assert_int_eq(topo_compute_paths(&view, &error), WEFT_OK);
     }
     ck_assert_int_eq(transport_choose(&question, &choice, &error), WEFT_OK);
-    ck_assert_str_eq(choice.is_made ? transport_kind_name(choice.kind) : "none",
+    ck_assert_str_eq(choice.is_made ? weft_transport_name(choice.kind) : "none",
                      e->transport);
     ck_assert_str_eq(transport_why(&choice, why), e->why);
     topo_free(view.system);

@@ -3,22 +3,10 @@
 #include "transport/inside_private.h"
 #include "transport/transport.h"
 
-const char *transport_kind_name(enum transport_kind kind)
-{
-    static const char *const names[] = {
-        [TRANSPORT_P2P] = "p2p",
-        [TRANSPORT_SHM] = "shm",
-        [TRANSPORT_NET] = "net",
-        [TRANSPORT_COLLNET] = "collnet",
-    };
-
-    return (size_t)kind < WEFT_LENGTH(names) ? names[kind] : "?";
-}
-
 void transport_net(struct transport_connector *connector, struct flow *flow)
 {
     *connector = (struct transport_connector){
-        .kind = TRANSPORT_NET,
+        .kind = WEFT_TRANSPORT_NET,
         .is_sender = flow_is_sender(flow),
         .peer = flow_peer(flow),
         .flow = flow,

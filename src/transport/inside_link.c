@@ -21,11 +21,11 @@ static weft_status refused(struct inside_link *link, const struct proxy_call *ca
 
     weft_fail_errno(&inside->error, sys_errno, WEFT_PHASE_INSIDE,
                     "%s of a %s connection with rank %u: the proxy of rank %u refused",
-                    proxy_type_name(call->type), transport_kind_name(link->choice.kind),
+                    proxy_type_name(call->type), weft_transport_name(link->choice.kind),
                     link->peer, proxy_rank);
     weft_error_text(&inside->error, WEFT_VALUE_REQUEST, proxy_type_name(call->type));
     weft_error_text(&inside->error, WEFT_VALUE_TRANSPORT,
-                    transport_kind_name(link->choice.kind));
+                    weft_transport_name(link->choice.kind));
     inside->error_peer = link->peer;
     return inside->error.status;
 }
@@ -168,12 +168,12 @@ static weft_status agree(struct inside_link *link, struct inside_blob *blob)
     if (!blob->is_there || link->choice.kind == blob->kind) {
         return WEFT_OK;
     }
-    if (blob->kind == TRANSPORT_SHM && link->choice.kind == TRANSPORT_P2P) {
+    if (blob->kind == WEFT_TRANSPORT_SHM && link->choice.kind == WEFT_TRANSPORT_P2P) {
         return fall_back(link, !blob->is_owner, TRANSPORT_OTHER_END, 0);
     }
-    if (blob->kind == TRANSPORT_P2P && link->choice.kind == TRANSPORT_SHM) {
+    if (blob->kind == WEFT_TRANSPORT_P2P && link->choice.kind == WEFT_TRANSPORT_SHM) {
         /* The peer falls back to shm when it reads this end's blob. */
-        blob->kind = TRANSPORT_SHM;
+        blob->kind = WEFT_TRANSPORT_SHM;
         blob->reads = false;
         blob->is_owner = !link->is_owner;
     }
@@ -198,8 +198,8 @@ weft_status inside_blob_take(struct inside_link *link, const struct inside_blob 
     if (!other.is_there || other.kind != link->choice.kind) {
         return inside_fail(inside, link->peer, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE,
                            "this rank chose %s, the other %s",
-                           transport_kind_name(link->choice.kind),
-                           other.is_there ? transport_kind_name(other.kind) : "none");
+                           weft_transport_name(link->choice.kind),
+                           other.is_there ? weft_transport_name(other.kind) : "none");
     }
     if (other.step_bytes != inside->step_bytes) {
         return inside_fail(
@@ -267,7 +267,7 @@ static weft_status set_up(struct inside_link *link)
 
     if (status == WEFT_OK && answer.sys_errno != 0) {
         status =
-            link->choice.kind == TRANSPORT_P2P
+            link->choice.kind == WEFT_TRANSPORT_P2P
                 ? fall_back(link, link->is_owner, TRANSPORT_NOT_OPENED, answer.sys_errno)
                 : refused(link, &call, link->inside->config.rank, answer.sys_errno);
     }
@@ -314,7 +314,7 @@ static weft_status attach(struct inside_link *link)
     status = put_to_own(link, &call, &answer);
     auth_forget(call.name, sizeof(call.name));
     if (status == WEFT_OK && answer.sys_errno != 0) {
-        return link->choice.kind == TRANSPORT_P2P
+        return link->choice.kind == WEFT_TRANSPORT_P2P
                    ? go_back(link, answer.sys_errno)
                    : refused(link, &call, link->inside->config.rank, answer.sys_errno);
     }
@@ -344,7 +344,7 @@ static weft_status come_up(struct inside_link *link)
         /* The peer could not open this end's memory. */
         note_fall(link, TRANSPORT_NOT_OPENED, sys_errno);
     }
-    if (link->choice.kind == TRANSPORT_P2P) {
+    if (link->choice.kind == WEFT_TRANSPORT_P2P) {
         config.ipc = inside_ipc_with(inside, inside_place(inside, link->peer));
     }
     steps_init(&link->steps, &config);
@@ -357,7 +357,7 @@ static weft_status come_up(struct inside_link *link)
     weft_trace_event(env->trace, io_now(env), env->name, object, "connector",
                      "peer=%u direction=%s channel=%u transport=%s", link->peer,
                      link->is_sender ? "send" : "receive", link->connector.channel,
-                     transport_kind_name(link->choice.kind));
+                     weft_transport_name(link->choice.kind));
     enter(link, INSIDE_LINK_UP);
     return WEFT_OK;
 }

@@ -156,7 +156,7 @@ struct inside_link *inside_link_at(const struct inside *inside, uint32_t i)
 {
     struct inside_link *link = inside->links[inside->order[i]];
 
-    return link->choice.kind == TRANSPORT_NET ? NULL : link;
+    return link->choice.kind == WEFT_TRANSPORT_NET ? NULL : link;
 }
 
 weft_status inside_links_progress(struct inside *inside)
@@ -198,7 +198,7 @@ static void put_blobs(struct inside *inside, uint32_t place, bool is_sender, uin
             inside->links[inside_link_index(inside, place, is_sender, c)];
         struct inside_blob blob = {.is_there = false};
 
-        if (link != NULL && link->choice.kind != TRANSPORT_NET) {
+        if (link != NULL && link->choice.kind != WEFT_TRANSPORT_NET) {
             inside_blob_of(link, &blob);
         }
         inside_encode_blob(&blob, out + (size_t)c * INSIDE_BLOB_BYTES);
@@ -270,7 +270,7 @@ static weft_status take_blob(struct inside *inside, const uint8_t *bytes, uint32
         inside->error_peer = inside->locals[place];
         return status;
     }
-    return link == NULL || link->choice.kind == TRANSPORT_NET
+    return link == NULL || link->choice.kind == WEFT_TRANSPORT_NET
                ? WEFT_OK
                : inside_blob_take(link, &blob);
 }

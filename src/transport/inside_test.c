@@ -353,7 +353,7 @@ START_TEST(ranks_meet_inside_their_hosts_only)
                     inside_connector(insides[a], b, is_sender == 1, 0);
 
                 ck_assert((c != NULL) == is_inside);
-                ck_assert(c == NULL || (c->kind == TRANSPORT_SHM && c->peer == b));
+                ck_assert(c == NULL || (c->kind == WEFT_TRANSPORT_SHM && c->peer == b));
                 ck_assert((inside_choice(insides[a], b, is_sender == 1) != NULL) ==
                           is_inside);
             }
@@ -463,7 +463,7 @@ static void assert_fallen(const struct refusal *refusal)
 {
     for (uint32_t from = 0; from < 2; from++) {
         bool is_p2p = strchr(refusal->why[from], ';') == NULL;
-        enum transport_kind kind = is_p2p ? TRANSPORT_P2P : TRANSPORT_SHM;
+        enum weft_transport kind = is_p2p ? WEFT_TRANSPORT_P2P : WEFT_TRANSPORT_SHM;
         char why[TRANSPORT_WHY_BYTES];
 
         ck_assert_str_eq(transport_why(inside_choice(insides[from], 1 - from, true), why),
@@ -529,13 +529,13 @@ START_TEST(a_channel_that_falls_back_is_reported)
     envs[0]->gpu->sharing = &sharing;
     n_to_open = 1;
     come_up();
-    ck_assert_int_eq(inside_connector(insides[0], 1, true, 0)->kind, TRANSPORT_P2P);
-    ck_assert_int_eq(inside_connector(insides[0], 1, true, 1)->kind, TRANSPORT_SHM);
+    ck_assert_int_eq(inside_connector(insides[0], 1, true, 0)->kind, WEFT_TRANSPORT_P2P);
+    ck_assert_int_eq(inside_connector(insides[0], 1, true, 1)->kind, WEFT_TRANSPORT_SHM);
     choice = inside_choice(insides[0], 1, true);
-    ck_assert_int_eq(choice->kind, TRANSPORT_SHM);
+    ck_assert_int_eq(choice->kind, WEFT_TRANSPORT_SHM);
     ck_assert_str_eq(transport_why(choice, why),
                      "p2p: memory not opened (errno 1); " SHM);
-    ck_assert_int_eq(inside_choice(insides[0], 1, false)->kind, TRANSPORT_P2P);
+    ck_assert_int_eq(inside_choice(insides[0], 1, false)->kind, WEFT_TRANSPORT_P2P);
     send_over(0, 1, 0);
     send_over(0, 1, 1);
     close_all();

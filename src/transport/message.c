@@ -93,12 +93,12 @@ static bool get_bool(struct wire_reader *reader, bool *out)
     return value <= 1;
 }
 
-static bool get_kind(struct wire_reader *reader, enum transport_kind *out)
+static bool get_kind(struct wire_reader *reader, enum weft_transport *out)
 {
     uint8_t value = wire_get_u8(reader);
 
-    *out = (enum transport_kind)value;
-    return value < TRANSPORT_N_KINDS;
+    *out = (enum weft_transport)value;
+    return value < WEFT_N_TRANSPORTS;
 }
 
 static bool get_errno(struct wire_reader *reader, int *out)

@@ -38,7 +38,7 @@ struct proxy_call {
     uint32_t op;         /* copied into the answer */
     uint32_t connection; /* as returned by INIT; 0 for JOIN, BELL, STOP, ABORT */
     /* INIT */
-    enum transport_kind kind;
+    enum weft_transport kind;
     bool is_sender; /* role of the connection's end at this proxy */
     bool is_owner;  /* the steps are at this end; also in FALL_BACK */
     uint32_t peer, channel;
@@ -97,7 +97,7 @@ weft_status inside_decode_facts(const uint8_t bytes[INSIDE_FACTS_BYTES],
 
 struct inside_blob {
     bool is_there; /* false if this direction has no connector */
-    enum transport_kind kind;
+    enum weft_transport kind;
     bool is_owner, reads;
     uint32_t connection; /* number at its own proxy */
     uint32_t channel, step_bytes;

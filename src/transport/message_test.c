@@ -37,7 +37,7 @@ static struct proxy_call some_call(unsigned type)
         .type = (enum proxy_type)type,
         .op = 0x01020304,
         .connection = 7,
-        .kind = TRANSPORT_SHM,
+        .kind = WEFT_TRANSPORT_SHM,
         .is_sender = true,
         .peer = 3,
         .channel = 2,
@@ -140,7 +140,7 @@ START_TEST(facts_and_blobs_come_back)
 {
     struct inside_facts facts = {.has_proxy = true, .shm_dev = 24, .gpu = "GPU-1"}, told;
     struct inside_blob blob = {.is_there = true,
-                               .kind = TRANSPORT_P2P,
+                               .kind = WEFT_TRANSPORT_P2P,
                                .is_owner = true,
                                .reads = true,
                                .connection = 9,

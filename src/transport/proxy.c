@@ -18,7 +18,7 @@ _Static_assert(sizeof(struct steps_control) <= CONTROL_BYTES, "control words fit
 struct proxy_connection {
     bool is_used;
     enum proxy_state state;
-    enum transport_kind kind;
+    enum weft_transport kind;
     bool is_sender, is_owner;
     uint32_t peer, channel, step_bytes;
     struct io_shm *segment; /* Owned: control words, and for SHM the steps */
@@ -58,7 +58,7 @@ static void enter(struct proxy *proxy, struct proxy_connection *connection,
     weft_trace_event(env->trace, io_now(env), env->name, object, "state",
                      "connection=%u transport=%s peer=%u from=%s to=%s",
                      (unsigned)(connection - proxy->connections) + 1,
-                     transport_kind_name(connection->kind), connection->peer,
+                     weft_transport_name(connection->kind), connection->peer,
                      names[connection->state], names[next]);
     connection->state = next;
 }
@@ -87,7 +87,7 @@ static size_t segment_bytes(const struct proxy_connection *connection)
 {
     size_t steps = (size_t)STEPS_N * connection->step_bytes;
 
-    return CONTROL_BYTES + (connection->kind == TRANSPORT_SHM ? steps : 0);
+    return CONTROL_BYTES + (connection->kind == WEFT_TRANSPORT_SHM ? steps : 0);
 }
 
 static size_t steps_bytes(const struct proxy_connection *connection)
@@ -147,7 +147,7 @@ static int init(struct proxy *proxy, const struct proxy_call *call,
     struct proxy_connection *connection;
     uint32_t at = 0;
 
-    if (call->kind != TRANSPORT_P2P && call->kind != TRANSPORT_SHM) {
+    if (call->kind != WEFT_TRANSPORT_P2P && call->kind != WEFT_TRANSPORT_SHM) {
         return EOPNOTSUPP; /* a flow needs no connection here */
     }
     while (at < proxy->n_connections && proxy->connections[at].is_used) {
@@ -219,10 +219,10 @@ static int setup(struct proxy *proxy, struct proxy_connection *connection)
     if (connection->state != PROXY_SHARED_INITIALIZED) {
         return EINVAL;
     }
-    if (connection->kind == TRANSPORT_P2P && gpu->sharing == NULL) {
+    if (connection->kind == WEFT_TRANSPORT_P2P && gpu->sharing == NULL) {
         return EOPNOTSUPP;
     }
-    if (connection->kind == TRANSPORT_P2P && connection->is_owner) {
+    if (connection->kind == WEFT_TRANSPORT_P2P && connection->is_owner) {
         sys_errno = gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, steps_bytes(connection),
                                     &connection->steps);
         if (sys_errno == 0) {
@@ -242,7 +242,7 @@ static int attach(struct proxy *proxy, struct proxy_connection *connection,
     int sys_errno = proxy->env->shm->attach(
         proxy->env, call->name, segment_bytes(connection), &connection->segment);
 
-    if (sys_errno == 0 && connection->kind == TRANSPORT_P2P) {
+    if (sys_errno == 0 && connection->kind == WEFT_TRANSPORT_P2P) {
         sys_errno =
             call->memory.n_bytes < steps_bytes(connection)
                 ? EINVAL
@@ -349,14 +349,14 @@ static int fall_back(struct proxy *proxy, struct proxy_connection *connection,
     const struct io_shm_ops *shm = proxy->env->shm;
     int sys_errno = 0;
 
-    if (connection->kind != TRANSPORT_P2P || connection->is_attached ||
+    if (connection->kind != WEFT_TRANSPORT_P2P || connection->is_attached ||
         (connection->state != PROXY_SHARED_INITIALIZED &&
          connection->state != PROXY_SETUP_DONE) ||
         (!is_own && !connection->is_owner)) {
         return EINVAL;
     }
     give_memory_back(proxy, connection);
-    connection->kind = TRANSPORT_SHM;
+    connection->kind = WEFT_TRANSPORT_SHM;
     connection->sys_errno = call->sys_errno;
     connection->is_owner = is_own ? call->is_owner : true;
     if (connection->is_owner) {
@@ -460,13 +460,13 @@ bool proxy_region(const struct proxy *proxy, uint32_t connection,
         return false;
     }
     *out_control = found->segment->memory;
-    *out_memory = found->kind == TRANSPORT_SHM
+    *out_memory = found->kind == WEFT_TRANSPORT_SHM
                       ? (uint8_t *)found->segment->memory + CONTROL_BYTES
                       : found->steps;
     return true;
 }
 
-enum transport_kind proxy_kind_of(const struct proxy *proxy, uint32_t connection,
+enum weft_transport proxy_kind_of(const struct proxy *proxy, uint32_t connection,
                                   int *out_errno)
 {
     const struct proxy_connection *found = find(proxy, connection);

@@ -51,7 +51,7 @@ bool proxy_region(const struct proxy *proxy, uint32_t connection,
                   struct steps_control **out_control, uint8_t **out_memory);
 /* Returns the transport of an existing connection: SHM if p2p fell back. *out_errno is the errno
  * that made it fall back, or 0. */
-enum transport_kind proxy_kind_of(const struct proxy *proxy, uint32_t connection,
+enum weft_transport proxy_kind_of(const struct proxy *proxy, uint32_t connection,
                                   int *out_errno);
 /* Returns UNINITIALIZED if there is no such connection. */
 enum proxy_state proxy_state_of(const struct proxy *proxy, uint32_t connection);

@@ -53,7 +53,7 @@ static int tell(uint32_t at, uint32_t asker, enum proxy_type type, uint32_t conn
     return ask(at, asker, &call, NULL);
 }
 
-static uint32_t init(uint32_t at, enum transport_kind kind, bool is_sender, bool is_owner)
+static uint32_t init(uint32_t at, enum weft_transport kind, bool is_sender, bool is_owner)
 {
     const struct proxy_call call = {.type = PROXY_INIT,
                                     .kind = kind,
@@ -71,7 +71,7 @@ static uint32_t init(uint32_t at, enum transport_kind kind, bool is_sender, bool
 
 /* Connects rank 1, which owns the steps, and rank 0, which attaches. Checks that both see the
  * same memory. */
-static void connect_both(enum transport_kind kind, uint32_t *out_other,
+static void connect_both(enum weft_transport kind, uint32_t *out_other,
                          uint32_t *out_owner)
 {
     uint32_t other = init(0, kind, true, false), owner = init(1, kind, false, true);
@@ -101,7 +101,7 @@ static void connect_both(enum transport_kind kind, uint32_t *out_other,
 
 START_TEST(two_ends_come_to_share_their_steps)
 {
-    const enum transport_kind kinds[] = {TRANSPORT_SHM, TRANSPORT_P2P};
+    const enum weft_transport kinds[] = {WEFT_TRANSPORT_SHM, WEFT_TRANSPORT_P2P};
     uint32_t other, owner;
 
     connect_both(kinds[_i], &other, &owner);
@@ -120,12 +120,12 @@ START_TEST(a_name_serves_once)
     struct proxy_call call = {.type = PROXY_CONNECT};
     struct proxy_answer key;
 
-    connect_both(TRANSPORT_SHM, &other, &owner);
+    connect_both(WEFT_TRANSPORT_SHM, &other, &owner);
     call.connection = owner;
     call.type = PROXY_GET_FD;
     ck_assert_int_eq(ask(1, 0, &call, &key), 0);
     call = (struct proxy_call){.type = PROXY_CONNECT};
-    call.connection = init(0, TRANSPORT_SHM, true, false);
+    call.connection = init(0, WEFT_TRANSPORT_SHM, true, false);
     weft_format(call.name, sizeof(call.name), "%s", key.name);
     ck_assert_int_eq(ask(0, 0, &call, NULL), ENOENT);
 }
@@ -134,7 +134,7 @@ END_TEST
 START_TEST(requests_have_their_time)
 {
     struct proxy_call call = {
-        .type = PROXY_INIT, .kind = TRANSPORT_SHM, .is_owner = true, .peer = 1};
+        .type = PROXY_INIT, .kind = WEFT_TRANSPORT_SHM, .is_owner = true, .peer = 1};
     struct proxy_answer answer;
     uint32_t c;
 
@@ -151,15 +151,15 @@ START_TEST(requests_have_their_time)
     ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), 0);
     ck_assert_int_eq(tell(0, 0, PROXY_SETUP, c + 1), ENOENT);
     ck_assert_int_eq(tell(0, 0, PROXY_SETUP, 0), ENOENT);
-    call.kind = TRANSPORT_NET;
+    call.kind = WEFT_TRANSPORT_NET;
     ck_assert_int_eq(ask(0, 0, &call, NULL), EOPNOTSUPP);
 }
 END_TEST
 
 START_TEST(nobody_asks_what_is_not_his)
 {
-    uint32_t c = init(0, TRANSPORT_SHM, false, true);
-    const struct proxy_call call = {.type = PROXY_INIT, .kind = TRANSPORT_SHM};
+    uint32_t c = init(0, WEFT_TRANSPORT_SHM, false, true);
+    const struct proxy_call call = {.type = PROXY_INIT, .kind = WEFT_TRANSPORT_SHM};
 
     ck_assert_int_eq(tell(0, 2, PROXY_GET_FD, c), EPERM); /* a third rank */
     ck_assert_int_eq(tell(0, 0, PROXY_GET_FD, c), EPERM);
@@ -167,7 +167,7 @@ START_TEST(nobody_asks_what_is_not_his)
     ck_assert_int_eq(tell(0, 1, PROXY_CLOSE, c), EPERM);
     ck_assert_int_eq(tell(0, 1, PROXY_CONNECT, c), EPERM);
     ck_assert_int_eq(ask(0, 1, &call, NULL), EPERM);
-    c = init(0, TRANSPORT_SHM, true, false);
+    c = init(0, WEFT_TRANSPORT_SHM, true, false);
     ck_assert_int_eq(tell(0, 1, PROXY_GET_FD, c), EINVAL); /* this end is not the owner */
 }
 END_TEST
@@ -175,8 +175,8 @@ END_TEST
 /* The end that could not open the owner's memory asks for steps in host memory. */
 START_TEST(p2p_falls_back_to_shm)
 {
-    uint32_t other = init(0, TRANSPORT_P2P, true, false);
-    uint32_t owner = init(1, TRANSPORT_P2P, false, true);
+    uint32_t other = init(0, WEFT_TRANSPORT_P2P, true, false);
+    uint32_t owner = init(1, WEFT_TRANSPORT_P2P, false, true);
     struct proxy_call call = {
         .type = PROXY_FALL_BACK, .connection = owner, .sys_errno = EPERM};
     struct steps_control *control;
@@ -196,7 +196,7 @@ START_TEST(p2p_falls_back_to_shm)
     ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
     ck_assert_int_eq(tell(1, 0, PROXY_START, owner), 0);
     ck_assert_int_eq(tell(1, 1, PROXY_CONNECT, owner), 0);
-    ck_assert_int_eq(proxy_kind_of(proxies[1], owner, &sys_errno), TRANSPORT_SHM);
+    ck_assert_int_eq(proxy_kind_of(proxies[1], owner, &sys_errno), WEFT_TRANSPORT_SHM);
     ck_assert_int_eq(sys_errno, EPERM);
     ck_assert(proxy_region(proxies[0], other, &control, &steps[0]));
     ck_assert(proxy_region(proxies[1], owner, &control, &steps[1]));
@@ -210,7 +210,7 @@ END_TEST
 START_TEST(who_falls_back_before_setup_is_set_up)
 {
     struct proxy_call call = {
-        .type = PROXY_INIT, .kind = TRANSPORT_P2P, .is_owner = true, .peer = 1};
+        .type = PROXY_INIT, .kind = WEFT_TRANSPORT_P2P, .is_owner = true, .peer = 1};
     struct proxy_answer answer;
     uint32_t c;
 
@@ -255,7 +255,7 @@ START_TEST(eagain_of_a_driver_is_an_answer)
     struct io_gpu_sharing_ops sharing = *envs[0]->gpu->sharing;
     struct io_shm_ops shm = *envs[0]->shm;
     struct proxy_call call = {
-        .type = PROXY_INIT, .kind = TRANSPORT_P2P, .is_owner = true, .peer = 1};
+        .type = PROXY_INIT, .kind = WEFT_TRANSPORT_P2P, .is_owner = true, .peer = 1};
     struct proxy_answer answer;
 
     sharing.export_memory = busy_export;

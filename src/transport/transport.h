@@ -1,5 +1,5 @@
 /* Connectors: channels that move messages from one rank to another over any transport. As in
- * NCCL, the first transport in the order of enum transport_kind that can connect two ranks is
+ * NCCL, the first transport in the order of enum weft_transport that can connect two ranks is
  * used.
  *
  * A connector is one direction of one channel to one peer. Its ends move messages in order with
@@ -13,13 +13,8 @@
 #ifndef WEFT_TRANSPORT_TRANSPORT_H
 #define WEFT_TRANSPORT_TRANSPORT_H
 
+#include "base/transport.h"
 #include "xfer/flow.h"
-
-/* in NCCL's order of preference */
-enum transport_kind { TRANSPORT_P2P, TRANSPORT_SHM, TRANSPORT_NET, TRANSPORT_COLLNET };
-#define TRANSPORT_N_KINDS (TRANSPORT_COLLNET + 1)
-/* Returns a name such as "p2p". */
-const char *transport_kind_name(enum transport_kind kind);
 
 /* p2p: shortest message that is copied directly. Shorter ones are faster through the steps,
  * whose sender need not wait for the receiver; measured on the simulator (docs/transports.md). */
@@ -29,7 +24,7 @@ struct inside_link;
 struct steps_request;
 
 struct transport_connector {
-    enum transport_kind kind;
+    enum weft_transport kind;
     bool is_sender;
     uint32_t peer;              /* rank */
     uint32_t channel;           /* number, from 0 */

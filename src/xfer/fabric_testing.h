@@ -48,7 +48,7 @@ struct fabric_config {
     void (*on_event)(struct fabric *fabric, uint32_t host);
     void *user;
     uint32_t send_wr_max, recv_wr_max; /* 0 for the defaults of conn_config_default() */
-    enum rdma_policy policy;           /* default RDMA_POLICY_WEFT */
+    enum weft_policy policy;           /* default WEFT_POLICY_WEFT */
     uint64_t seed;
 };
 

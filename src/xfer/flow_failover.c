@@ -248,7 +248,7 @@ static bool is_for_good(const struct flow *flow, const struct flow_lane *lane,
     bool is_all = lane->conn->config.n_excluded == flow->config.conn.n_excluded;
     bool has_one_way = has_cables_only(flow) || flow->rdma->n_ports == 1;
 
-    return flow->config.conn.policy == RDMA_POLICY_WEFT &&
+    return flow->config.conn.policy == WEFT_POLICY_WEFT &&
            (is_refused(why) || (has_one_way && is_all && conn_lacks_address(why) &&
                                 !conn_any_down(lane->conn)));
 }
@@ -454,7 +454,7 @@ static weft_ns hopeless_since(const struct flow *flow)
  * have started before its port had all of its addresses. */
 static bool may_get_address(const struct flow *flow, const struct weft_error *why)
 {
-    return flow->config.conn.policy == RDMA_POLICY_WEFT && lacks_address(why) &&
+    return flow->config.conn.policy == WEFT_POLICY_WEFT && lacks_address(why) &&
            now_of(flow) - flow->without_ns < TIMER_CABLES_NS;
 }
 

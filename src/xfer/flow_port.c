@@ -122,7 +122,7 @@ void flow_leave_stalled(struct flow *flow, struct flow_lane *lane)
     /* A queue pair whose port is held by pause frames never fails. Without this rule the flow could
      * wait for it until the job ends. */
     bool is_ranks =
-        flow->config.conn.policy == RDMA_POLICY_WEFT && flow->config.cables_ns != 0;
+        flow->config.conn.policy == WEFT_POLICY_WEFT && flow->config.cables_ns != 0;
     bool has_other_way = has_other_routes || has_another_way(flow, lane, true);
 
     if (rail == NULL) {
@@ -330,7 +330,7 @@ static void gids_event(struct flow *flow)
             flow_expect_rails(flow, lane);
             io_task_wake(&lane->conn->task);
         } else if (lane->state == FLOW_LANE_CONNECTING && !flow->was_up &&
-                   flow->config.conn.policy == RDMA_POLICY_WEFT) {
+                   flow->config.conn.policy == WEFT_POLICY_WEFT) {
             fail_without_gid(flow, lane);
             io_task_wake(&lane->conn->task);
         }

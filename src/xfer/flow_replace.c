@@ -25,7 +25,7 @@ bool flow_drop_rail(struct flow *flow, struct flow_lane *lane,
                     const struct conn_rail *rail)
 {
     if (lane->state != FLOW_LANE_UP || lane->n_via > 0 || flow->is_closing ||
-        flow->config.conn.policy != RDMA_POLICY_WEFT ||
+        flow->config.conn.policy != WEFT_POLICY_WEFT ||
         xfer_drop_rail(lane->xfer, (uint32_t)(rail - lane->conn->rails)) != WEFT_OK) {
         return false;
     }

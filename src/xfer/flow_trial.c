@@ -92,7 +92,7 @@ static void turn_back(struct flow *flow, struct flow_lane *lane)
     }
     flow->n_trials = 0;
     flow->n_spared = 0;
-    if (flow->config.conn.policy == RDMA_POLICY_WEFT) {
+    if (flow->config.conn.policy == WEFT_POLICY_WEFT) {
         lane->must_return = true;
         lane->retry_ns = now_of(flow);
         io_task_wake(&lane->conn->task);

@@ -12,7 +12,7 @@ static const struct fabric_cable twins[] = {{0, 1}, {0, 1}};
 
 #define STEP_NS (4 * FABRIC_S) /* between attempts */
 
-static void open_flow(enum rdma_policy policy)
+static void open_flow(enum weft_policy policy)
 {
     static const uint32_t direct = UINT32_MAX;
     struct flow_config config = {
@@ -82,7 +82,7 @@ static int64_t told(enum weft_value_name name)
 /* A rail whose GIDs are still in their slots is used again 200 ms after the failure. */
 START_TEST(a_rail_comes_back_as_it_was)
 {
-    open_flow(RDMA_POLICY_NCCL_2_29_PORT_RECOVERY);
+    open_flow(WEFT_POLICY_NCCL_2_29_PORT_RECOVERY);
     ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 2);
     grid_down(&grid, 0, 1, 0, 100 * FABRIC_MS);
     grid_step_for(&grid, 180 * FABRIC_MS);
@@ -107,7 +107,7 @@ START_TEST(a_rail_whose_slot_moved_is_given_up)
     bool is_taken = _i / 2 % 2 == 0, is_weft = _i >= 4;
     const struct weft_error *why;
 
-    open_flow(is_weft ? RDMA_POLICY_WEFT : RDMA_POLICY_NCCL_2_29_PORT_RECOVERY);
+    open_flow(is_weft ? WEFT_POLICY_WEFT : WEFT_POLICY_NCCL_2_29_PORT_RECOVERY);
     flap_and_move(host, is_taken);
     grid_step_for(&grid, STEP_NS);
     ck_assert_uint_eq(grid_n_rails(&grid, 0, true), is_weft ? 2 : 1);
@@ -142,7 +142,7 @@ START_TEST(a_cable_that_is_away_costs_attempts)
 {
     bool is_back_in_time = _i == 0;
 
-    open_flow(RDMA_POLICY_NCCL_2_29_PORT_RECOVERY);
+    open_flow(WEFT_POLICY_NCCL_2_29_PORT_RECOVERY);
     grid_down(&grid, 0, 1, 0, is_back_in_time ? 10 * FABRIC_S : 30 * FABRIC_S);
     grid_step_for(&grid, 11 * FABRIC_S);
     ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
