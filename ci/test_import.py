@@ -373,9 +373,97 @@ def test_what_is_made_runs(tmp_path):
         runs(tmp_path, netplan(tmp_path, MADE[case][0], *MADE[case][1]))
 
 
+def from_hosts(text, *flags, code=0):
+    """What `weft import hosts -` prints of a file as /etc/hosts; messages if code."""
+    done = subprocess.run([WEFT, "import", "hosts", "-", *flags], input=text, text=True, capture_output=True,
+                          timeout=120, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert not (done.stdout if code else done.stderr)
+    return done.stderr if code else yaml.safe_load(done.stdout)
+
+
+PAIR = "10.1.0.1 a\n10.1.0.2 b\n"
+DEBIAN = "127.0.0.1 localhost\n127.0.1.1 a.lan a\n::1 ip6-localhost\nfe00::0 ip6-localnet\nff02::1 ip6-allnodes\n"
+JOINED = {"endpoints": ["a:e0", "b:e0"], "subnet": "10.1.0.0/24"}
+# A hosts file, flags, and what is expected of the topology.
+NAMED = {
+    "a cable": (PAIR, ["--prefix", "24"], {"links": [JOINED], "nodes": {"a": {"ports": ["e0"]}, "b": {"ports": ["e0"]}}}),
+    "a file of Debian": (DEBIAN + PAIR, ["--prefix", "24"], {"links": [JOINED]}),
+    "lines of several hosts' files": (PAIR + "10.1.0.2 b.lan b\n", ["--prefix", "24"], {"links": [JOINED]}),
+    "prefixes in the file": ("10.1.0.1/24 a\n10.1.0.2/24 b # of a cable\n", [], {"links": [JOINED]}),
+    "IPv6": ("fd00::1 a\nfd00::2 b\n", ["--prefix", "64"], {"links.0.subnet": "fd00::/64"}),
+    "a ring": ("10.0.0.1 a\n10.0.0.2 b\n10.0.1.1 b\n10.0.1.2 c\n10.0.2.1 c\n10.0.2.2 a\n", ["--prefix", "24"],
+               {"links.0.endpoints": ["a:e0", "b:e0"], "links.1.endpoints": ["b:e1", "c:e0"],
+                "links.2.endpoints": ["c:e1", "a:e1"]}),
+    "ports with names": ("10.0.0.1 a-left a\n10.0.0.2 b-right b\n10.0.1.2 a-right a\n10.0.1.1 b-left b\n",
+                         ["--prefix", "30"],
+                         {"links.0.endpoints": ["a:left", "b:right"], "links.1.endpoints": ["b:left", "a:right"]}),
+    "both families of a port": ("10.1.0.1 a a-p0\nfd00::1 a a-p0\n10.1.0.2 b b-p0\nfd00::2 b b-p0\n",
+                                ["--prefix", "24", "--prefix", "64"], {"links.0.endpoints": ["a:p0", "b:p0"]}),
+    "the name without a domain": ("10.0.0.1 a.lan a\n10.0.0.2 b.lan b\n10.0.1.1 a.lan a\n10.0.1.2 b.lan b\n",
+                                  ["--prefix", "24"], {"links.1.endpoints": ["a:e1", "b:e1"]}),
+    "hosts whose names begin alike": ("10.1.0.1 spark\n10.1.0.2 spark-2\n", ["--prefix", "24"],
+                                      {"links.0.endpoints": ["spark:e0", "spark-2:e0"]}),
+    "a switch": (PAIR + "10.1.0.3 c\n", ["--prefix", "24"], {"switches": {"sw0": {"ports": 3}}}),
+    "without the management network": (
+        "172.16.0.1 a\n172.16.0.2 b\n10.1.0.1 a\n10.1.0.2 b\n", ["--prefix", "24", "--without", "e0"],
+        {"links.0.endpoints": ["a:e1", "b:e1"]}),
+    "Sparks": ("192.168.0.1 s1-enp1s0f0np0 s1\n192.168.1.1 s1-enP2p1s0f0np0 s1\n192.168.0.2 s2-enp1s0f0np0 s2\n"
+               "192.168.1.2 s2-enP2p1s0f0np0 s2\n", ["--prefix", "24"], {"links.0.endpoints": ["s1:p0", "s2:p0"]}),
+}
+# A hosts file, flags, and what the messages have.
+UNKNOWN = {
+    "prefixes": (PAIR, [], ["give it by --prefix, as in --prefix 24"]),
+    "prefixes of both families": (PAIR + "fd00::1 a\n", [], ["--prefix 24", "--prefix 64"]),
+    "which addresses are of one host": (
+        "10.0.0.1 a-left\n10.0.0.2 b-right\n10.0.1.2 a-right\n10.0.1.1 b-left\n", ["--prefix", "24"],
+        ["no two lines have a name in common"]),
+    "an address without a name": ("10.1.0.1\n", ["--prefix", "24"], ["-:1: 10.1.0.1 has no name"]),
+    "another file": ("network: {}\n", ["--prefix", "24"], ["-:1: expected an address and its names"]),
+    "nothing": (DEBIAN, [], ["no file has an address of the mesh"]),
+    "the other end": ("10.1.0.1 a\n10.1.0.2 b\n10.2.0.1 a\n", ["--prefix", "24"], ["only a:e1 is in it"]),
+    "an address of two hosts": (PAIR + "10.1.0.2 c\n", ["--prefix", "24"], ["10.1.0.2 is the address of b:e0 and of c:e0"]),
+    "names that would be one": ("10.1.0.1 a_1\n10.1.0.2 a-1\n", ["--prefix", "24"],
+                                ["would be one host 'a-1' in a scenario; rename one in the file"]),
+    "a name that is too long": (PAIR + f"10.1.0.3 {'h' * 64}\n", ["--prefix", "24"], ["has more than 63 characters"]),
+    "too much": ("# x\n" * 4096 + PAIR, ["--prefix", "24"], ["-: more than 4096 lines"]),
+}
+
+
+@pytest.mark.parametrize("case", sorted(NAMED))
+def test_a_hosts_file_is_read(tmp_path, case):
+    text, flags, expected = NAMED[case]
+    made = from_hosts(text, *flags)
+    for path, value in expected.items():
+        found = made["topology"]
+        for key in path.split("."):
+            found = found[int(key)] if isinstance(found, list) else found[key]
+        assert found == value, (path, made["topology"])
+    runs(tmp_path, made)
+
+
+@pytest.mark.parametrize("case", sorted(UNKNOWN))
+def test_what_a_hosts_file_does_not_have_is_asked(case):
+    text, flags, expected = UNKNOWN[case]
+    said = from_hosts(text, *flags, code=2)
+    assert all(words in said for words in expected), said
+
+
+def test_a_netplan_file_can_come_from_stdin(tmp_path):
+    (tmp_path / "b.yaml").write_text(B)
+    done = subprocess.run([WEFT, "import", "netplan", "a=-", "b.yaml"], cwd=tmp_path, input=A, text=True,
+                          capture_output=True, timeout=60, check=True)
+    assert yaml.safe_load(done.stdout)["topology"]["links"] == [LINK]
+
+
 def test_usage():
     for words, text in (([], "usage: weft import"), (["netplan"], "usage: weft import"),
-                        (["ifupdown", "x"], "expected 'netplan', got 'ifupdown'"),
+                        (["ifupdown", "x"], "expected netplan or hosts, got 'ifupdown'"),
+                        (["host", "x"], "got 'host'; did you mean 'hosts'?"), (["hosts"], "usage: weft import"),
+                        (["netplan", "-"], "write HOST=-"), (["netplan", "a=-", "b=-"], "`-` is given 2 times"),
+                        (["hosts", "-", "--hosts", "-"], "`-` is given 2 times"),
+                        (["netplan", "x", "--prefix", "24"], "--prefix: netplan files have the prefixes"),
+                        (["hosts", "x", "--prefix", "32"], "expected 1 to 31 for IPv4, or 33 to 127 for IPv6, got '32'"),
                         (["netplan", "/nonexistent"], "/nonexistent: cannot read")):
         done = subprocess.run([WEFT, "import", *words], capture_output=True, text=True, check=False,
                               timeout=60)
@@ -384,7 +472,7 @@ def test_usage():
 
 def test_the_page_names_every_flag():
     text = (ROOT / "docs" / "import.md").read_text()
-    for flag in ("--cable", "--switch", "--without", "--hosts"):
+    for flag in ("--cable", "--switch", "--without", "--hosts", "--prefix"):
         assert flag in text
     for target in re.findall(r"\]\(([^)#:]+)", text):
         assert (Path(ROOT) / "docs" / target).exists(), target

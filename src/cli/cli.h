@@ -63,6 +63,7 @@ struct cli_options {
     struct cli_list shmdev, hosthash, p2poff, netns;
     struct cli_list cable, switches, without; /* of import */
     const char *hosts;                        /* likewise; or NULL */
+    unsigned prefix_len[2];                   /* likewise, for IPv4 and IPv6; or 0 */
     const char *space, *seeds, *shard, *jobs; /* of a swarm; or NULL */
     const char *job, *rank;                   /* of `show --plan`; or NULL: all */
     const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */

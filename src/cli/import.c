@@ -1,8 +1,10 @@
-/* weft import netplan FILE...: generates a scenario from the network configuration of hosts. */
+/* weft import netplan FILE..., weft import hosts FILE...: generate a scenario from the network
+ * configuration of hosts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "import/import.h"
@@ -11,16 +13,18 @@
 #define FILE_BYTES_MAX ((size_t)16 << 20)
 #define HOST_BYTES 64
 
-/* An operand: FILE, or HOST=FILE. */
+/* An operand: FILE, or HOST=FILE of netplan. */
 struct operand {
     char host[HOST_BYTES];
     struct weft_text text; /* Owned */
 };
 
-/* Returns false after a message. */
+/* Reads a file, or stdin if `path` is "-". Returns false after a message. */
 static bool read_whole(const char *path, struct weft_text *out)
 {
-    int sys_errno = weft_text_add_file(out, path, FILE_BYTES_MAX);
+    bool is_stdin = strcmp(path, "-") == 0;
+    int sys_errno =
+        weft_text_add_file(out, is_stdin ? "/dev/stdin" : path, FILE_BYTES_MAX);
 
     if (sys_errno != 0) {
         fprintf(stderr, "%s: cannot read: %s\n", path, strerror(sys_errno));
@@ -31,13 +35,13 @@ static bool read_whole(const char *path, struct weft_text *out)
     return sys_errno == 0;
 }
 
-/* Splits HOST=FILE and reads the file. A "=" after a slash belongs to the path. Returns false after
- * a message. */
-static bool read_operand(const char *text, struct operand *operand,
-                         struct import_file *out)
+/* Splits HOST=FILE, if the files are of netplan, and reads the file. A "=" after a slash belongs to
+ * the path. Returns false after a message. */
+static bool read_operand(const char *text, enum import_source source,
+                         struct operand *operand, struct import_file *out)
 {
     size_t n = strcspn(text, "=/");
-    bool has_host = text[n] == '=';
+    bool has_host = source == IMPORT_NETPLAN && text[n] == '=';
 
     out->path = has_host ? text + n + 1 : text;
     if (has_host && n >= sizeof(operand->host)) {
@@ -57,8 +61,9 @@ static bool read_operand(const char *text, struct operand *operand,
     return true;
 }
 
-static int import(struct cli_options *options, const struct import_file *files,
-                  size_t n_files, const struct weft_text *hosts)
+static int import(struct cli_options *options, enum import_source source,
+                  const struct import_file *files, size_t n_files,
+                  const struct weft_text *hosts)
 {
     const struct import_answers answers = {
         .cables = options->cable.values,
@@ -72,12 +77,13 @@ static int import(struct cli_options *options, const struct import_file *files,
                  : hosts->n > 0         ? hosts->bytes
                                         : "",
         .n_hosts = hosts->n,
+        .prefix_len = {options->prefix_len[0], options->prefix_len[1]},
     };
     struct weft_text out = {NULL, 0, 0};
     struct weft_text wrong = {NULL, 0, 0};
     int code = CLI_USAGE;
 
-    if (import_netplan(files, n_files, &answers, &out, &wrong)) {
+    if (import_scenario(source, files, n_files, &answers, &out, &wrong)) {
         code = cli_print(out.bytes, out.n) ? CLI_OK : CLI_USAGE;
     } else {
         fputs(wrong.bytes, stderr);
@@ -87,27 +93,66 @@ static int import(struct cli_options *options, const struct import_file *files,
     return code;
 }
 
+static const char *const sources[] = {
+    [IMPORT_NETPLAN] = "netplan", [IMPORT_HOSTS] = "hosts"};
+
+/* Checks the operands and finds the kind of the files. Returns false after a message. */
+static bool check_usage(const struct cli_options *options, enum import_source *out)
+{
+    const char *kind = options->n_operands > 0 ? options->operands[0] : NULL;
+    char quoted[DIAGNOSE_QUOTE_BYTES], hint[64];
+    unsigned n_stdin = options->hosts != NULL && strcmp(options->hosts, "-") == 0;
+    unsigned i = 0;
+
+    while (kind != NULL && i < WEFT_LENGTH(sources) && strcmp(kind, sources[i]) != 0) {
+        i++;
+    }
+    if (kind != NULL && i == WEFT_LENGTH(sources)) {
+        fprintf(stderr, "weft import: expected netplan or hosts, got '%s'%s\n",
+                diagnose_quote(kind, quoted),
+                diagnose_hint(kind, sources, WEFT_LENGTH(sources), hint, sizeof(hint)));
+    }
+    if (options->n_operands < 2 || i == WEFT_LENGTH(sources)) {
+        fprintf(stderr,
+                "usage: weft import [flags] netplan|hosts FILE... (weft import --help); "
+                "netplan: HOST=FILE says whose file it is\n");
+        return false;
+    }
+    *out = (enum import_source)i;
+    if (*out != IMPORT_HOSTS && (options->prefix_len[0] | options->prefix_len[1]) != 0) {
+        fprintf(stderr, "weft import: --prefix: netplan files have the prefixes; it is "
+                        "for `weft import hosts`\n");
+        return false;
+    }
+    for (int k = 1; k < options->n_operands; k++) {
+        const char *text = options->operands[k];
+        size_t at = strcspn(text, "=/");
+        bool has_host = *out == IMPORT_NETPLAN && text[at] == '=';
+
+        if (*out == IMPORT_NETPLAN && strcmp(text, "-") == 0) {
+            fprintf(stderr, "weft import: -: write HOST=- to say whose file it is\n");
+            return false;
+        }
+        n_stdin += strcmp(has_host ? text + at + 1 : text, "-") == 0;
+    }
+    if (n_stdin > 1) {
+        fprintf(stderr,
+                "weft import: stdin can be read once, and `-` is given %u times\n",
+                n_stdin);
+    }
+    return n_stdin <= 1;
+}
+
 int cli_import(struct cli_options *options)
 {
     struct weft_text hosts = {NULL, 0, 0};
+    enum import_source source;
     struct operand *operands;
     struct import_file *files;
-    size_t n = 0;
+    size_t n;
     bool ok;
 
-    if (options->n_operands == 0 || strcmp(options->operands[0], "netplan") != 0) {
-        char quoted[DIAGNOSE_QUOTE_BYTES];
-
-        if (options->n_operands > 0) {
-            fprintf(stderr, "weft import: expected 'netplan', got '%s'\n",
-                    diagnose_quote(options->operands[0], quoted));
-        }
-        options->n_operands = 1;
-    }
-    if (options->n_operands == 1) {
-        fprintf(stderr,
-                "usage: weft import [flags] netplan FILE... (weft import --help); "
-                "HOST=FILE says whose file it is\n");
+    if (!check_usage(options, &source)) {
         return CLI_USAGE;
     }
     n = (size_t)options->n_operands - 1;
@@ -115,9 +160,10 @@ int cli_import(struct cli_options *options)
     files = weft_calloc(n, sizeof(*files));
     ok = options->hosts == NULL || read_whole(options->hosts, &hosts);
     for (size_t i = 0; i < n; i++) {
-        ok = read_operand(options->operands[i + 1], &operands[i], &files[i]) && ok;
+        ok =
+            read_operand(options->operands[i + 1], source, &operands[i], &files[i]) && ok;
     }
-    int code = ok ? import(options, files, n, &hosts) : CLI_USAGE;
+    int code = ok ? import(options, source, files, n, &hosts) : CLI_USAGE;
 
     for (size_t i = 0; i < n; i++) {
         weft_text_fini(&operands[i].text);

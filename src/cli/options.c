@@ -87,6 +87,20 @@ static bool set_time_limit(struct cli_options *options, const char *verb,
     return parse_seconds(verb, "time-limit", value, &options->time_limit_s);
 }
 
+/* A length up to 31 is of IPv4 networks, a longer one of IPv6. */
+static bool set_prefix(struct cli_options *options, const char *verb, const char *value)
+{
+    char *end = NULL;
+    long length = strtol(value, &end, 10);
+
+    if (end == value || *end != '\0' || length < 1 || length == 32 || length > 127) {
+        return usage(verb, "prefix",
+                     "expected 1 to 31 for IPv4, or 33 to 127 for IPv6, got", value);
+    }
+    options->prefix_len[length > 32] = (unsigned)length;
+    return true;
+}
+
 static bool set_colour(struct cli_options *options, const char *verb, const char *value)
 {
     static const char *const names[] = {"auto", "always", "never"};
@@ -187,6 +201,9 @@ static const struct flag_spec specs[] = {
     {"hosts", "FILE", 0, "import",
      "as /etc/hosts: networks of these addresses are the management network",
      TEXT(hosts)},
+    {"prefix", "LENGTH", 0, "import",
+     "with hosts: the length of the networks' prefixes, as 24 or, of IPv6, 64",
+     SET_BY(set_prefix)},
     {"dot", NULL, 0, "show", "the mesh in Graphviz' language", SWITCH(dot)},
     {"nic", "HOST:PORT", 0, "show", "what happened inside that NIC in a run", TEXT(nic)},
     {"plan", NULL, 0, "show", "how the jobs will run: choices and steps", SWITCH(plan)},

@@ -271,48 +271,9 @@ static void note_management(struct import *import, struct import_device *device,
     }
 }
 
-#define HOSTS_LINES_MAX 4096u
-
-/* Reads a file as hosts(5): an address and names per line; `#` begins a comment. */
-static void read_hosts(struct import *import)
+static void note_address(struct import *import, const struct io_ip *ip)
 {
-    const struct import_answers *answers = import->answers;
-    const char *at = answers->hosts;
-    const char *end = at + answers->n_hosts;
-
-    for (uint32_t line = 1; at < end; line++) {
-        const char *next = memchr(at, '\n', (size_t)(end - at));
-        char word[IO_IP_TEXT_BYTES];
-        struct io_ip ip;
-        size_t n = 0;
-
-        if (line > HOSTS_LINES_MAX) {
-            import_complain(import,
-                            "%s: more than %u lines; give a file of only the addresses "
-                            "in the management network",
-                            answers->hosts_path, HOSTS_LINES_MAX);
-            return;
-        }
-        while (at < end && (*at == ' ' || *at == '\t')) {
-            at++;
-        }
-        while (at + n < end && strchr(" \t\r\n#", at[n]) == NULL) {
-            n++;
-        }
-        weft_format(word, sizeof(word), "%.*s",
-                    (int)(n < sizeof(word) ? n : sizeof(word) - 1), at);
-        if (n > 0 && io_ip_parse(word, &ip)) {
-            visit_addresses(import, note_listed, &ip);
-        } else if (n > 0) {
-            char quoted[DIAGNOSE_QUOTE_BYTES];
-
-            import_complain(import,
-                            "%s:%u: expected an address and its names, as in /etc/hosts, "
-                            "got '%s'",
-                            answers->hosts_path, line, diagnose_quote(word, quoted));
-        }
-        at = next == NULL ? end : next + 1;
-    }
+    visit_addresses(import, note_listed, ip);
 }
 
 static void check_name(struct import *import, const struct import_device *device)
@@ -336,7 +297,7 @@ void import_relate(struct import *import)
     leave_out(import);
     visit_addresses(import, note_default_route, NULL);
     if (import->answers->hosts != NULL) {
-        read_hosts(import);
+        import_read_management(import, note_address);
     }
     visit_addresses(import, note_management, NULL);
     for (uint32_t h = 0; h < import->n_hosts; h++) {

@@ -19,14 +19,21 @@ static void check(struct import *import, const struct weft_text *text)
     scenario_diagnostics_fini(&diag);
 }
 
-bool import_netplan(const struct import_file *files, size_t n_files,
-                    const struct import_answers *answers, struct weft_text *out,
-                    struct weft_text *wrong)
+bool import_scenario(enum import_source source, const struct import_file *files,
+                     size_t n_files, const struct import_answers *answers,
+                     struct weft_text *out, struct weft_text *wrong)
 {
-    struct import import = {.arena = arena_create(), .wrong = wrong, .answers = answers};
+    struct import import = {.arena = arena_create(),
+                            .wrong = wrong,
+                            .answers = answers,
+                            .is_of_hosts = source == IMPORT_HOSTS};
     struct weft_text text = {NULL, 0, 0};
 
-    import_read(&import, files, n_files);
+    if (import.is_of_hosts) {
+        import_read_hosts(&import, files, n_files);
+    } else {
+        import_read(&import, files, n_files);
+    }
     if (import.n_wrong == 0) {
         import_relate(&import);
     }

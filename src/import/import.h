@@ -1,6 +1,6 @@
-/* Creates scenarios from the network configuration of hosts: netplan's files (netplan(5)). Cables
- * are inferred from the networks. If that is ambiguous the user is asked; nothing is guessed. Opens
- * no files. */
+/* Creates scenarios from the network configuration of hosts: netplan's files (netplan(5)), or files
+ * of addresses and names (hosts(5)). Cables are inferred from the networks. If that is ambiguous the
+ * user is asked; nothing is guessed. Opens no files. */
 #ifndef WEFT_IMPORT_IMPORT_H
 #define WEFT_IMPORT_IMPORT_H
 
@@ -9,9 +9,9 @@
 
 #include "base/text.h"
 
-/* One netplan file of a host. Nothing is owned. */
+/* One file. Nothing is owned. */
 struct import_file {
-    /* Host that the file belongs to; NULL to derive it from the path (import_host_of). */
+    /* Netplan only: host that the file belongs to; NULL to derive it from the path (import_host_of). */
     const char *host;
     const char *path; /* for messages, and to order the files of a host */
     const char *bytes;
@@ -31,6 +31,8 @@ struct import_answers {
     const char *hosts_path;
     const char *hosts; /* [n_hosts] */
     size_t n_hosts;
+    /* Length of the prefixes of networks in hosts files, for IPv4 and IPv6; 0 if not given. */
+    unsigned prefix_len[2];
 };
 
 /* Writes to `out` the name of the host to which the file at `path` belongs. If the file is named as
@@ -39,13 +41,20 @@ struct import_answers {
  * there is none. */
 bool import_host_of(const char *path, char *out, size_t out_bytes);
 
+enum import_source { IMPORT_NETPLAN, IMPORT_HOSTS };
+
 /* Appends to `out` the scenario that `files` [n_files] describe, as YAML that the loader accepts.
  * If something is invalid or must be asked, returns false, leaves `out` unchanged and appends a
- * line for each problem to `wrong`. Files of one host are merged as netplan does it: in the order
- * of file names, later values replace earlier ones and lists are extended; of files with the same
- * name, those in /run hide those in /etc, and these those in /lib. */
-bool import_netplan(const struct import_file *files, size_t n_files,
-                    const struct import_answers *answers, struct weft_text *out,
-                    struct weft_text *wrong);
+ * line for each problem to `wrong`.
+ *
+ * Netplan files of one host are merged as netplan does it: in the order of file names, later values
+ * replace earlier ones and lists are extended; of files with the same name, those in /run hide
+ * those in /etc, and these those in /lib.
+ *
+ * Hosts files (hosts(5)) describe all hosts together. The host of a line is the name that other
+ * lines have, too, else its first name. */
+bool import_scenario(enum import_source source, const struct import_file *files,
+                     size_t n_files, const struct import_answers *answers,
+                     struct weft_text *out, struct weft_text *wrong);
 
 #endif

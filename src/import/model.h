@@ -1,4 +1,4 @@
-/* The hosts described by netplan files, and the cables between them. All memory is in the arena of
+/* The hosts described by the files of an import, and the cables between them. All memory is in the arena of
  * the import. */
 #ifndef WEFT_IMPORT_MODEL_H
 #define WEFT_IMPORT_MODEL_H
@@ -12,8 +12,10 @@
 #define IMPORT_ADDRESSES_MAX 64u /* per device, as in a scenario */
 #define IMPORT_MEMBERS_MAX 64u   /* per bond or bridge */
 #define IMPORT_ROUTES_MAX 64u    /* per device */
+#define IMPORT_HOSTS_LINES_MAX 4096u
 #define IMPORT_HOST_NAME_BYTES 64
 #define IMPORT_COMPLAINTS_MAX 50u
+#define IMPORT_MTU_DEFAULT 9000u /* of a scenario */
 
 enum import_kind {
     IMPORT_ETHERNET,
@@ -92,6 +94,7 @@ struct import {
     uint32_t n_wrong; /* number of problems, including those above the maximum */
     uint32_t n_asked; /* calls of import_complain */
     const struct import_answers *answers;
+    bool is_of_hosts;          /* the files are hosts files, not netplan's */
     struct import_host *hosts; /* [n_hosts] */
     uint32_t n_hosts;
     struct import_switch **switches; /* [n_switches] */
@@ -106,6 +109,14 @@ void import_complain(struct import *import, const char *format, ...) WEFT_PRINTF
 
 /* netplan.c: reads the files into hosts and devices */
 void import_read(struct import *import, const struct import_file *files, size_t n_files);
+/* Returns the index of the host with this name, which is added if it is new. */
+uint32_t import_host(struct import *import, const char *given);
+/* hosts.c: reads hosts files into hosts and devices */
+void import_read_hosts(struct import *import, const struct import_file *files,
+                       size_t n_files);
+/* Calls `visit` for each address of the file of management addresses. */
+void import_read_management(struct import *import,
+                            void (*visit)(struct import *import, const struct io_ip *ip));
 /* devices.c: relates devices to each other, and decides which are left out */
 void import_relate(struct import *import);
 /* cables.c: finds cables and switches, or asks for them */

@@ -481,7 +481,7 @@ static void host_name(const char *given, char *out, size_t out_bytes)
     out[n] = '\0';
 }
 
-static uint32_t find_host(struct import *import, const char *given)
+uint32_t import_host(struct import *import, const char *given)
 {
     struct import_host *host;
     char name[IMPORT_HOST_NAME_BYTES];
@@ -491,9 +491,10 @@ static uint32_t find_host(struct import *import, const char *given)
         if (strcmp(import->hosts[i].name, name) == 0) {
             if (strcmp(import->hosts[i].given, given) != 0) {
                 import_complain(import,
-                                "'%s' and '%s' would be one host '%s' in a scenario; "
-                                "name them by HOST=FILE",
-                                import->hosts[i].given, given, name);
+                                "'%s' and '%s' would be one host '%s' in a scenario; %s",
+                                import->hosts[i].given, given, name,
+                                import->is_of_hosts ? "rename one in the file"
+                                                    : "name them by HOST=FILE");
             }
             return i;
         }
@@ -530,7 +531,7 @@ static bool name_entry(struct import *import, struct entry *entry)
                         IMPORT_HOST_NAME_BYTES - 1, entry->file->path);
         return false;
     }
-    entry->host = find_host(import, entry->given);
+    entry->host = import_host(import, entry->given);
     return true;
 }
 

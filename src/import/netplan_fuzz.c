@@ -1,6 +1,6 @@
 /* Fuzzes the import: no input may make it crash, hang or leak, and a scenario that it makes must
  * load. The input is the files of several hosts, each after a 0x01, then three answers, each after
- * a 0x02; the rest is a hosts file. */
+ * a 0x02; the rest is a hosts file. A first byte 0x03 says that the files are hosts files, too. */
 #include <stdint.h>
 #include <string.h>
 
@@ -42,7 +42,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     struct weft_text out = {NULL, 0, 0};
     struct weft_text again = {NULL, 0, 0};
     struct weft_text wrong = {NULL, 0, 0};
+    enum import_source source = IMPORT_NETPLAN;
     size_t n_files = 0, at = 0;
+
+    if (n_bytes > 0 && data[0] == 3) {
+        source = IMPORT_HOSTS;
+        answers.prefix_len[0] = 24;
+        answers.prefix_len[1] = 64;
+        at = 1;
+    }
 
     while (n_files < FILES_MAX && at < n_bytes && data[at] == 1) {
         size_t n = take(data, n_bytes, &at, 1);
@@ -69,9 +77,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
         answers.hosts = (const char *)data + at;
         answers.n_hosts = n_bytes - at;
     }
-    if (import_netplan(files, n_files, &answers, &out, &wrong)) {
+    if (import_scenario(source, files, n_files, &answers, &out, &wrong)) {
         weft_check(out.n > 0 && wrong.n == 0);
-        weft_check(import_netplan(files, n_files, &answers, &again, &wrong));
+        weft_check(import_scenario(source, files, n_files, &answers, &again, &wrong));
         weft_check(again.n == out.n && memcmp(again.bytes, out.bytes, out.n) == 0);
     } else {
         weft_check(out.n == 0 && wrong.n > 0);

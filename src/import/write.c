@@ -5,8 +5,7 @@
 #include "base/check.h"
 #include "import/model.h"
 
-#define MTU_DEFAULT 9000u /* default of a scenario */
-#define MTU_KERNEL 1500u  /* default of the kernel, if no file sets it */
+#define MTU_KERNEL 1500u /* default of the kernel, if no file sets it */
 
 /* One link of the file. */
 struct cable {
@@ -460,7 +459,7 @@ static void write_link(const struct import *import, const struct cable *cable,
     weft_text_add(out, "]");
     write_link_addresses(cable, out);
     write_by_end(import, cable, "vlan", tags, out);
-    if (mtus[0] != MTU_DEFAULT || mtus[1] != MTU_DEFAULT) {
+    if (mtus[0] != IMPORT_MTU_DEFAULT || mtus[1] != IMPORT_MTU_DEFAULT) {
         write_by_end(import, cable, "mtu", mtus, out);
     }
     weft_text_add(out, "%s}\n", cable->overlaps ? ", overlap: allowed" : "");
@@ -555,12 +554,16 @@ void import_write(const struct import *import, struct weft_text *out)
         are_all_sparks = are_all_sparks && import->hosts[h].has_cages;
     }
     find_cables(import, &cables);
-    weft_text_add(out, "# Made by `weft import netplan`. Netplan says nothing of rates: "
-                       "those are defaults.\n");
+    weft_text_add(out, "# Made by `weft import %s`. %s: those are defaults.\n",
+                  import->is_of_hosts ? "hosts" : "netplan",
+                  import->is_of_hosts ? "A hosts file says nothing of MTUs and rates"
+                                      : "Netplan says nothing of rates");
     write_left_out(import, out);
-    weft_text_add(out,
-                  "name: netplan\ndescription: \"hosts as their netplan files address "
-                  "them\"\ntopology:\n");
+    weft_text_add(out, "%s\ntopology:\n",
+                  import->is_of_hosts
+                      ? "name: hosts\ndescription: \"hosts as a hosts file names them\""
+                      : "name: netplan\ndescription: \"hosts as their netplan files "
+                        "address them\"");
     write_management(import, out);
     if (are_all_sparks) {
         weft_text_add(out, "  defaults: {" SPARK "}\n");
