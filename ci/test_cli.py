@@ -429,6 +429,31 @@ def test_validate_names_what_is_not_implemented():
     assert done.stdout == f"{PAIR}: ok, but not implemented yet: faults.0.clock\n"
 
 
+def test_the_document_of_validate_says_why_of_each_file(tmp_path):
+    bad, crossed, xml = tmp_path / "bad: 1.yaml", tmp_path / "crossed.yaml", tmp_path / "x.xml"
+    odd = tmp_path / os.fsdecode(b"b\xe9.yaml")
+    bad.write_text("name: bad\nbogus: 1\nexpect: {findings: [route.wrongnic]}\n")
+    crossed.write_text((ROOT / PAIR).read_text().replace("expect:", "expect:\n  findings: [route.wrongnic]"))
+    xml.write_text("<system version='1'>\n<cpu>\n</system>\n")
+    files = [PAIR, bad, crossed, xml, tmp_path / "absent.yaml", tmp_path / "absent.xml", odd]
+    words = ["validate", *files, "--set", "jobs.0.all_reduce.bytes=7Q", "--json"]
+    done = subprocess.run([WEFT, *words], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2
+    checked = json.loads(done.stdout)["files"]
+    assert [entry["file"] for entry in checked] == [*map(str, files[:-1]), f"{tmp_path}/b?.yaml"]
+    said = [f"{error['place']}: {error['message']}" for entry in checked for error in entry["errors"]]
+    assert said == [re.sub(r"(:\d+:\d+:)(?=\S)", r"\1 ", line.replace("b\udce9", "b?"))
+                    for line in os.fsdecode(done.stderr).splitlines()]
+    errors = {entry["file"]: entry["errors"] for entry in checked}
+    assert errors[PAIR] == [{"place": "--set jobs.0.all_reduce.bytes", "line": None, "column": None,
+                             "message": errors[PAIR][0]["message"]}]
+    unknown, = (error for error in errors[str(bad)] if "bogus" in error["message"])
+    assert unknown == {"place": f"{bad}:2:1", "line": 2, "column": 1, "message": unknown["message"]}
+    assert errors[str(xml)][0]["line"] == 3
+    absent, = errors[f"{tmp_path}/absent.yaml"]
+    assert absent["place"] == f"{tmp_path}/absent.yaml" and "No such file" in absent["message"]
+
+
 def test_list_and_validate_know_every_scenario():
     listed = json.loads(weft("list", "--json").stdout)["scenarios"]
     files = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "scenarios").rglob("*.yaml"))

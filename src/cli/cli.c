@@ -166,6 +166,22 @@ bool cli_write_json(const char *path, const json_t *document)
     return ok;
 }
 
+json_t *cli_json_text(const char *text)
+{
+    json_t *whole = json_string(text);
+    struct weft_text ascii = {NULL, 0, 0};
+
+    if (whole != NULL) {
+        return whole;
+    }
+    for (; *text != '\0'; text++) {
+        weft_text_add_bytes(&ascii, (unsigned char)*text < 0x80 ? text : "?", 1);
+    }
+    whole = json_string(ascii.bytes);
+    weft_text_fini(&ascii);
+    return whole;
+}
+
 struct scenario *cli_load(const struct cli_options *options, const char *path)
 {
     struct weft_text text = {NULL, 0, 0};

@@ -167,6 +167,9 @@ bool cli_print(const char *bytes, size_t n);
 bool cli_write_file(const char *path, const char *bytes, size_t n);
 /* The same of a JSON document, for people to read. */
 bool cli_write_json(const char *path, const json_t *document);
+/* The text as a string of JSON, which has UTF-8 only: in other text, `?` replaces each byte that is
+ * not ASCII. */
+json_t *cli_json_text(const char *text);
 /* Flushes stdout. Returns `status`, or CLI_USAGE if anything printed there was lost. */
 int cli_with_stdout(int status);
 /* A run's verdict as an exit code. */

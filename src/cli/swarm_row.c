@@ -77,23 +77,6 @@ static void put_outcome(json_t *row, const json_t *document)
     put(row, "connected", json_incref(json_object_get(document, "connected")));
 }
 
-/* Returns the text, with `?` for all but ASCII if it is not UTF-8, which JSON requires. */
-static json_t *text_of(const char *text)
-{
-    json_t *whole = json_string(text);
-    struct weft_text ascii = {NULL, 0, 0};
-
-    if (whole != NULL) {
-        return whole;
-    }
-    for (; *text != '\0'; text++) {
-        weft_text_add_bytes(&ascii, (unsigned char)*text < 0x80 ? text : "?", 1);
-    }
-    whole = json_string(ascii.bytes);
-    weft_text_fini(&ascii);
-    return whole;
-}
-
 static void put_nothing(json_t *row, const char *result, const char *how)
 {
     put(row, "result", json_string(result));
@@ -101,7 +84,7 @@ static void put_nothing(json_t *row, const char *result, const char *how)
     put(row, "sim_time_ns", json_null());
     put(row, "counters", json_null());
     put(row, "failed",
-        json_pack("[{s:s, s:o}]", "expect", "the run ends", "got", text_of(how)));
+        json_pack("[{s:s, s:o}]", "expect", "the run ends", "got", cli_json_text(how)));
     put(row, "findings", json_array());
     put(row, "symptom", json_null());
     put(row, "connected", json_null());
