@@ -119,6 +119,16 @@ bool backend_runs_elsewhere(const char *name, const struct backend_guest *guest,
                              out_code);
 }
 
+int backend_guest_folder(void)
+{
+    return rxe_guest_take_folder();
+}
+
+bool backend_guest_keep(int folder, const char *line, size_t n)
+{
+    return rxe_guest_keep(folder, line, n);
+}
+
 bool backend_is_in_guest(void)
 {
     return getenv(RXE_GUEST_MARKER) != NULL;

@@ -7,6 +7,7 @@
 
 #include "backends/plain.h"
 #include "backends/pmix/pmix.h"
+#include "backends/rxe/guest_end.h"
 #include "backends/sim/bench.h"
 #include "io/lab.h"
 #include "io/machine.h"
@@ -48,9 +49,8 @@ struct backend_guest {
     const char *clock; /* "virtual", "real", or NULL */
     uint64_t seed;     /* of all chance where time is virtual */
     void *context;
-    /* Called when the guest has ended, or NULL. `is_whole`: the command ended by itself, so that
-     * its output is whole. `n_lines`: how many lines of its stdout were passed on. */
-    void (*ended)(void *context, bool is_whole, uint64_t n_lines);
+    /* Called when the guest has ended, or NULL. */
+    void (*ended)(void *context, const struct rxe_guest_end *end);
 };
 
 /* Runs this process's whole command line where backend `name` can work, if that is not
@@ -59,6 +59,12 @@ bool backend_runs_elsewhere(const char *name, const struct backend_guest *guest,
                             int *out_code);
 /* Returns true in a guest, whose chance is its launcher's. */
 bool backend_is_in_guest(void);
+/* In a guest that was started with `ended`: returns a descriptor of the folder of its results, to
+ * which each line goes that is to get there even if the guest is killed; -1 elsewhere. To be called
+ * once. */
+int backend_guest_folder(void);
+/* Returns false, with errno, if the line may not get there. */
+bool backend_guest_keep(int folder, const char *line, size_t n);
 /* A world of one host, this process, on the RDMA devices it has. */
 weft_status backend_node_world(const struct world_spec *spec, uint32_t host,
                                uint32_t process, struct world **out,

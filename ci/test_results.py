@@ -141,9 +141,11 @@ def test_documents_are_whole_when_a_signal_ends_the_run(tmp_path, number, form):
     assert all(set(run) == DOCUMENT_KEYS for run in runs)
     found = suites(junit)
     assert [suite.get("errors") for suite in found.values()] == ["0", "1", "1"]
+    assert all(float(suite.get("time")) >= 0 for suite in found.values())
 
 
-# A guest's kernel, as far as what starts it looks. Its command writes one result, and never ends.
+# A guest's kernel, as far as what starts it looks. Its command keeps the results in GIVEN, the last of them cut
+# short, prints one, and never ends.
 KERNEL = r"""
 #include <stdio.h>
 #include <string.h>
@@ -151,16 +153,24 @@ KERNEL = r"""
 
 const char *volatile mark = "um_seed=";
 
+static void copy(const char *from, const char *folder, const char *name)
+{
+    char path[4096], bytes[65536];
+    FILE *in = fopen(from, "r");
+    size_t n = fread(bytes, 1, sizeof(bytes), in);
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *out = fopen(path, "w");
+    fwrite(bytes, 1, n, out);
+    fclose(out);
+}
+
 int main(int argc, char **argv)
 {
-    char path[4096];
-
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "WEFT_GUEST_SCRATCH=", 19) == 0) {
-            snprintf(path, sizeof(path), "%s/out", argv[i] + 19);
-            FILE *out = fopen(path, "w");
-            fputs("{\"result\": \"pass\"}\n", out);
-            fclose(out);
+            copy(GIVEN "results", argv[i] + 19, "results");
+            copy(GIVEN "out", argv[i] + 19, "out");
         }
     }
     for (;;) {
@@ -173,16 +183,21 @@ int main(int argc, char **argv)
 @pytest.fixture(name="guest")
 def kernel_that_hangs(tmp_path):
     (tmp_path / "kernel.c").write_text(KERNEL)
-    subprocess.run(["cc", "-o", tmp_path / "kernel", tmp_path / "kernel.c"], check=True)
+    subprocess.run(["cc", f'-DGIVEN="{tmp_path}/"', "-o", tmp_path / "kernel", tmp_path / "kernel.c"], check=True)
+    lines = weft("run", PAIR, NCCL, PAIR, "--ndjson").stdout.splitlines(keepends=True)
+    (tmp_path / "out").write_text(lines[0])
+    timed = [line.replace("{", '{"seconds": 1.5, ', 1) for line in lines]
+    (tmp_path / "results").write_text("".join(timed)[:-100])
     return {**os.environ, "WEFT_GUEST_KERNEL": str(tmp_path / "kernel")}
 
 
 @pytest.mark.parametrize("ends", ["limit", signal.SIGINT, signal.SIGTERM])
 def test_documents_are_whole_when_a_guest_is_ended(tmp_path, guest, ends):
-    """By its time limit, or with the command. What it passed on stays; all else has no result."""
+    """By its time limit, or with the command. Files that it was done with have their results, those whose line it did
+    not print included; the others have none."""
     json_file, junit = tmp_path / "j.json", tmp_path / "j.xml"
     limit = ["--time-limit", "2"] if ends == "limit" else []
-    with subprocess.Popen([WEFT, "run", "--backend", "rxe", PAIR, TRIANGLE, NCCL, "--ndjson", f"--json={json_file}",
+    with subprocess.Popen([WEFT, "run", "--backend", "rxe", PAIR, NCCL, TRIANGLE, "--ndjson", f"--json={json_file}",
                            "--junit", junit, *limit], cwd=ROOT, env=guest, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as process:
         first = process.stdout.readline()
@@ -191,11 +206,36 @@ def test_documents_are_whole_when_a_guest_is_ended(tmp_path, guest, ends):
         out, said = process.communicate(timeout=60)
     assert process.returncode == (124 if ends == "limit" else 130), said
     lines = [json.loads(line) for line in [first, *out.splitlines()]]
-    assert [line["result"] for line in lines] == ["pass", "error", "error"]
-    assert [line["file"] for line in lines[1:]] == [TRIANGLE, NCCL]
-    for run in json.loads(json_file.read_text())["runs"]:
-        assert set(run) == DOCUMENT_KEYS and run["error"] == "the guest was ended before all runs were over"
-    assert list(suites(junit)) == [PAIR, TRIANGLE, NCCL]
+    assert json.loads(json_file.read_text())["runs"] == lines
+    assert [(line["file"], line["result"], line["error"]) for line in lines] == [
+        (PAIR, "pass", None), (NCCL, "pass", None),
+        (TRIANGLE, "error", "the guest was ended before this run was over")]
+    assert all(set(line) == DOCUMENT_KEYS for line in lines)
+    found = suites(junit)
+    assert [(name, suite.get("errors"), suite.get("time")) for name, suite in found.items()] == [
+        ("pair", "0", "1.500"), ("triangle-nccl-2-25", "0", "1.500"), (TRIANGLE, "1", "0.000")]
+
+
+def test_a_document_on_stdout_has_the_results_of_a_guest_that_was_ended(guest):
+    with subprocess.Popen([WEFT, "run", "--backend", "rxe", PAIR, NCCL, TRIANGLE, "--json", "--time-limit", "2"],
+                          cwd=ROOT, env=guest, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()  # what this kernel prints, whatever the flags are
+        runs = json.loads(process.communicate(timeout=60)[0])["runs"]
+        assert [run["result"] for run in runs] == ["pass", "pass", "error"]
+
+
+@pytest.mark.parametrize("n_files", [1, 2])
+def test_a_guest_gives_its_results_when_each_is_known(tmp_path, n_files):
+    """The descriptor of its folder is one that a guest's command gets. No program of its own inherits it."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    env = {**os.environ, "WEFT_GUEST_FOLDER": str(folder)}
+    done = subprocess.run([WEFT, "run", *[PAIR, NCCL][:n_files], "--ndjson"], cwd=ROOT, env=env, text=True,
+                          pass_fds=[folder], capture_output=True, timeout=60, check=True)
+    os.close(folder)
+    kept = [json.loads(line) for line in (tmp_path / "results").read_text().splitlines()]
+    assert all(run.pop("seconds") > 0 for run in kept)
+    assert kept == [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(kept) == n_files
 
 
 def test_documents_are_whole_when_no_guest_starts(tmp_path, broken):

@@ -38,7 +38,7 @@
 #define VIRTUAL_START_NS "1767225600000000000" /* 2026-01-01 00:00:00 UTC */
 #define VIRTUAL_JITTER_NS "100"                /* a call costs 1 to 1.1 us */
 
-#define FOLDER_FD 9 /* in what runs in a guest with a tender */
+#define FOLDER_FD 9 /* in what runs in a guest with a tender or a listener */
 
 extern char **environ;
 
@@ -228,7 +228,7 @@ static bool write_commands(const struct plan *plan, char *const *argv)
     }
     weft_text_add(&text, RXE_GUEST_MARKER "=%s", plan->is_virtual ? "virtual" : "1");
     weft_text_add_bytes(&text, "", 1);
-    if (plan->tender != NULL) {
+    if (plan->tender != NULL || plan->listener != NULL) {
         weft_text_add(&text, RXE_GUEST_FOLDER "=%d", FOLDER_FD);
         weft_text_add_bytes(&text, "", 1);
     }
@@ -620,7 +620,13 @@ static weft_status supervise(const struct plan *plan, struct lab_signals *signal
         status = read_exit(plan->scratch, out_code, error);
     }
     if (plan->listener != NULL) {
-        plan->listener->ended(plan->listener->context, status == WEFT_OK, w.n_lines);
+        size_t n;
+        char *results = scratch_read(plan->scratch, "results", &n);
+        const struct rxe_guest_end end = {status == WEFT_OK, w.n_lines,
+                                          results != NULL ? results : ""};
+
+        plan->listener->ended(plan->listener->context, &end);
+        free(results);
     }
     close(w.pid_fd);
     return status;
@@ -854,6 +860,26 @@ static _Noreturn void become_command(const char *scratch, char **variables,
     execvp(argv[0], argv);
     fprintf(stderr, "weft: guest: %s: %s\n", argv[0], strerror(errno));
     _exit(127);
+}
+
+int rxe_guest_take_folder(void)
+{
+    const char *number = getenv(RXE_GUEST_FOLDER);
+    int fd = number != NULL ? scratch_number(number) : -1;
+
+    unsetenv(RXE_GUEST_FOLDER);
+    return fd >= 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? fd : -1;
+}
+
+bool rxe_guest_keep(int folder, const char *bytes, size_t n)
+{
+    int fd = openat(folder, "results", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && write_all(fd, bytes, n) && fsync(fd) == 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ok;
 }
 
 /* Sends what was written so far to the host. Returns how much that is in all. */

@@ -3,8 +3,9 @@
  * program runs inside it with the same arguments; built by `make rxe-guest`.
  *
  * Everything about one guest is in a scratch folder, which goes when the guest does:
- * argv, environ, cwd (what to run), out, err, exit (what came of it), console (what its
- * kernel said), init (this program), pid and owner (for `weft cleanup`). */
+ * argv, environ, cwd (what to run), out, err, exit (what came of it), results (what it kept for a
+ * listener), console (what its kernel said), init (this program), pid and owner (for
+ * `weft cleanup`). */
 #ifndef WEFT_BACKENDS_RXE_GUEST_H
 #define WEFT_BACKENDS_RXE_GUEST_H
 
@@ -14,6 +15,7 @@
 #include <sys/types.h>
 
 #include "backends/lab/fabric.h"
+#include "backends/rxe/guest_end.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -22,7 +24,8 @@
 /* Set in the environment of everything that runs inside a guest: "virtual" where time is so. */
 #define RXE_GUEST_MARKER LAB_GUEST_MARKER
 
-/* The variable that names a descriptor of its folder to what runs in a guest with a tender. */
+/* The variable that names a descriptor of its folder to what runs in a guest with a tender or a
+ * listener. */
 #define RXE_GUEST_FOLDER "WEFT_GUEST_FOLDER"
 
 /* Keeps a guest company, while what it writes is passed on. */
@@ -40,9 +43,7 @@ struct rxe_guest_tender {
 /* Called when a guest has ended, before a signal that ended it ends this process. */
 struct rxe_guest_listener {
     void *context;
-    /* `is_whole`: the command ended by itself, and its output is whole. `n_lines`: the lines of its
-     * stdout that were passed on. */
-    void (*ended)(void *context, bool is_whole, uint64_t n_lines);
+    void (*ended)(void *context, const struct rxe_guest_end *end);
 };
 
 struct rxe_guest_options {
@@ -78,6 +79,13 @@ bool rxe_guest_may_enter(const char *variable);
  * and, unless time is to be virtual, where `is_possible_here`. */
 bool rxe_guest_instead(const struct rxe_guest_options *options, bool is_possible_here,
                        int *out_code);
+
+/* In a guest with a listener: returns a descriptor of its folder for rxe_guest_keep(), which other
+ * programs do not inherit; -1 elsewhere. To be called once. */
+int rxe_guest_take_folder(void);
+/* Appends to the results of this guest, which its listener gets even if the guest is killed.
+ * Returns false, with errno, if they may not get there. */
+bool rxe_guest_keep(int folder, const char *bytes, size_t n);
 
 /* Never returns in the first process of a guest; does nothing elsewhere. */
 void rxe_guest_init(void);

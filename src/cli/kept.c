@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "cli/cli.h"
 
 /* One output file as it would be written now. */
@@ -19,6 +20,7 @@ static struct {
     struct kept outputs[N_KEPT_OUTPUTS];
     /* A child that a backend forked inherits the handler, but owns no output. */
     pid_t owner;
+    unsigned n_holds;
 } all;
 
 static void write_text(int fd, const struct weft_text *text)
@@ -97,14 +99,18 @@ void kept_hold(void)
 
     signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    all.n_holds++;
 }
 
 void kept_release(void)
 {
     sigset_t set;
 
-    signals(&set);
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    weft_check(all.n_holds > 0);
+    if (--all.n_holds == 0) {
+        signals(&set);
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+    }
 }
 
 void kept_end(void)

@@ -14,7 +14,7 @@ void kept_begin(void);
  * `path` nor the texts are copied; they may change only between kept_hold() and kept_release(). */
 void kept_set(enum kept_output output, const char *path, const struct weft_text *done,
               const struct weft_text *rest);
-/* Block the signals while texts change, and unblock them. */
+/* Block the signals while texts change, and unblock them after as many calls. */
 void kept_hold(void);
 void kept_release(void);
 /* Discards what is kept, after all outputs were written normally. */

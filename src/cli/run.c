@@ -37,6 +37,7 @@ struct session {
     json_t *cases; /* the same with `seconds`, for JUnit */
     json_t *observations;
     struct weft_text story; /* event log, kept for --trace and --html */
+    int guest_folder;       /* folder of results of this guest, or -1 */
     /* Output files as they would be written now, if the process ends before the last run. */
     struct weft_text done[N_KEPT_OUTPUTS], rest[N_KEPT_OUTPUTS];
 };
@@ -162,10 +163,11 @@ static json_t *document_without_run(const struct session *session, const char *p
     static const char *const absent[] = {"scenario",    "seed",    "trace_hash",
                                          "sim_time_ns", "symptom", "connected"};
     const struct cli_options *options = session->options;
-    json_t *document = json_pack(
-        "{s:i, s:s, s:s, s:s, s:s?, s:s, s:s, s:s, s:{}}", "schema_version", 1, "weft",
-        weft_version, "file", path, "backend", options->backend, "policy",
-        options->policy, "result", "error", "error", error, "replay", replay, "counters");
+    json_t *document =
+        json_pack("{s:i, s:s, s:o, s:s, s:s?, s:s, s:o, s:o, s:{}}", "schema_version", 1,
+                  "weft", weft_version, "file", cli_json_text(path), "backend",
+                  options->backend, "policy", options->policy, "result", "error", "error",
+                  cli_json_text(error), "replay", cli_json_text(replay), "counters");
 
     for (size_t i = 0; i < WEFT_LENGTH(lists); i++) {
         json_object_set_new(document, lists[i], json_array());
@@ -195,30 +197,56 @@ static void add_run_line(const json_t *document, struct weft_text *out)
     free(text);
 }
 
+/* Keeps the result of a file for all documents. Takes the references: `document`, and `timed`,
+ * which is the same with `seconds`. */
+static void add_result(struct session *session, json_t *document, json_t *timed)
+{
+    bool is_first = json_array_size(session->runs) == 0;
+
+    kept_hold();
+    json_array_append_new(session->runs, document);
+    json_array_append_new(session->cases, timed);
+    if (session->options->json != NULL) {
+        add_run_json(session, document, is_first, &session->done[KEPT_JSON]);
+    }
+    if (session->options->junit != NULL) {
+        report_junit_suite(timed, &session->done[KEPT_JUNIT]);
+    }
+    kept_release();
+}
+
+/* In a guest, gives a result to the process that started it, because the guest may be killed before
+ * it writes its documents. */
+static void give_result(const struct session *session, const json_t *timed)
+{
+    struct weft_text line = {NULL, 0, 0};
+
+    if (session->guest_folder < 0) {
+        return;
+    }
+    add_run_line(timed, &line);
+    if (!backend_guest_keep(session->guest_folder, line.bytes, line.n)) {
+        fprintf(stderr, "weft: a result would be lost if this guest were killed: %s\n",
+                strerror(errno));
+    }
+    weft_text_fini(&line);
+}
+
 /* Prints and keeps the result of a file. Takes the reference. `error`: why the run ended, or
  * NULL. */
 static void take_result(struct session *session, json_t *document, const char *path,
                         const char *error, double seconds, bool is_good)
 {
-    bool is_first = json_array_size(session->runs) == 0;
-    json_t *copy;
+    json_t *timed;
 
-    json_object_set_new(document, "file", json_string(path));
+    json_object_set_new(document, "file", cli_json_text(path));
     json_object_set_new(document, "error",
-                        error != NULL ? json_string(error) : json_null());
-    copy = json_copy(document);
-    json_object_set_new(copy, "seconds", json_real(seconds));
+                        error != NULL ? cli_json_text(error) : json_null());
+    timed = json_copy(document);
+    json_object_set_new(timed, "seconds", json_real(seconds));
+    give_result(session, timed);
     print_outcome(session, document, is_good);
-    kept_hold();
-    json_array_append_new(session->runs, document);
-    json_array_append_new(session->cases, copy);
-    if (session->options->json != NULL) {
-        add_run_json(session, document, is_first, &session->done[KEPT_JSON]);
-    }
-    if (session->options->junit != NULL) {
-        report_junit_suite(copy, &session->done[KEPT_JUNIT]);
-    }
-    kept_release();
+    add_result(session, document, timed);
 }
 
 /* Renders what is written if the process ends now: the files from `first` on have no result, the
@@ -229,7 +257,6 @@ static void keep_rest(struct session *session, int first, const char *why,
     const struct cli_options *options = session->options;
     bool is_list = options->n_operands > 1;
     struct weft_text *rest = session->rest;
-    const char *json = options->json;
 
     kept_hold();
     for (int i = 0; i < N_KEPT_OUTPUTS; i++) {
@@ -238,60 +265,89 @@ static void keep_rest(struct session *session, int first, const char *why,
     }
     for (int i = first; i < options->n_operands; i++) {
         struct weft_text replay = {NULL, 0, 0};
-        json_t *document;
+        json_t *document, *timed;
 
         cli_replay_unread(options, options->operands[i], &replay);
         document = document_without_run(session, options->operands[i], replay.bytes,
                                         i == first ? why : others);
+        timed = json_copy(document);
         if (options->json != NULL) {
             add_run_json(session, document, i == 0, &rest[KEPT_JSON]);
         }
         if (options->junit != NULL) {
-            report_junit_suite(document, &rest[KEPT_JUNIT]);
+            json_object_set_new(timed, "seconds", json_real(0));
+            report_junit_suite(timed, &rest[KEPT_JUNIT]);
         }
         if (options->ndjson) {
             add_run_line(document, &rest[KEPT_NDJSON]);
         }
+        json_decref(timed);
         json_decref(document);
         weft_text_fini(&replay);
     }
     weft_text_add(&rest[KEPT_JSON], is_list ? "]}\n" : "\n");
     report_junit_tail(&rest[KEPT_JUNIT]);
-    /* At the end the document is written to stdout normally, and must not begin there twice. */
-    if (first == options->n_operands && json != NULL && strcmp(json, "-") == 0) {
-        json = NULL;
-    }
-    kept_set(KEPT_JSON, json, &session->done[KEPT_JSON], &rest[KEPT_JSON]);
+    kept_set(KEPT_JSON, options->json, &session->done[KEPT_JSON], &rest[KEPT_JSON]);
     kept_set(KEPT_JUNIT, options->junit, &session->done[KEPT_JUNIT], &rest[KEPT_JUNIT]);
     kept_set(KEPT_NDJSON, options->ndjson ? "-" : NULL, &session->done[KEPT_NDJSON],
              &rest[KEPT_NDJSON]);
     kept_release();
 }
 
-/* Keeps what is written if a guest, which has all outputs of its own, has ended. If that was before
- * its run was over, no file has a result but those whose line of --ndjson was passed on. */
-static void keep_of_guest(void *context, bool is_whole, uint64_t n_lines)
+/* Keeps no document for stdout any more, because it begins there, and must not begin twice. */
+static void forget_stdout(const struct session *session)
 {
-    static const char why[] = "the guest was ended before all runs were over";
-    struct session *session = context;
-    struct weft_text *lines = &session->rest[KEPT_NDJSON];
+    const char *json = session->options->json;
 
-    if (is_whole) {
+    if (json != NULL && strcmp(json, "-") == 0) {
+        kept_set(KEPT_JSON, NULL, NULL, NULL);
+    }
+}
+
+/* Keeps the results that a guest gave before it was ended, a line each. Those whose line of
+ * --ndjson was not passed on are written again. */
+static void take_results_of_guest(struct session *session,
+                                  const struct rxe_guest_end *end)
+{
+    const char *events = session->options->events;
+    /* Otherwise most lines are events; a document is rather written twice than lost. */
+    bool are_documents = events == NULL || strcmp(events, "-") != 0;
+    uint64_t n_passed_on = are_documents ? end->n_lines : 0;
+    const char *at = end->results, *next;
+
+    for (; (next = strchr(at, '\n')) != NULL; at = next + 1) {
+        json_t *timed = json_loadb(at, (size_t)(next - at), 0, NULL);
+        json_t *document = json_copy(timed);
+
+        if (timed == NULL) {
+            return;
+        }
+        json_object_del(document, "seconds");
+        if (session->options->ndjson && json_array_size(session->runs) >= n_passed_on) {
+            add_run_line(document, &session->done[KEPT_NDJSON]);
+        }
+        add_result(session, document, timed);
+    }
+}
+
+/* Keeps what is written if a guest, which has all outputs of its own, has ended. If that was before
+ * its run was over, the files have the results that it gave, and the others have none. */
+static void keep_of_guest(void *context, const struct rxe_guest_end *end)
+{
+    static const char why[] = "the guest was ended before this run was over";
+    struct session *session = context;
+    size_t n_results;
+
+    if (end->is_whole) {
         kept_end();
         return;
     }
-    if (session->options->events != NULL && strcmp(session->options->events, "-") == 0) {
-        n_lines =
-            0; /* most of them are events; a document is rather written twice than lost */
-    }
-    keep_rest(session, 0, why, why);
     kept_hold();
-    for (; session->options->ndjson && n_lines > 0 && lines->n > 0; n_lines--) {
-        size_t n =
-            (size_t)((char *)memchr(lines->bytes, '\n', lines->n) - lines->bytes) + 1;
-
-        memmove(lines->bytes, lines->bytes + n, lines->n - n);
-        lines->n -= n;
+    take_results_of_guest(session, end);
+    n_results = json_array_size(session->runs);
+    keep_rest(session, (int)n_results, why, "not begun");
+    if (n_results == (size_t)session->options->n_operands && end->n_lines > 0) {
+        forget_stdout(session); /* as far as it was passed on */
     }
     kept_release();
 }
@@ -499,7 +555,10 @@ static int run_all(struct session *session)
                   "not begun");
         code = cli_worse(run_file(session, options->operands[i]), code);
     }
+    kept_hold();
     keep_rest(session, options->n_operands, "", "");
+    forget_stdout(session);
+    kept_release();
     return write_all(session) ? code : cli_worse(CLI_USAGE, code);
 }
 
@@ -650,7 +709,7 @@ static int run_here(struct session *session)
 
 int cli_run(struct cli_options *options)
 {
-    struct session session = {.options = options};
+    struct session session = {.options = options, .guest_folder = -1};
     int code = CLI_OK;
 
     if (options->n_operands == 0) {
@@ -664,6 +723,7 @@ int cli_run(struct cli_options *options)
     if (runs_elsewhere(&session, &code)) {
         kept_write(); /* nothing, if the run was in a guest and is over */
     } else {
+        session.guest_folder = backend_guest_folder();
         code = run_here(&session);
     }
     kept_end();
