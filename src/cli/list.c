@@ -181,10 +181,8 @@ int cli_list(struct cli_options *options)
     free(paths.names);
     if (options->json != NULL) {
         json_t *whole = json_pack("{s:i, s:O}", "schema_version", 1, "scenarios", list);
-        char *dump = json_dumps(whole, JSON_INDENT(2));
 
-        code = cli_write_file(options->json, dump, strlen(dump)) ? code : CLI_USAGE;
-        free(dump);
+        code = cli_write_json(options->json, whole) ? code : CLI_USAGE;
         json_decref(whole);
     } else if (code == CLI_OK || columns.n_cells > 4) {
         columns_print(&columns, "", &text);

@@ -189,10 +189,8 @@ int cli_validate(struct cli_options *options)
     }
     if (options->json != NULL && options->n_operands > 0) {
         json_t *whole = json_pack("{s:i, s:O}", "schema_version", 1, "files", files);
-        char *text = json_dumps(whole, JSON_INDENT(2));
 
-        code = cli_write_file(options->json, text, strlen(text)) ? code : CLI_USAGE;
-        free(text);
+        code = cli_write_json(options->json, whole) ? code : CLI_USAGE;
         json_decref(whole);
     }
     json_decref(files);
