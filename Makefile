@@ -186,6 +186,9 @@ $(BUILD)/test/src/cli/dishonest_test: TEST_LIBS += -Wl,--wrap=frame_send,--wrap=
     -Wl,--wrap=record_encode_announcement,--wrap=steps_progress \
     -Wl,--wrap=host_dispatch,--wrap=host_destroy
 
+# Where reports of the kernel are changed before they are read.
+$(BUILD)/test/backends/soft/netdev_test: TEST_LIBS += -Wl,--wrap=soft_follow_create,--wrap=recv
+
 $(BUILD)/bench/%: $(BUILD)/obj/%.o $(BUILD)/libweft.a
 	$(call say,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS)

@@ -27,13 +27,18 @@
 #define ASKED_MAX 32u
 /* Identifies replies about single netdevs; the kernel's own reports have other numbers. */
 #define ASK_SEQUENCE 22341u
-/* Number of the first list, of the addresses that exist at the start; the next list has the next
- * number. */
+/* Number of the first list; the next list has the next number. */
 #define LIST_SEQUENCE 22342u
 
 struct asked {
     uint32_t ifindex;
     uint32_t left; /* remaining polls; 0: unused */
+};
+
+/* A link that was reported and is not removed. */
+struct known_link {
+    uint32_t ifindex;
+    bool is_listed; /* in the list that is being received */
 };
 
 /* An address that was reported and is not removed. */
@@ -52,11 +57,14 @@ struct soft_follow {
     struct soft_wire
         timer; /* runs while a netdev is polled, or a list must be requested */
     struct asked asked[ASKED_MAX];
+    struct known_link *links; /* Owned [n_links] */
+    uint32_t n_links;
     struct known *known; /* Owned [n_known] */
     uint32_t n_known;
     enum listing listing;
     uint32_t sequence; /* of the list that was requested last */
-    bool is_stale;     /* reports were lost since the last list was requested */
+    bool is_stale;     /* the last list is not whole, or reports were lost since */
+    bool has_lost;     /* reports were lost: lists can have addresses not reported */
     const struct soft_follow_ops *ops; /* Not owned */
     void *context;                     /* Not owned */
 };
@@ -117,6 +125,9 @@ static void request_list(struct soft_follow *self, enum listing listing)
     bool is_sent =
         send(self->wire.fd, &request, request.head.nlmsg_len, MSG_DONTWAIT) >= 0;
     self->listing = is_sent ? listing : LISTING_NONE;
+    for (uint32_t i = 0; i < self->n_links && listing == LISTING_LINKS; i++) {
+        self->links[i].is_listed = false;
+    }
     for (uint32_t i = 0; i < self->n_known && listing == LISTING_ADDRESSES; i++) {
         self->known[i].is_listed = false;
     }
@@ -126,11 +137,26 @@ static void request_list(struct soft_follow *self, enum listing listing)
     }
 }
 
-/* Requests all lists, because reports were lost (netlink(7), ENOBUFS). */
+/* Requests all lists: at the start, if reports were lost (netlink(7), ENOBUFS), or if a list was
+ * not whole. */
 static void start_over(struct soft_follow *self)
 {
     self->is_stale = false;
     request_list(self, LISTING_LINKS);
+}
+
+static void remove_unlisted_links(struct soft_follow *self)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        const struct known_link one = self->links[i];
+        if (one.is_listed) {
+            self->links[n++] = one;
+        } else {
+            self->ops->carrier(self->context, one.ifindex, false);
+        }
+    }
+    self->n_links = n;
 }
 
 static void remove_unlisted(struct soft_follow *self)
@@ -157,6 +183,7 @@ static void end_list(struct soft_follow *self, bool is_whole)
     if (self->is_stale) {
         start_timer(self);
     } else if (ended == LISTING_LINKS) {
+        remove_unlisted_links(self);
         request_list(self, LISTING_ADDRESSES);
     } else {
         remove_unlisted(self);
@@ -204,6 +231,23 @@ static void on_timer(struct soft_wire *wire)
 
 /* ---- reports ---- */
 
+static void remember_link(struct soft_follow *self, uint32_t ifindex, bool is_there)
+{
+    uint32_t i = 0;
+    while (i < self->n_links && self->links[i].ifindex != ifindex) {
+        i++;
+    }
+    if (!is_there && i < self->n_links) {
+        self->links[i] = self->links[--self->n_links];
+    } else if (is_there) {
+        if (i == self->n_links) {
+            self->links = weft_realloc(self->links, (i + 1) * sizeof *self->links);
+            self->n_links++;
+        }
+        self->links[i] = (struct known_link){.ifindex = ifindex, .is_listed = true};
+    }
+}
+
 /* Ignores reports of a bridge about its ports: when a netdev leaves it, the bridge reports
  * RTM_DELLINK with the family AF_BRIDGE, but the netdev still exists (net/bridge/br_netlink.c). */
 static void take_link(struct soft_follow *self, const struct nlmsghdr *message)
@@ -215,8 +259,10 @@ static void take_link(struct soft_follow *self, const struct nlmsghdr *message)
     if (info.ifi_family != AF_UNSPEC) {
         return;
     }
+    bool is_there = message->nlmsg_type == RTM_NEWLINK;
     bool is_up = (info.ifi_flags & IFF_UP) != 0 && (info.ifi_flags & IFF_LOWER_UP) != 0;
-    is_up = is_up && message->nlmsg_type == RTM_NEWLINK;
+    is_up = is_up && is_there;
+    remember_link(self, (uint32_t)info.ifi_index, is_there);
     ask(self, (uint32_t)info.ifi_index, !is_reply, !is_up);
     self->ops->carrier(self->context, (uint32_t)info.ifi_index, is_up);
 }
@@ -295,7 +341,7 @@ static void take_address(struct soft_follow *self, const struct nlmsghdr *messag
         .is_listed = true};
     bool is_there = message->nlmsg_type == RTM_NEWADDR;
     remember(self, &one, is_there);
-    if (message->nlmsg_seq != LIST_SEQUENCE) {
+    if (message->nlmsg_seq != self->sequence || self->has_lost) {
         self->ops->address(self->context, one.ifindex, is_there, &one.local, &one.prefix);
     }
 }
@@ -303,6 +349,10 @@ static void take_address(struct soft_follow *self, const struct nlmsghdr *messag
 static void take_message(struct soft_follow *self, const struct nlmsghdr *message)
 {
     unsigned type = message->nlmsg_type;
+    if (message->nlmsg_seq == self->sequence &&
+        (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0) {
+        self->is_stale = true; /* the list lacks some; end_list() starts over */
+    }
     if (type == NLMSG_DONE || type == NLMSG_ERROR) {
         if (message->nlmsg_seq == self->sequence && self->listing != LISTING_NONE) {
             end_list(self, type == NLMSG_DONE);
@@ -327,6 +377,7 @@ static void on_readable(struct soft_wire *wire)
     unsigned n = got > 0 ? (unsigned)got : 0;
     if (got < 0 && errno == ENOBUFS) {
         self->is_stale = true;
+        self->has_lost = true;
         start_timer(self); /* there is no room for a reply yet */
     }
     for (struct nlmsghdr *at = &buffer.align; NLMSG_OK(at, n); at = NLMSG_NEXT(at, n)) {
@@ -369,7 +420,7 @@ int soft_follow_create(struct soft_engine *engine, const struct soft_follow_ops 
         soft_follow_destroy(self);
         return error;
     }
-    request_list(self, LISTING_ADDRESSES);
+    start_over(self);
     *out = self;
     return 0;
 }
@@ -381,6 +432,7 @@ void soft_follow_destroy(struct soft_follow *self)
             close(self->timer.fd);
         }
         close(self->wire.fd);
+        free(self->links);
         free(self->known);
         free(self);
     }

@@ -225,6 +225,10 @@ weft_status soft_host_follow(struct soft_host *host, struct weft_error *error)
                       ? soft_follow_create(host->engine, &ops, host, &host->follow)
                       : 0;
     for (uint32_t i = 0; i < host->self->n_ports && host->follow != NULL; i++) {
+        if (host->ports[i].udp != NULL) {
+            /* Again, because duplicate address detection can have ended before reports began. */
+            soft_udp_follow_gids(host->ports[i].udp);
+        }
         if (!sim_port_is_up(host->ports[i].sim)) {
             soft_follow_ask(host->follow, host->ports[i].ifindex);
         }

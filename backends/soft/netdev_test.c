@@ -1,5 +1,6 @@
 /* A host on a netdev in a network namespace: addresses that come and go, reports that the kernel
- * lost, and frames that are not for this netdev. */
+ * lost, and frames that are not for this netdev. The linker's --wrap puts the functions called
+ * __wrap_ in the place of those that they are named after. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <check.h>
@@ -100,6 +101,7 @@ static void setup(void)
 static void teardown(void)
 {
     soft_host_destroy(host);
+    host = NULL;
     linux_loop_destroy(loop);
     ck_assert_int_eq(setns(home, CLONE_NEWNET), 0);
     close(here);
@@ -195,6 +197,34 @@ START_TEST(addresses_that_go_leave_room_for_others)
 }
 END_TEST
 
+static bool appears_before_reports; /* the second address */
+
+int __real_soft_follow_create(struct soft_engine *engine,
+                              const struct soft_follow_ops *ops, void *context,
+                              struct soft_follow **out);
+int __wrap_soft_follow_create(struct soft_engine *engine,
+                              const struct soft_follow_ops *ops, void *context,
+                              struct soft_follow **out);
+
+int __wrap_soft_follow_create(struct soft_engine *engine,
+                              const struct soft_follow_ops *ops, void *context,
+                              struct soft_follow **out)
+{
+    if (appears_before_reports) {
+        netns_testing_address(here, "p0", "fd00::1/64");
+    }
+    return __real_soft_follow_create(engine, ops, context, out);
+}
+
+START_TEST(an_address_that_appears_before_reports_begin_has_a_socket)
+{
+    appears_before_reports = true;
+    open_host("udp");
+    appears_before_reports = false;
+    ck_assert(is_bound("fd00::1"));
+}
+END_TEST
+
 /* ---- lost reports ---- */
 
 /* Sets the receive buffers of the sockets that receive reports. */
@@ -214,6 +244,24 @@ static void set_report_room(int n_bytes)
     ck_assert_uint_gt(n, 0);
 }
 
+/* Makes the kernel lose all reports until end_loss(). The engine's thread waits meanwhile. */
+static void begin_loss(void)
+{
+    soft_look(host->engine);
+    set_report_room(1);
+    for (unsigned i = 1; i <= 50; i++) {
+        char text[32];
+        weft_format(text, sizeof text, "10.99.0.%u/32", i);
+        netns_testing_address(here, "lo", text);
+    }
+}
+
+static void end_loss(void)
+{
+    set_report_room(1 << 20);
+    soft_looked(host->engine);
+}
+
 static bool is_state(const char *name)
 {
     struct ibv_port_attr attr;
@@ -228,18 +276,11 @@ START_TEST(what_was_lost_is_listed_again)
     netns_testing_address(here, "p0", "10.77.0.2/24");
     netns_testing_address(here, "p0", "10.77.0.3/24");
     ck_assert(eventually(is_bound, "10.77.0.3"));
-    soft_look(host->engine); /* its thread waits meanwhile */
-    set_report_room(1);
-    for (unsigned i = 1; i <= 50; i++) {
-        char text[32];
-        weft_format(text, sizeof text, "10.99.0.%u/32", i);
-        netns_testing_address(here, "lo", text);
-    }
+    begin_loss();
     delete_address("p0", "10.77.0.3/24");
     netns_testing_address(here, "p0", "10.77.0.4/24");
     netns_testing_up(here, "p0", false);
-    set_report_room(1 << 20);
-    soft_looked(host->engine);
+    end_loss();
     ck_assert(eventually(is_bound, "10.77.0.4"));
     ck_assert(eventually(is_free, "10.77.0.3"));
     ck_assert(eventually(is_state, "down"));
@@ -247,8 +288,6 @@ START_TEST(what_was_lost_is_listed_again)
     ck_assert(is_bound("10.77.0.2"));
 }
 END_TEST
-
-/* ---- others' reports and frames ---- */
 
 static void delete_link(const char *name)
 {
@@ -260,6 +299,76 @@ static void delete_link(const char *name)
     rtnl_link_put(link);
     nl_socket_free(sock);
 }
+
+START_TEST(a_netdev_whose_removal_was_lost_is_down)
+{
+    open_host("udp");
+    ck_assert(eventually(is_state, "up"));
+    begin_loss();
+    delete_link("p0");
+    end_loss();
+    ck_assert(eventually(is_state, "down"));
+}
+END_TEST
+
+/* True if the next list of addresses is to lack 10.77.0.2, as one can that was interrupted. */
+static _Atomic bool interrupts;
+
+ssize_t __real_recv(int fd, void *bytes, size_t n_bytes, int flags);
+ssize_t __wrap_recv(int fd, void *bytes, size_t n_bytes, int flags);
+
+static bool is_listed_address(const struct nlmsghdr *message, const uint8_t ip[4])
+{
+    return message->nlmsg_type == RTM_NEWADDR &&
+           (message->nlmsg_flags & NLM_F_MULTI) != 0 &&
+           memmem(message, message->nlmsg_len, ip, 4) != NULL;
+}
+
+/* The kernel marks what follows in the list (net/netlink.h, nl_dump_check_consistent). */
+ssize_t __wrap_recv(int fd, void *bytes, size_t n_bytes, int flags)
+{
+    static const uint8_t lost[4] = {10, 77, 0, 2};
+    static bool is_interrupted;
+    ssize_t got = __real_recv(fd, bytes, n_bytes, flags);
+    unsigned n = got > 0 && interrupts ? (unsigned)got : 0;
+    for (struct nlmsghdr *at = bytes; NLMSG_OK(at, n); at = NLMSG_NEXT(at, n)) {
+        if (is_listed_address(at, lost)) {
+            at->nlmsg_type = NLMSG_NOOP;
+            is_interrupted = true;
+        }
+        if (is_interrupted) {
+            at->nlmsg_flags |= NLM_F_DUMP_INTR;
+        }
+        if (is_interrupted && at->nlmsg_type == NLMSG_DONE) {
+            is_interrupted = false;
+            interrupts = false;
+        }
+    }
+    return got;
+}
+
+static bool is_list_over(const char *of)
+{
+    (void)of;
+    return !interrupts;
+}
+
+START_TEST(what_an_interrupted_list_lacks_is_not_removed)
+{
+    open_host("udp");
+    netns_testing_address(here, "p0", "10.77.0.2/24");
+    ck_assert(eventually(is_bound, "10.77.0.2"));
+    begin_loss();
+    interrupts = true;
+    end_loss();
+    ck_assert(eventually(is_list_over, NULL));
+    soft_look(host->engine); /* once its thread has handled the list's end */
+    soft_looked(host->engine);
+    ck_assert(is_bound("10.77.0.2"));
+}
+END_TEST
+
+/* ---- others' reports and frames ---- */
 
 START_TEST(a_netdev_that_leaves_a_bridge_stays_up)
 {
@@ -363,8 +472,11 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, an_address_has_a_socket_as_soon_as_it_can);
+    tcase_add_test(tcase, an_address_that_appears_before_reports_begin_has_a_socket);
     tcase_add_test(tcase, addresses_that_go_leave_room_for_others);
     tcase_add_test(tcase, what_was_lost_is_listed_again);
+    tcase_add_test(tcase, a_netdev_whose_removal_was_lost_is_down);
+    tcase_add_test(tcase, what_an_interrupted_list_lacks_is_not_removed);
     tcase_add_test(tcase, a_netdev_that_leaves_a_bridge_stays_up);
     tcase_add_test(tcase, a_frame_of_a_vlan_is_for_another_netdev);
     tcase_add_loop_test(tcase, queue_pairs_are_not_numbered_beyond_their_process, 0, 2);
