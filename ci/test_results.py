@@ -238,10 +238,16 @@ def test_a_guest_gives_its_results_when_each_is_known(tmp_path, n_files):
     assert len(kept) == n_files
 
 
-def test_documents_are_whole_when_no_guest_starts(tmp_path, broken):
-    junit = tmp_path / "j.xml"
+@pytest.mark.parametrize("content, said", [
+    (b"#!/bin/false\n", "keeps real time only"),
+    (b"\x7fELF, but no program: um_seed=", "Exec format error")])
+def test_documents_are_whole_when_no_guest_starts(tmp_path, broken, content, said):
+    junit, kernel = tmp_path / "j.xml", tmp_path / "kernel"
+    kernel.write_bytes(content)
+    kernel.chmod(0o755)
     done = weft("run", "--backend", "rxe", "--clock", "virtual", PAIR, broken, "--json", "--junit", junit, code=3,
-                env={"WEFT_GUEST_KERNEL": "/bin/false"})
+                env={"WEFT_GUEST_KERNEL": str(kernel)})
+    assert said in done.stderr
     runs = json.loads(done.stdout)["runs"]
     assert [(run["file"], run["result"]) for run in runs] == [(PAIR, "error"), (str(broken), "error")]
     assert {run["error"] for run in runs} == {"the guest that this run needs cannot be started"}

@@ -325,6 +325,8 @@ static void make_command(const struct plan *plan, struct command *command)
     ADD_FORMATTED(command, "%s=%s", RXE_GUEST_SCRATCH, folder);
 }
 
+enum { NO_KERNEL = 127 }; /* exit status of become_kernel() if there is none */
+
 static _Noreturn void become_kernel(const struct plan *plan, pid_t parent)
 {
     struct command command = {.n = 0};
@@ -343,12 +345,12 @@ static _Noreturn void become_kernel(const struct plan *plan, pid_t parent)
     if (getppid() != parent || null < 0 || log < 0 || dup2(null, 0) < 0 ||
         dup2(log, 1) < 0 || dup2(log, 2) < 0 ||
         (plan->is_virtual && chdir(plan->scratch) != 0)) {
-        _exit(127);
+        _exit(NO_KERNEL);
     }
     make_command(plan, &command);
     execve(plan->kernel, (char *const *)(uintptr_t)command.words, environment);
     dprintf(2, "%s: %s\n", plan->kernel, strerror(errno));
-    _exit(127);
+    _exit(NO_KERNEL);
 }
 
 /* ---- watching ---- */
@@ -561,7 +563,8 @@ static void print_console(const char *text, size_t n)
     fprintf(stderr, "%s%s", tail, text[n - 1] == '\n' ? "" : "\n");
 }
 
-static weft_status read_exit(const char *scratch, int *out_code, struct weft_error *error)
+static weft_status read_exit(const char *scratch, bool has_begun, int *out_code,
+                             struct weft_error *error)
 {
     size_t n;
     char *text = scratch_read(scratch, "exit", &n), *console;
@@ -579,8 +582,8 @@ static weft_status read_exit(const char *scratch, int *out_code, struct weft_err
         print_console(console, n);
     }
     free(console);
-    return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_GUEST,
-                     "the guest ended without a result; %s",
+    return weft_fail(error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_GUEST, "the guest %s; %s",
+                     has_begun ? "ended without a result" : "cannot be started",
                      said_anything ? "its console is above" : "its console has nothing");
 }
 
@@ -591,12 +594,17 @@ static weft_status supervise(const struct plan *plan, struct lab_signals *signal
         .scratch = plan->scratch, .signals = signals, .tender = plan->tender};
     weft_status status;
     pid_t parent = getpid();
+    int wait_status = 0;
+    bool has_begun;
     char text[16];
 
     w.pid = fork();
     if (w.pid == 0) {
         sigprocmask(SIG_SETMASK, &signals->old_mask, NULL);
         become_kernel(plan, parent);
+    }
+    if (w.pid < 0) {
+        return weft_fail_errno(error, errno, WEFT_PHASE_GUEST, "cannot start");
     }
     rxe_cpu_begin(&w.cpu, is_user_mode_linux(plan->kernel) ? w.pid : 0, "weft-guest");
     w.is_pinned = plan->is_virtual;
@@ -605,21 +613,21 @@ static weft_status supervise(const struct plan *plan, struct lab_signals *signal
     }
     weft_format(text, sizeof(text), "%d\n", (int)w.pid);
     scratch_write(plan->scratch, "pid", text, strlen(text));
-    w.pid_fd = w.pid > 0 ? (int)syscall(SYS_pidfd_open, w.pid, 0) : -1;
+    w.pid_fd = (int)syscall(SYS_pidfd_open, w.pid, 0);
     status = w.pid_fd < 0
                  ? weft_fail_errno(error, errno, WEFT_PHASE_GUEST, "cannot start")
                  : watch(&w, plan->time_limit_s, error);
-    if (w.pid > 0) {
-        kill(-w.pid, SIGKILL); /* its helpers, or all of it */
-        kill(w.pid, SIGKILL);
-        waitpid(w.pid, NULL, 0);
-    }
+    kill(-w.pid, SIGKILL); /* its helpers, or all of it */
+    kill(w.pid, SIGKILL);
+    waitpid(w.pid, &wait_status, 0);
+    has_begun = w.pid_fd >= 0 &&
+                !(WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == NO_KERNEL);
     rxe_cpu_end(&w.cpu);
     pass_on(&w);
     if (status == WEFT_OK && !w.was_ended) {
-        status = read_exit(plan->scratch, out_code, error);
+        status = read_exit(plan->scratch, has_begun, out_code, error);
     }
-    if (plan->listener != NULL) {
+    if (plan->listener != NULL && has_begun) {
         size_t n;
         char *results = scratch_read(plan->scratch, "results", &n);
         const struct rxe_guest_end end = {status == WEFT_OK, w.n_lines,
