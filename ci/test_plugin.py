@@ -400,3 +400,21 @@ def test_weft_plugin_tells_whether_it_would_be_used():
     assert "abab" not in found
     assert "NCCL_NET_PLUGIN is none" in told(1, LD_LIBRARY_PATH=folder, NCCL_NET_PLUGIN="none")
     assert "object    not found" in told(1, NCCL_NET_PLUGIN="mesh")
+
+
+def test_weft_plugin_tells_which_settings_are_ignored_or_refused():
+    def told(code, **environment):
+        base = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")}
+        ran = subprocess.run([WEFT, "plugin"], cwd=ROOT, capture_output=True, text=True, check=False,
+                             env={**base, "LD_LIBRARY_PATH": str(Path(PLUGIN).resolve().parent),
+                                  "NCCL_NET_PLUGIN": "mesh", **environment})
+        assert ran.returncode == code, ran.stdout
+        return re.findall(r"^(?:warning|refused) .*", ran.stdout, re.M)
+
+    assert not told(0, NCCL_MESH_QPS="4", NCCL_IB_HCA="mlx5_0")
+    assert told(0, NCCL_MESH_QPS="9", NCCL_MESH_QUEUE="1", NCCL_IB_HCA="m" * 512) == [
+        "warning   NCCL_IB_HCA: longer than 511 bytes; it is ignored",
+        "warning   NCCL_MESH_QPS=9: not a number from 1 to 4; it is ignored",
+        "warning   NCCL_MESH_QUEUE: no setting of this plugin (`weft plugin` lists them); it is ignored"]
+    assert told(1, NCCL_MESH_SECRET="ab") == [
+        "refused   NCCL_MESH_SECRET is not 64 hexadecimal digits: the plugin does not start"]

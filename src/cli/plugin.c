@@ -1,9 +1,11 @@
-/* `weft plugin`: prints where NCCL would find the plugin in this environment, and its settings. */
+/* `weft plugin`: prints where NCCL would find the plugin in this environment, and its settings with
+ * what is wrong with them. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "plugin/setting_list.h"
@@ -39,11 +41,38 @@ static bool is_chosen(struct weft_text *text)
     return is_mesh;
 }
 
+static struct weft_text *warned; /* while settings are checked */
+
+static void warn(const char *text)
+{
+    weft_text_add(warned, "warning   %s\n", text);
+}
+
+static const char *get_setting(const char *name)
+{
+    return getenv(name);
+}
+
+/* Returns true if the plugin would start with these settings. */
+static bool are_accepted(struct weft_text *text)
+{
+    struct weft_error error = {0};
+    weft_status status;
+
+    warned = text;
+    status = plugin_settings_check(get_setting, environ, warn, &error);
+    if (status != WEFT_OK) {
+        weft_text_add(text, "refused   %s: the plugin does not start\n", error.message);
+    }
+    return status == WEFT_OK;
+}
+
 int cli_plugin(struct cli_options *options)
 {
     struct weft_text text = {0};
     const struct plugin_setting *setting;
-    bool is_found = find_object(&text), chosen = is_chosen(&text), ok;
+    bool is_found = find_object(&text), chosen = is_chosen(&text);
+    bool accepted = are_accepted(&text), ok;
 
     (void)options;
     weft_text_add(&text, "\n");
@@ -60,5 +89,5 @@ int cli_plugin(struct cli_options *options)
     }
     ok = cli_print(text.bytes, text.n);
     weft_text_fini(&text);
-    return ok && is_found && chosen ? CLI_OK : CLI_FAILED;
+    return ok && is_found && chosen && accepted ? CLI_OK : CLI_FAILED;
 }

@@ -50,8 +50,8 @@ static const struct diag_entry entries[] = {
         .explanation =
             "Other plugins for meshes read NCCL_MESH_* variables too "
             "(NCCL_MESH_TIMEOUT_MS, NCCL_MESH_FAST_FAIL, ...). What this one does not "
-            "know it ignores, as NCCL does with its own: a mistyped name has no "
-            "effect, and nothing reports it.",
+            "know it ignores, with a warning in NCCL's log: a mistyped name has no "
+            "other effect.",
     },
     {
         .id = DIAG_HOST_NO_GPU,

@@ -65,6 +65,28 @@ static const char *look(const char *(*get)(const char *name), const char *name)
     return value == NULL || value[0] == '\0' ? NULL : value;
 }
 
+/* Copies the value of a variable to `room`. Returns `room`, or NULL if the variable is unset, empty,
+ * or does not fit. */
+static const char *keep(const char *(*get)(const char *name),
+                        void (*warn)(const char *text), const char *name, char *room,
+                        size_t n_room)
+{
+    const char *value = look(get, name);
+    char text[100];
+
+    if (value == NULL) {
+        return NULL;
+    }
+    if (strlen(value) >= n_room) {
+        weft_format(text, sizeof(text), "%s: longer than %zu bytes; it is ignored", name,
+                    n_room - 1);
+        warn(text);
+        return NULL;
+    }
+    weft_format(room, n_room, "%s", value);
+    return room;
+}
+
 /* Returns a whole number from `least` to `most`; `otherwise` if the variable is unset or
  * invalid. */
 static long number(const char *(*get)(const char *name), void (*warn)(const char *text),
@@ -119,14 +141,10 @@ static void read_nccl_ib(const char *(*get)(const char *name),
                          void (*warn)(const char *text), struct plugin_settings *out,
                          struct engine_config *config)
 {
-    const char *hca = look(get, "NCCL_IB_HCA");
     long traffic_class = number(get, warn, "NCCL_IB_TC", 0, 255, -1);
     struct conn_config *conn = &config->conn;
 
-    if (hca != NULL) {
-        weft_format(out->hca, sizeof(out->hca), "%s", hca);
-        config->hca = out->hca;
-    }
+    config->hca = keep(get, warn, "NCCL_IB_HCA", out->hca, sizeof(out->hca));
     if (traffic_class >= 0) {
         conn->traffic_class = (uint8_t)traffic_class;
         config->class_is_fixed = true;
@@ -159,13 +177,10 @@ static void warn_of_others(const char *(*get)(const char *name),
 static void read_dump(const char *(*get)(const char *name),
                       void (*warn)(const char *text), struct plugin_settings *out)
 {
-    const char *path = look(get, "NCCL_MESH_DUMP");
     const char *name = look(get, "NCCL_MESH_DUMP_SIGNAL");
 
     out->dump_signal = SIGUSR2;
-    if (path != NULL) {
-        weft_format(out->dump, sizeof(out->dump), "%s", path);
-    }
+    (void)keep(get, warn, "NCCL_MESH_DUMP", out->dump, sizeof(out->dump));
     if (name != NULL && (strcmp(name, "USR1") == 0 || strcmp(name, "SIGUSR1") == 0)) {
         out->dump_signal = SIGUSR1;
     } else if (name != NULL && strcmp(name, "USR2") != 0 &&
@@ -177,17 +192,15 @@ static void read_dump(const char *(*get)(const char *name),
 
 /* NCCL ignores a NCCL_SOCKET_IFNAME of one character. */
 static void read_management(const char *(*get)(const char *name),
-                            struct plugin_settings *out)
+                            void (*warn)(const char *text), struct plugin_settings *out)
 {
-    const char *value = look(get, "NCCL_MESH_MANAGEMENT");
     const char *theirs = look(get, "NCCL_SOCKET_IFNAME");
 
-    if (value != NULL) {
-        weft_format(out->management, sizeof(out->management), "%s", value);
-        out->plain.management = out->management;
-    } else if (theirs != NULL && theirs[1] != '\0') {
-        weft_format(out->interfaces, sizeof(out->interfaces), "%s", theirs);
-        out->plain.interfaces = out->interfaces;
+    out->plain.management =
+        keep(get, warn, "NCCL_MESH_MANAGEMENT", out->management, sizeof(out->management));
+    if (out->plain.management == NULL && theirs != NULL && theirs[1] != '\0') {
+        out->plain.interfaces = keep(get, warn, "NCCL_SOCKET_IFNAME", out->interfaces,
+                                     sizeof(out->interfaces));
     }
 }
 
@@ -195,12 +208,12 @@ static void read_backend(const char *(*get)(const char *name),
                          void (*warn)(const char *text), struct plugin_settings *out)
 {
     const char *backend = look(get, "NCCL_MESH_BACKEND");
-    const char *mesh = look(get, "NCCL_MESH_SIMULATED");
 
     if (backend != NULL && strcmp(backend, "sim") == 0) {
-        weft_format(out->simulated, sizeof(out->simulated), "%s",
-                    mesh != NULL ? mesh : "0-1 1-2 0-2");
-        out->plain.simulated = out->simulated;
+        const char *mesh = keep(get, warn, "NCCL_MESH_SIMULATED", out->simulated,
+                                sizeof(out->simulated));
+
+        out->plain.simulated = mesh != NULL ? mesh : "0-1 1-2 0-2";
     } else if (backend != NULL && strcmp(backend, "soft") == 0) {
         out->plain.is_soft = true;
     } else if (backend != NULL && strcmp(backend, "verbs") != 0) {
@@ -214,22 +227,16 @@ weft_status plugin_settings_read(const char *(*get)(const char *name),
                                  struct plugin_settings *out,
                                  struct engine_config *config, struct weft_error *error)
 {
-    const char *netdevs = look(get, "NCCL_MESH_DEVICES");
-    const char *mesh = look(get, "NCCL_MESH_LOOPBACK");
     struct conn_config *conn = &config->conn;
 
     memset(out, 0, sizeof(*out));
     read_backend(get, warn, out);
-    if (netdevs != NULL) {
-        weft_format(out->netdevs, sizeof(out->netdevs), "%s", netdevs);
-        out->plain.netdevs = out->netdevs;
-    }
-    if (mesh != NULL) {
-        weft_format(out->loopback, sizeof(out->loopback), "%s", mesh);
-        out->plain.loopback = out->loopback;
-        out->plain.is_soft = true;
-    }
-    read_management(get, out);
+    out->plain.netdevs =
+        keep(get, warn, "NCCL_MESH_DEVICES", out->netdevs, sizeof(out->netdevs));
+    out->plain.loopback =
+        keep(get, warn, "NCCL_MESH_LOOPBACK", out->loopback, sizeof(out->loopback));
+    out->plain.is_soft = out->plain.is_soft || out->plain.loopback != NULL;
+    read_management(get, warn, out);
     read_dump(get, warn, out);
     out->is_debug = number(get, warn, "NCCL_MESH_DEBUG", 0, 9, 0) > 0;
     config->relays = number(get, warn, "NCCL_MESH_RELAY", 0, 1, 1) != 0;
@@ -284,4 +291,19 @@ void plugin_settings_unread(char *const *environment, void (*warn)(const char *t
                             : "of NCCL's own network, which this plugin replaces");
         warn(text);
     }
+}
+
+weft_status plugin_settings_check(const char *(*get)(const char *name),
+                                  char *const *environment,
+                                  void (*warn)(const char *text),
+                                  struct weft_error *error)
+{
+    struct plugin_settings ignored;
+    struct engine_config config;
+    weft_status status;
+
+    engine_config_default(&config);
+    status = plugin_settings_read(get, warn, &ignored, &config, error);
+    plugin_settings_unread(environment, warn);
+    return status;
 }

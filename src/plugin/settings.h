@@ -13,8 +13,8 @@ struct plugin_settings {
     struct plain_config plain;
     bool is_debug;
     /* Storage of what `plain` points to. */
-    char netdevs[256], management[64], interfaces[256], loopback[512], simulated[512],
-        hca[512];
+    char netdevs[256], management[64], interfaces[256], hca[512];
+    char loopback[1024], simulated[1024]; /* all cables of 16 hosts need 573 */
     char dump[200];  /* file for the state, to which ".PID" is added; "" if none */
     int dump_signal; /* signal that writes the state; 0 if none */
 };

@@ -1,4 +1,5 @@
 /* Tests what the plugin reads from the environment: the secret, and the management network. */
+#define _GNU_SOURCE
 #include "plugin/settings.h"
 
 #include <check.h>
@@ -6,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "base/text.h"
 #include "plugin/relayd.h"
 
 #define D16 "0123456789abcDEF"
@@ -121,6 +123,50 @@ START_TEST(the_management_network_is_named_or_selected)
 }
 END_TEST
 
+/* Names of variables, and the greatest number of bytes that is used. */
+static const struct {
+    const char *name;
+    size_t n_max;
+} rooms[] = {
+    {"NCCL_MESH_DEVICES", 255},   {"NCCL_MESH_DUMP", 199},
+    {"NCCL_MESH_LOOPBACK", 1023}, {"NCCL_MESH_SIMULATED", 1023},
+    {"NCCL_MESH_MANAGEMENT", 63}, {"NCCL_SOCKET_IFNAME", 255},
+    {"NCCL_IB_HCA", 511},
+};
+
+static char last_warning[100];
+
+static void keep_warning(const char *text)
+{
+    weft_format(last_warning, sizeof(last_warning), "%s", text);
+}
+
+/* A part of a value would select other netdevs, or make another mesh. */
+START_TEST(a_value_that_is_too_long_is_ignored)
+{
+    size_t n_max = rooms[_i / 2].n_max, n = n_max + (size_t)(_i % 2);
+    struct plugin_settings settings;
+    struct engine_config config;
+    struct weft_error error = {0};
+    char value[1025], expected[100];
+
+    memset(value, 'x', n);
+    value[n] = '\0';
+    last_warning[0] = '\0';
+    environment[0].name = rooms[_i / 2].name;
+    environment[0].value = value;
+    environment[1].name = "NCCL_MESH_BACKEND";
+    environment[1].value = "sim";
+    engine_config_default(&config);
+    ck_assert_int_eq(plugin_settings_read(get, keep_warning, &settings, &config, &error),
+                     WEFT_OK);
+    weft_format(expected, sizeof(expected), "%s: longer than %zu bytes; it is ignored",
+                rooms[_i / 2].name, n_max);
+    ck_assert_str_eq(last_warning, n > n_max ? expected : "");
+    ck_assert_int_eq(memmem(&settings, sizeof(settings), "xxx", 3) == NULL, n > n_max);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plugin/settings");
@@ -129,6 +175,8 @@ int main(void)
     tcase_add_loop_test(tcase, a_secret_that_is_none_is_refused, 0, WEFT_LENGTH(secrets));
     tcase_add_loop_test(tcase, the_management_network_is_named_or_selected, 0,
                         WEFT_LENGTH(networks));
+    tcase_add_loop_test(tcase, a_value_that_is_too_long_is_ignored, 0,
+                        2 * WEFT_LENGTH(rooms));
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
