@@ -74,8 +74,9 @@ SUPPORT_C := $(filter %_testing.c,$(ALL_C))
 MAIN_C := $(wildcard src/cli/main.c)
 FUZZ_MAIN_C := $(wildcard src/base/fuzz_main.c) # of a fuzz target without libFuzzer
 LATE_C := $(filter %_late.c,$(ALL_C)) # what the plugin opens at run time instead of linking it
+MADE_C := src/diag/findings.c # in $(BUILD)/made, of text
 LIB_C := $(filter-out $(TEST_C) $(FUZZ_C) $(BENCH_C) $(SUPPORT_C) $(MAIN_C) \
-    $(FUZZ_MAIN_C) $(LATE_C),$(ALL_C))
+    $(FUZZ_MAIN_C) $(LATE_C),$(ALL_C)) $(MADE_C)
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 TESTS := $(patsubst %.c,$(BUILD)/test/%,$(TEST_C))
@@ -129,7 +130,7 @@ help:
 # Makes a line of what is built, without a process for it as echo would be.
 say = $(info $() $() $(1))
 
-DIRS := $(sort $(dir $(call obj,$(ALL_C)) $(TESTS) $(FUZZERS) $(REPLAYERS) $(BENCHES)))
+DIRS := $(sort $(dir $(call obj,$(ALL_C)) $(MADE_C:%=$(BUILD)/made/%) $(TESTS) $(FUZZERS) $(REPLAYERS) $(BENCHES)))
 
 # Without -Werror: it changes no code.
 FLAGS_NOW := $(CC) $(TEST_O) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS_ALL)) $(LDFLAGS_ALL)
@@ -171,9 +172,21 @@ $(BUILD)/libweft-testing.a: $(call obj,$(SUPPORT_C)) $(BUILD)/members
 	$(call say,AR    $@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
-$(BUILD)/obj/%.o: %.c $(BUILD)/flags
+define COMPILE
 	$(call say,CC    $<)
 	$(Q)$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+endef
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
+	$(COMPILE)
+
+$(BUILD)/obj/%.o: $(BUILD)/made/%.c $(BUILD)/flags
+	$(COMPILE)
+
+# The table of findings, of their text.
+$(BUILD)/made/src/diag/findings.c: src/diag/findings.awk src/diag/findings.txt $(BUILD)/flags
+	$(call say,AWK   $@)
+	$(Q)LC_ALL=C awk -f src/diag/findings.awk src/diag/findings.txt > $@
 
 $(BUILD)/obj/%_test.o: LEVEL := $(TEST_O)
 
@@ -371,4 +384,4 @@ endif
 clean:
 	rm -rf $(BUILD)
 
--include $(wildcard $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_C)))
+-include $(wildcard $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_C) $(MADE_C)))

@@ -3,26 +3,11 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "diag/catalogue_entries.h"
 
 const struct diag_entry *diag_entry(enum diag_code id)
 {
-    const struct diag_entries *const parts[] = {
-        &diag_entries_first,    &diag_entries_paths,   &diag_entries_causes,
-        &diag_entries_plugin,   &diag_entries_slow,    &diag_entries_programs,
-        &diag_entries_process,  &diag_entries_transit, &diag_entries_machine,
-        &diag_entries_recovery, &diag_entries_settings};
-    size_t at = (size_t)id;
-
-    for (size_t i = 0; i < WEFT_LENGTH(parts); i++) {
-        if (at < parts[i]->n) {
-            weft_check(parts[i]->items[at].id == id);
-            return &parts[i]->items[at];
-        }
-        at -= parts[i]->n;
-    }
-    weft_check(false);
-    return NULL;
+    weft_check((size_t)id < DIAG_N_CODES);
+    return &diag_entries[id];
 }
 
 const struct diag_entry *diag_entry_by_code(const char *code)
@@ -50,7 +35,7 @@ void diag_catalogue_print(struct weft_text *out)
         out, "# Findings\n\n"
              "What `weft run`, `weft diagnose` and `weft doctor` report. A code never "
              "changes its meaning; `weft explain CODE` prints the same text. Generated "
-             "from `src/diag/catalogue*.c`.\n\n"
+             "from `src/diag/findings.txt`.\n\n"
              "| code | severity | cause |\n|---|---|---|\n");
     for (int i = 0; i < DIAG_N_CODES; i++) {
         const struct diag_entry *entry = diag_entry((enum diag_code)i);

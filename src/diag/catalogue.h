@@ -1,5 +1,6 @@
 /* The table of findings, which `weft run`, `weft doctor`, `weft diagnose`, `weft explain`,
- * `expect:` and docs/findings.md use. Codes are a contract, so a code never changes its meaning. */
+ * `expect:` and docs/findings.md use. Its text is in findings.txt. Codes are a contract, so a code
+ * never changes its meaning. */
 #ifndef WEFT_DIAG_CATALOGUE_H
 #define WEFT_DIAG_CATALOGUE_H
 
@@ -112,6 +113,9 @@ struct diag_entry {
     /* paragraphs for `weft explain` and docs/findings.md */
     const char *explanation;
 };
+
+/* Made of findings.txt when Weft is built. */
+extern const struct diag_entry diag_entries[DIAG_N_CODES];
 
 const struct diag_entry *diag_entry(enum diag_code id);
 /* Returns the entry with that code text, or NULL. */
