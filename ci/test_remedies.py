@@ -184,6 +184,7 @@ NOT_IN_A_SCENARIO = {
     "data.wrong": "no setting may lead to it: it is reported",
     "host.fd_limit": "a simulated process has no limit of descriptors",
     "host.no_gpu": "of a real driver",
+    "peer.deadlock": "of programs, which need the guest (ci/test_programs.py)",
     "plugin.not_registered": "an error of the program that calls the plugin",
     "undetermined": "the cause is not known",
 }

@@ -149,6 +149,14 @@ bool boot_is_absent(const struct boot *boot, uint32_t member)
     return boot->server != NULL && boot->server->ranks[member].is_absent;
 }
 
+bool boot_awaits(const struct boot *boot, uint32_t member)
+{
+    if (boot->mesh != NULL) {
+        return mesh_awaits(boot, member);
+    }
+    return boot->server != NULL ? boot_server_awaits(boot, member) : member == 0;
+}
+
 uint32_t boot_first(const struct boot *boot)
 {
     uint32_t first = 0;

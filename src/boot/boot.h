@@ -116,6 +116,10 @@ uint64_t boot_links_changes(const struct boot *boot);
 /* Returns true if `member` is reached over control streams, directly or through other members. */
 bool boot_reaches(const struct boot *boot, uint32_t member);
 
+/* Returns true if boot_progress waits for `member`: to join, or for its part in the round. A member
+ * of a rendezvous waits for rank 0 only. */
+bool boot_awaits(const struct boot *boot, uint32_t member);
+
 /* Reports that the launcher saw the process of `member` exit. If the member has not joined 1 s
  * later, boot_progress fails with WEFT_ERR_CLOSED and value "rank". With may_miss, rank 0 (or every
  * member of a mesh) marks it absent instead. */

@@ -130,6 +130,11 @@ START_TEST(who_does_not_come_is_named_to_all)
     job_open_rank(&job, 2);
     gather(&job, 0, 1, 8);
     gather(&job, 2, 1, 8);
+    bed_run(&job.bed, BED_S, NULL);
+    for (uint32_t member = 0; member < 3; member++) {
+        ck_assert(boot_awaits(job.boots[0], member) == (member == 1));
+        ck_assert(boot_awaits(job.boots[2], member) == (member == 0));
+    }
     ck_assert(bed_run(&job.bed, 100 * BED_S, job_is_settled));
     bed_run(&job.bed, BED_S, NULL);
     ck_assert_int_le(bed_now(&job.bed) - since, 62 * BED_S);

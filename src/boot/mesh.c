@@ -250,6 +250,11 @@ static bool is_missing(const struct boot *boot, uint32_t m)
                                            : !has_blob(boot, m);
 }
 
+bool mesh_awaits(const struct boot *boot, uint32_t member)
+{
+    return is_missing(boot, member);
+}
+
 static void list_missing(struct boot *boot)
 {
     struct weft_text text = {0};

@@ -151,6 +151,8 @@ weft_status mesh_open(struct boot *boot, struct weft_error *error) WEFT_MUST_CHE
 void mesh_gather(struct boot *boot);
 weft_status mesh_progress(struct boot *boot) WEFT_MUST_CHECK;
 weft_ns mesh_deadline(const struct boot *boot);
+/* boot_awaits() of a member of a mesh. */
+bool mesh_awaits(const struct boot *boot, uint32_t member);
 /* Reports to every neighbour that `member` is at fault. */
 void mesh_give_up(struct boot *boot, uint32_t member, const char *reason);
 /* Reports that `member` is at fault to every neighbour, and fails with `status`. With may_miss it

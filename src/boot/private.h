@@ -142,6 +142,8 @@ void boot_own_errno(struct boot *boot, const struct weft_error *why);
 weft_status boot_server_open(struct boot *boot, struct weft_error *error) WEFT_MUST_CHECK;
 weft_status boot_server_progress(struct boot *boot) WEFT_MUST_CHECK;
 void boot_server_gather(struct boot *boot);
+/* boot_awaits() of rank 0 of a rendezvous. */
+bool boot_server_awaits(const struct boot *boot, uint32_t member);
 /* Reports to every connected rank except `rank` that `rank` is at fault. */
 void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason);
 /* may_miss: marks `rank` absent and closes its stream. */

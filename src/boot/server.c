@@ -359,6 +359,11 @@ static bool is_late(const struct boot *boot, uint32_t r, bool have_joined)
            (!rank->result_sent || frame_queued(&rank->stream->link) > 0);
 }
 
+bool boot_server_awaits(const struct boot *boot, uint32_t member)
+{
+    return is_late(boot, member, all_joined(boot));
+}
+
 /* Lists the ranks that are late. Returns the first; 0 if none is. */
 static uint32_t list_late(const struct boot *boot, char *out, size_t out_bytes)
 {

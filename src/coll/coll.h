@@ -152,8 +152,9 @@ void coll_exec_start(struct coll_exec *exec, const struct coll_job *job,
  * connection. */
 weft_status coll_exec_progress(struct coll_exec *exec,
                                struct weft_error *error) WEFT_MUST_CHECK;
-/* Returns true if a message to or from `rank` has been started and has not ended. */
-bool coll_exec_waits_for(const struct coll_exec *exec, uint32_t rank);
+/* Return true if a message to or from `rank` has been started and has not ended. */
+bool coll_exec_sends_to(const struct coll_exec *exec, uint32_t rank);
+bool coll_exec_receives_from(const struct coll_exec *exec, uint32_t rank);
 /* Returns the time at which the output of iteration i (from 0) was complete on this rank. All
  * iterations must be done. */
 weft_ns coll_exec_finished_ns(const struct coll_exec *exec, uint32_t iteration);

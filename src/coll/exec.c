@@ -353,19 +353,29 @@ weft_status coll_exec_progress(struct coll_exec *exec, struct weft_error *error)
     return status;
 }
 
-bool coll_exec_waits_for(const struct coll_exec *exec, uint32_t rank)
+static bool has_started(const struct coll_exec *exec, enum exec_queue_kind kind,
+                        uint32_t rank)
 {
     uint32_t n_channels = exec->links.n_channels;
 
-    for (uint32_t i = 0; i < 2 * n_channels; i++) {
-        const struct exec_queue *queue =
-            exec->of_peer[i / n_channels][rank * n_channels + i % n_channels];
+    for (uint32_t i = 0; i < n_channels; i++) {
+        const struct exec_queue *queue = exec->of_peer[kind][rank * n_channels + i];
 
         if (queue != NULL && queue->n_ended < queue->n_started) {
             return true;
         }
     }
     return false;
+}
+
+bool coll_exec_sends_to(const struct coll_exec *exec, uint32_t rank)
+{
+    return has_started(exec, EXEC_SENDS, rank);
+}
+
+bool coll_exec_receives_from(const struct coll_exec *exec, uint32_t rank)
+{
+    return has_started(exec, EXEC_RECEIVES, rank);
 }
 
 weft_ns coll_exec_finished_ns(const struct coll_exec *exec, uint32_t iteration)

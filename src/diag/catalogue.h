@@ -88,6 +88,7 @@ enum diag_code {
     DIAG_HOST_PCIE_SHARED,
     DIAG_LINK_SLOW,
     DIAG_HOST_IPC_REFUSED,
+    DIAG_PEER_DEADLOCK,
     DIAG_N_CODES
 };
 

@@ -17,6 +17,7 @@ void diag_host_fini(struct diag_host *host)
     free(host->uses);
     free(host->errors);
     free(host->left_out);
+    free(host->waits);
     free(host->events);
     *host = (struct diag_host){.name = ""};
 }
@@ -481,4 +482,5 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     diag_inspect_slow_rails(input, out);
     inspect_order(input, out);
     diag_sort(out);
+    diag_find_behind(input, out);
 }

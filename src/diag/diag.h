@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/wait.h"
 #include "diag/catalogue.h"
 #include "io/addr.h"
 #include "io/hostinfo.h"
@@ -123,6 +124,13 @@ struct diag_error {
     enum diag_source source;
 };
 
+/* What a host waited for when it failed. */
+struct diag_wait {
+    enum weft_wait_for what;
+    char peer[DIAG_NAME_BYTES]; /* of whom it waited for that */
+    weft_ns waited_ns;          /* or IO_UNKNOWN */
+};
+
 /* An asynchronous event of a device. */
 struct diag_event {
     char type[32]; /* "port_error", "port_active", "gid_change", "device_fatal", ... */
@@ -171,6 +179,8 @@ struct diag_host {
      * others carried. */
     struct diag_error *left_out;
     uint32_t n_left_out;
+    struct diag_wait *waits; /* Owned [n_waits]; the first ones */
+    uint32_t n_waits;
     bool has_events;           /* `events` contains all events */
     struct diag_event *events; /* Owned [n_events], in order of time; the first ones */
     uint32_t n_events;
@@ -220,6 +230,14 @@ struct diag_value {
     char text[96];
 };
 
+/* A host that failed only because it waited for a host at fault, or for one that waited for it. */
+struct diag_behind {
+    char host[DIAG_NAME_BYTES];
+    enum weft_wait_for what;
+    char peer[DIAG_NAME_BYTES]; /* of whom it waited for that */
+};
+#define DIAG_BEHIND_MAX 16
+
 struct diag_finding {
     const struct diag_entry *entry; /* code, cause and remedy (catalogue.h) */
     /* severity here; can differ from the entry's */
@@ -235,6 +253,9 @@ struct diag_finding {
     /* Only for `undetermined`: possible causes, in the order of the rules. */
     const struct diag_entry *candidates[DIAG_CANDIDATES_MAX];
     uint32_t n_candidates;
+    /* The first of n_behind, in the order in which the fault reached them */
+    struct diag_behind behind[DIAG_BEHIND_MAX];
+    uint32_t n_behind;
 };
 
 struct diag_findings {

@@ -59,6 +59,26 @@ static void init_host(struct diag_host *host, const char *name)
     host->told = weft_calloc(2, sizeof(*host->told));
 }
 
+void scene_wait(struct diag_host *host, enum weft_wait_for what, const char *peer)
+{
+    host->waits = weft_realloc(host->waits, (host->n_waits + 1) * sizeof(*host->waits));
+    host->waits[host->n_waits] = (struct diag_wait){.what = what, .waited_ns = 5000000};
+    weft_format(host->waits[host->n_waits].peer, sizeof(host->waits[0].peer), "%s", peer);
+    host->n_waits++;
+}
+
+struct diag_host *scene_add_host(struct scene *scene, const char *name)
+{
+    struct diag_input *input = &scene->input;
+
+    input->hosts =
+        weft_realloc(input->hosts, (input->n_hosts + 1) * sizeof(*input->hosts));
+    init_host(&input->hosts[input->n_hosts], name);
+    scene->a = &input->hosts[0];
+    scene->b = &input->hosts[1];
+    return &input->hosts[input->n_hosts++];
+}
+
 void scene_set_address(struct diag_port *port, const char *address)
 {
     port->n_gids = 0;

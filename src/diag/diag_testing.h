@@ -21,6 +21,11 @@ void scene_loses_packets(struct scene *scene);
 /* Makes the failure concern a queue pair of this port and these GIDs. */
 void scene_aim(struct scene *scene, const char *local_port, const char *local_gid,
                const char *remote_gid);
+/* Adds that the host waits for `peer`, since 5 ms. */
+void scene_wait(struct diag_host *host, enum weft_wait_for what, const char *peer);
+/* Adds a host that faces no other. Pointers to hosts of the scene become invalid; a and b are set
+ * again. */
+struct diag_host *scene_add_host(struct scene *scene, const char *name);
 /* Adds an error of iceberg that only reports that titanic gave up. */
 void scene_hears_of_it(struct scene *scene);
 /* Takes titanic:p0 down and makes the failure a lost packet on it. */

@@ -182,6 +182,21 @@ static json_t *encode_uses(const struct diag_host *host)
     return array;
 }
 
+static json_t *encode_waits(const struct diag_host *host)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        json_t *wait = json_object();
+
+        put_text(wait, "for", weft_wait_name(host->waits[i].what));
+        put_text(wait, "peer", host->waits[i].peer);
+        put_int(wait, "waited_ns", host->waits[i].waited_ns);
+        json_array_append_new(array, wait);
+    }
+    return array;
+}
+
 static json_t *encode_events(const struct diag_host *host)
 {
     json_t *events = json_array();
@@ -234,6 +249,9 @@ json_t *diag_host_encode(const struct diag_host *host)
             json_array_append_new(left_out, encode_error(&host->left_out[i]));
         }
         json_object_set_new(object, "left_out", left_out);
+    }
+    if (host->n_waits > 0) {
+        json_object_set_new(object, "waits", encode_waits(host));
     }
     if (!host->has_events && host->n_events > 0) {
         json_object_set_new(object, "events_cut", json_true());
@@ -324,6 +342,22 @@ static void encode_candidates(const struct diag_finding *finding, json_t *eviden
     }
 }
 
+static json_t *encode_behind(const struct diag_finding *finding)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < finding->n_behind && i < DIAG_BEHIND_MAX; i++) {
+        const struct diag_behind *behind = &finding->behind[i];
+        json_t *object = json_object();
+
+        put_text(object, "host", behind->host);
+        put_text(object, "for", weft_wait_name(behind->what));
+        put_text(object, "peer", behind->peer);
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
 json_t *diag_findings_encode(const struct diag_findings *findings)
 {
     json_t *array = json_array();
@@ -349,6 +383,10 @@ json_t *diag_findings_encode(const struct diag_findings *findings)
         json_object_set_new(object, "evidence", evidence);
         json_object_set_new(object, "cause", json_string(finding->entry->cause));
         json_object_set_new(object, "remedy", json_string(finding->entry->remedy));
+        if (finding->n_behind > 0) {
+            json_object_set_new(object, "behind", encode_behind(finding));
+            json_object_set_new(object, "n_behind", json_integer(finding->n_behind));
+        }
         json_array_append_new(array, object);
     }
     return array;

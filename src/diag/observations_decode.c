@@ -267,6 +267,27 @@ static void decode_event(struct cursor *at, const json_t *object, struct diag_ev
     out->at_ns = get_int(at, object, "at_ns", IO_UNKNOWN);
 }
 
+static void decode_waits(struct cursor *at, const json_t *object, struct diag_host *out)
+{
+    uint32_t n;
+    const json_t *waits = get_list(at, object, "waits", LIST_MAX, &n);
+    size_t mark;
+
+    out->waits = weft_calloc(n + 1, sizeof(*out->waits));
+    for (uint32_t i = 0; i < n; i++) {
+        const json_t *item = go_into(at, waits, "waits", i, &mark);
+        struct diag_wait *wait = &out->waits[out->n_waits];
+        char name[32];
+
+        get_text(at, item, "for", name, sizeof(name));
+        get_text(at, item, "peer", wait->peer, sizeof(wait->peer));
+        wait->waited_ns = get_int(at, item, "waited_ns", IO_UNKNOWN);
+        /* An unknown one, or one without a peer, leads to no host. */
+        out->n_waits += weft_wait_find(name, &wait->what) && wait->peer[0] != '\0';
+        leave(at, mark);
+    }
+}
+
 static void decode_uses(struct cursor *at, const json_t *object, struct diag_host *out)
 {
     const json_t *uses = get_list(at, object, "uses", LIST_MAX, &out->n_uses);
@@ -314,6 +335,7 @@ static void decode_host(struct cursor *at, const json_t *object, struct diag_hos
     out->merges_nics = get_known(at, object, "merges_nics");
     out->forwards_ip = get_known(at, object, "forwards_ip");
     decode_uses(at, object, out);
+    decode_waits(at, object, out);
     out->ports = decode_ports(at, object, &out->n_ports);
     out->errors = weft_calloc(out->n_errors + 1, sizeof(*out->errors));
     for (uint32_t i = 0; i < out->n_errors; i++) {

@@ -40,6 +40,8 @@ START_TEST(a_written_observation_gives_the_same_findings)
     s.a->told[0].n_ports = 1;
     s.b->ports[1].gids_cut = DIAG_YES;
     s.a->subnet_len = s.b->subnet_len = 29;
+    scene_wait(s.a, WEFT_WAIT_CONNECTION, "iceberg");
+    scene_wait(s.b, WEFT_WAIT_RECEIVE, "titanic");
     document = diag_observations_encode(&s.input);
     ck_assert_int_eq(diag_observations_decode(document, &read, &error), WEFT_OK);
     before = diagnose(&s.input);

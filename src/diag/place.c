@@ -336,7 +336,9 @@ static void name_owners(const struct diag_case *c, struct diag_finding *out)
 
 void diag_place(const struct diag_case *c, struct diag_finding *out)
 {
-    if (out->entry->id == DIAG_CONN_FILTERED) {
+    if (out->entry->id == DIAG_PEER_DEADLOCK) {
+        diag_name_circle(c, out);
+    } else if (out->entry->id == DIAG_CONN_FILTERED) {
         tell_of_caller(c, ETIMEDOUT, out);
     } else if (out->entry->id == DIAG_CONN_NO_ROUTE) {
         tell_of_caller(c, ENETUNREACH, out);

@@ -111,6 +111,17 @@ void diag_evidence_slot(struct diag_finding *out, const struct diag_port *port,
                         int64_t index);
 void diag_evidence_int(struct diag_finding *out, const char *name, int64_t number);
 
+/* ---- waits.c ---- */
+
+/* Fills `behind` of all errors in `out`. A host is behind the first error that it leads to, and
+ * behind none if an error names it. */
+void diag_find_behind(const struct diag_input *input, struct diag_findings *out);
+/* Returns true if the host that failed is a server without a client, in a circle of such servers
+ * that wait for each other. */
+bool diag_is_in_circle(const struct diag_case *c);
+/* Places a finding of a circle at its first host, and adds all its waits. */
+void diag_name_circle(const struct diag_case *c, struct diag_finding *out);
+
 /* ---- facing.c ---- */
 
 /* Returns YES if `ip` is inside a subnet of `port`, according to the prefix lengths of its

@@ -188,6 +188,7 @@ static const struct hypothesis closed[] = {{DIAG_PEER_DEAD, diag_peer_died}};
 static const struct hypothesis no_device[] = {{DIAG_HOST_NO_DEVICE, diag_is_certain}};
 static const struct hypothesis no_gpu[] = {{DIAG_HOST_NO_GPU, diag_is_certain}};
 static const struct hypothesis no_descriptor[] = {{DIAG_HOST_FD_LIMIT, diag_is_certain}};
+static const struct hypothesis in_circle[] = {{DIAG_PEER_DEADLOCK, diag_is_certain}};
 static const struct hypothesis wrong_data[] = {{DIAG_DATA_WRONG, diag_is_certain}};
 
 struct symptom {
@@ -361,6 +362,9 @@ bool diag_is_stall(const struct diag_case *c)
 
 static struct symptom symptom_of(const struct diag_case *c)
 {
+    if (diag_is_in_circle(c)) {
+        return SYMPTOM(in_circle);
+    }
     if (c->use != NULL || diag_is_stall(c)) {
         return SYMPTOM(stalled);
     }

@@ -43,6 +43,7 @@ static weft_ns now_of(const struct host *host)
 void host_watchdog(struct host *host, weft_ns at)
 {
     host->private->watchdog_ns = at;
+    host->private->since_ns = now_of(host);
     io_task_deadline(&host->task, at);
 }
 
@@ -91,15 +92,6 @@ static void look_again(struct host *host)
     }
 }
 
-static bool waits_for(const struct host *host, uint32_t rank)
-{
-    const struct coll_exec *exec = host->private->jobs.exec;
-
-    return host->state == HOST_CONNECT ? host_connects_to(host, rank)
-                                       : host->state == HOST_JOBS && exec != NULL &&
-                                             coll_exec_waits_for(exec, rank);
-}
-
 /* Adds the value "waits_for" to host->error: the ranks that this one waits for, as "0,2". A peer
  * that keeps its connections and sends nothing causes no other error, and the rendezvous can report
  * this rank as late although it only waits. */
@@ -109,7 +101,7 @@ static void name_awaited(struct host *host)
     uint32_t n = 0, last = HOST_NOBODY;
 
     for (uint32_t rank = 0; rank < host->config.n_ranks && host->peers != NULL; rank++) {
-        if (rank != host->config.rank && waits_for(host, rank)) {
+        if (host_waits_for(host, rank)) {
             weft_text_add(&text, "%s%u", text.n > 0 ? "," : "", rank);
             last = rank;
             n++;
@@ -131,7 +123,8 @@ static void fail(struct host *host)
     char object[24];
 
     weft_check(host->error.status < 0);
-    if (host->error_is_hearsay) {
+    host_note_waits(host);
+    if (host->error_is_hearsay || host->private->is_overdue) {
         name_awaited(host);
     }
     host_relay_trouble(host);
@@ -444,7 +437,7 @@ static weft_status watch(struct host *host)
     }
     weft_fail(&host->error, WEFT_ERR_TIMEOUT, host_state_phase(host->state),
               "not done within its limit, and no part of it gave up first");
-    name_awaited(host);
+    host->private->is_overdue = true;
     return WEFT_ERR_TIMEOUT;
 }
 
@@ -588,6 +581,7 @@ void host_destroy(struct host *host)
     free(host->results);
     free(host->connections);
     free(host->left_out);
+    free(host->waits);
     conn_journal_fini(&host->journal);
     for (uint32_t i = 0; i < host->config.n_members; i++) {
         free(host->peers[i].ports);

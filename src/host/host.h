@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/wait.h"
 #include "boot/boot.h"
 #include "coll/cost.h"
 #include "coll/oracle.h"
@@ -129,6 +130,14 @@ struct host_event {
     weft_ns at_ns;
 };
 #define HOST_EVENTS_MAX 64
+
+/* A member that this one waited for. */
+struct host_wait {
+    enum weft_wait_for what;
+    uint32_t member;
+};
+#define HOST_WAITS_MAX 64
+
 #define HOST_NOBODY UINT32_MAX
 
 enum host_state {
@@ -212,6 +221,10 @@ struct host {
     uint32_t error_peer;     /* rank concerned by the failure, or HOST_NOBODY */
     bool error_is_hearsay;   /* the error only reports that a peer gave up first */
     weft_ns error_ns;
+    /* Owned [n_waits]; when it failed, or when host_note_waits() was called; the first ones */
+    struct host_wait *waits;
+    uint32_t n_waits;
+    weft_ns waited_ns; /* for them until then */
     /* DEAD because it made no progress for hang_ns after another host ended */
     bool has_hung;
     weft_ns jobs_started_ns, jobs_ended_ns;
@@ -228,6 +241,8 @@ void host_dispatch(struct host *host, struct io_task *task);
 void host_kill(struct host *host);
 /* Like host_kill, for a host that makes no progress any more. */
 void host_kill_hanging(struct host *host);
+/* Notes in host->waits for whom the member waits now. A member that fails does so itself. */
+void host_note_waits(struct host *host);
 /* Returns true if the state is DONE, FAILED or DEAD. */
 bool host_is_over(const struct host *host);
 /* Frees all resources that are left, in any state, and the host. NULL is ignored. */

@@ -373,6 +373,14 @@ START_TEST(a_row_that_takes_too_long_is_stuck)
     ck_assert_ptr_nonnull(weft_error_value(&test.hosts[0]->error, WEFT_VALUE_WAITS_FOR));
     ck_assert_str_eq(weft_error_value(&test.hosts[0]->error, WEFT_VALUE_WAITS_FOR)->text,
                      "1");
+    ck_assert_uint_gt(test.hosts[0]->n_waits, 0);
+    for (uint32_t i = 0; i < test.hosts[0]->n_waits; i++) {
+        const struct host_wait *wait = &test.hosts[0]->waits[i];
+
+        ck_assert_uint_eq(wait->member, 1);
+        ck_assert(wait->what == WEFT_WAIT_SEND || wait->what == WEFT_WAIT_RECEIVE);
+    }
+    ck_assert_int_eq(test.hosts[0]->waited_ns, MS);
     mesh_test_fini(&test);
 }
 END_TEST

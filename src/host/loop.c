@@ -133,6 +133,16 @@ static bool dispatch_ready(const struct host_loop *loop)
     return any;
 }
 
+/* Notes for whom the hosts wait that are not over. */
+static void note_waits(const struct host_loop *loop)
+{
+    for (uint32_t i = 0; i < loop->n_hosts; i++) {
+        if (loop->hosts[i] != NULL && !host_is_over(loop->hosts[i])) {
+            host_note_waits(loop->hosts[i]);
+        }
+    }
+}
+
 static weft_status stalled(const struct host_loop *loop, struct weft_error *error)
 {
     weft_status status =
@@ -205,5 +215,6 @@ weft_status host_loop_run(const struct host_loop *loop, struct weft_error *error
             loop, seen.next_start < patience.until ? seen.next_start : patience.until,
             error);
     }
+    note_waits(loop);
     return status;
 }

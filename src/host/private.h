@@ -13,6 +13,12 @@ void host_forgive(struct host *host);
 /* Returns the limit of the whole state; WEFT_NEVER if it has none. */
 weft_ns host_state_limit(const struct host *host, enum host_state state);
 
+/* ---- waits.c ---- */
+
+/* Returns true if the member waited for a connection with `member` or for a message, as
+ * host_note_waits() noted. */
+bool host_waits_for(const struct host *host, uint32_t member);
+
 /* ---- blob.c: the description of a member, gathered in the rendezvous ---- */
 
 #define HOST_PORTS_MAX WEFT_LENGTH(((struct host *)NULL)->ports)
@@ -180,6 +186,8 @@ struct host_private {
     uint32_t n_flows;
     struct host_jobs jobs;
     weft_ns watchdog_ns;
+    weft_ns since_ns;  /* when the present state or row began */
+    bool is_overdue;   /* the watchdog ended it */
     weft_ns listen_ns; /* time of the first attempt to listen; 0 if there was none */
     /* In CLOSE: all members are done, and connections are being closed. */
     bool is_closing;

@@ -195,6 +195,36 @@ static void add_survived(const json_t *finding, const struct report_style *style
     report_candidates(finding, out);
 }
 
+/* The hosts that met only a consequence of it, and for whom each of them waited. */
+static void add_behind(const json_t *finding, struct weft_text *out)
+{
+    const json_t *behind = json_object_get(finding, "behind");
+    json_int_t n = json_integer_value(json_object_get(finding, "n_behind"));
+    struct paragraph paragraph;
+    char item[WHERE_BYTES];
+    const json_t *host;
+    size_t i;
+
+    if (json_array_size(behind) == 0) {
+        return;
+    }
+    paragraph_begin(&paragraph, "  held   ", out);
+    json_array_foreach(behind, i, host)
+    {
+        if (i < PLACES_MAX) {
+            weft_format(item, sizeof(item), i == 0 ? "%s waited for %s" : "%s for %s",
+                        json_read_text(host, "host", "?"),
+                        json_read_text(host, "peer", "?"));
+            paragraph_item(&paragraph, item);
+        }
+    }
+    if (n > PLACES_MAX) {
+        weft_format(item, sizeof(item), "%lld more", (long long)n - PLACES_MAX);
+        paragraph_item(&paragraph, item);
+    }
+    paragraph_end(&paragraph);
+}
+
 static void add_sentence(const char *label, const char *sentence, struct weft_text *out)
 {
     struct paragraph paragraph;
@@ -219,6 +249,7 @@ static void add_finding(const json_t *findings, size_t i,
     add_sentence("  what   ", json_read_text(finding, "cause", "?"), out);
     add_drawing(finding, style, out);
     add_again(findings, i, out);
+    add_behind(finding, out);
     report_evidence(finding, out);
     add_sentence("  do     ", json_read_text(finding, "remedy", "?"), out);
     weft_text_add(out, "  more   weft explain %s\n", code);

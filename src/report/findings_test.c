@@ -89,6 +89,31 @@ START_TEST(a_cause_is_told_once_and_names_six_more_places_at_most)
 }
 END_TEST
 
+/* Who only waited is in one line, and has no finding. */
+START_TEST(who_waited_for_it_is_in_one_line)
+{
+    struct report_style plain = report_style(false);
+    struct weft_text text = {NULL, 0, 0};
+    json_t *behind = json_array();
+    json_t *document = json_pack(
+        "{s:[{s:s, s:{s:s, s:n, s:n}, s:{}, s:s, s:s, s:o, s:i}]}", "findings", "code",
+        "host.memlock", "where", "host", "titanic", "port", "peer", "evidence", "cause",
+        "c", "remedy", "r", "behind", behind, "n_behind", 9);
+
+    for (int i = 0; i < 7; i++) {
+        json_array_append_new(behind, json_pack("{s:s, s:s, s:s}", "host", "iceberg",
+                                                "for", "round", "peer", "titanic"));
+    }
+    report_findings(document, &plain, &text);
+    ck_assert_ptr_nonnull(
+        strstr(text.bytes, "\n  held   iceberg waited for titanic, iceberg for titanic, "
+                           "iceberg for titanic,\n"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "iceberg for titanic, 3 more\n"));
+    weft_text_fini(&text);
+    json_decref(document);
+}
+END_TEST
+
 static const char places[] =
     "{\"findings\":[{\"code\":\"route.wrong_nic\",\"severity\":\"error\","
     "\"where\":{\"host\":\"titanic\",\"port\":\"p0\",\"peer\":\"iceberg\"},"
@@ -220,6 +245,7 @@ int main(void)
     tcase_add_test(cases,
                    what_both_ends_say_alike_is_told_once_and_the_rest_side_by_side);
     tcase_add_test(cases, a_cause_is_told_once_and_names_six_more_places_at_most);
+    tcase_add_test(cases, who_waited_for_it_is_in_one_line);
     tcase_add_test(cases, the_cross_is_where_the_failure_is);
     tcase_add_test(cases, a_cable_that_works_has_no_cross);
     tcase_add_test(cases, what_was_survived_is_a_line);

@@ -98,6 +98,19 @@ static void add_left_out(const struct host *host, struct diag_host *out)
     }
 }
 
+static void add_waits(const struct host *host, struct diag_host *out)
+{
+    out->waits = weft_calloc(host->n_waits + 1, sizeof(*out->waits));
+    out->n_waits = host->n_waits;
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        struct diag_wait *wait = &out->waits[i];
+
+        *wait =
+            (struct diag_wait){.what = host->waits[i].what, .waited_ns = host->waited_ns};
+        weft_format(wait->peer, sizeof(wait->peer), "%u", host->waits[i].member);
+    }
+}
+
 void run_facts(const struct host *host, struct diag_host *out)
 {
     const struct io_hostinfo *info = host->env->ops->hostinfo(host->env);
@@ -117,6 +130,7 @@ void run_facts(const struct host *host, struct diag_host *out)
     observe_devices(host->env, out->ports, out->n_ports);
     add_list(host->env, host->config.conn.policy, out);
     add_left_out(host, out);
+    add_waits(host, out);
 }
 
 /* Writes the host's name of port `index`. A further port of a device has the device's name and its

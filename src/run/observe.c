@@ -149,6 +149,15 @@ static void name_left_out(const struct run *run, const struct host *host,
     }
 }
 
+/* Facts have the numbers of the members that were waited for. */
+static void name_waits(const struct run *run, const struct host *host,
+                       struct diag_host *out)
+{
+    for (uint32_t i = 0; i < host->n_waits && i < out->n_waits; i++) {
+        name_member(run, host->waits[i].member, out->waits[i].peer);
+    }
+}
+
 static void observe_host(const struct run *run, const struct host *host,
                          struct diag_host *out)
 {
@@ -169,6 +178,7 @@ static void observe_host(const struct run *run, const struct host *host,
     name_member(run, host->config.rank, out->name);
     out->was_observed = true;
     name_left_out(run, host, out);
+    name_waits(run, host, out);
     observe_uses(run, host, out);
     weft_format(
         out->state, sizeof(out->state), "%s",

@@ -310,6 +310,25 @@ static void fail_of_waiting(const struct program_observing *o, uint32_t program,
     }
 }
 
+/* Adds that a server waits for its client, if nothing was sent, so that none has come. */
+static void add_wait(const struct program_observing *o, uint32_t program)
+{
+    const struct program_facts *facts = &o->causes->facts[program];
+    struct diag_host *host = &o->out->hosts[facts->host];
+    uint32_t peer = peer_of(o, program);
+    struct diag_wait *wait;
+
+    if (!o->words[program].waits_for_client || peer == PROGRAM_NONE ||
+        !has_sent_nothing(o, program, program_on(o->causes, peer))) {
+        return;
+    }
+    host->waits =
+        weft_realloc(host->waits, ((size_t)host->n_waits + 1) * sizeof(*host->waits));
+    wait = &host->waits[host->n_waits++];
+    *wait = (struct diag_wait){.what = WEFT_WAIT_CLIENT, .waited_ns = IO_UNKNOWN};
+    weft_format(wait->peer, sizeof(wait->peer), "%s", o->causes->spec->hosts[peer].name);
+}
+
 static void add_failure(const struct program_observing *o, uint32_t program)
 {
     const struct program_facts *facts = &o->causes->facts[program];
@@ -374,6 +393,9 @@ void program_causes_observe(const struct program_causes *causes, struct diag_inp
 
         if (program_is_bad(&o, i) || (waits && !is_consequence(&o, i))) {
             add_failure(&o, i);
+        }
+        if (waits) {
+            add_wait(&o, i);
         }
     }
     free(o.words);

@@ -127,16 +127,17 @@ struct tool {
     int mtu, size; /* bytes; 0 if it depends on the device */
     /* Short flags without a value, which may precede one with a value in the same word. */
     const char *bare;
+    const char *valued; /* those with one */
 };
 
 /* The first match counts. rdma-core, libibverbs/examples: ibv_rc_pingpong(1) and its siblings. A UD
  * message is one packet. linux-rdma/perftest: ib_write_bw(1); its default MTU is the device's. */
 static const struct tool tools[] = {
-    {"ibv_ud", "_pingpong", 'g', "gid-idx", false, 0, 2048, "ec"},
-    {"ibv_xsrq", "_pingpong", 'g', "gid-idx", true, 2048, 4096, "e"},
-    {"ibv_", "_pingpong", 'g', "gid-idx", true, 1024, 4096, "eotcjN"},
-    {"ib_", "_bw", 'x', "gid-index", true, 0, 65536, ""},
-    {"ib_", "_lat", 'x', "gid-index", true, 0, 2, ""},
+    {"ibv_ud", "_pingpong", 'g', "gid-idx", false, 0, 2048, "ec", "pdisrnlg"},
+    {"ibv_xsrq", "_pingpong", 'g', "gid-idx", true, 2048, 4096, "e", "pdismcnlg"},
+    {"ibv_", "_pingpong", 'g', "gid-idx", true, 1024, 4096, "eotcjN", "pdismrnlgqw"},
+    {"ib_", "_bw", 'x', "gid-index", true, 0, 65536, "", "pdismnqxtuSD"},
+    {"ib_", "_lat", 'x', "gid-index", true, 0, 2, "", "pdismnqxtuSD"},
 };
 
 struct word {
@@ -229,6 +230,7 @@ static int number_of(struct word word)
 struct flags {
     int gid_index, mtu, size; /* -1 if not given or not understood */
     bool has_all;             /* runs through all sizes, as perftest's -a does */
+    bool may_have_host;       /* a word can be the name of the server */
 };
 
 /* Returns true if another program with known flags follows in the command. */
@@ -243,6 +245,20 @@ static bool has_tool(const char *rest)
         has = tool_of(without_folder(word)) != NULL;
     }
     return has;
+}
+
+/* Returns true if the word after `word` is certain to be its value. */
+static bool takes_next(const struct tool *tool, struct word word)
+{
+    size_t i = 1;
+
+    if (word.n < 2 || word.at[0] != '-' || word.at[1] == '-') {
+        return false;
+    }
+    while (i < word.n && strchr(tool->bare, word.at[i]) != NULL) {
+        i++;
+    }
+    return i + 1 == word.n && strchr(tool->valued, word.at[i]) != NULL;
 }
 
 static void read_option(const struct tool *tool, struct word word, struct word next,
@@ -269,6 +285,7 @@ static void read_flags(const char *command, struct program_words *out)
     const char *rest = command;
     struct word word = next_word(&rest);
     struct flags flags = {.gid_index = -1, .mtu = -1, .size = -1};
+    bool is_value = false, is_first = true;
     int mtu, size;
 
     while (*rest != '\0' || word.n > 0) {
@@ -279,6 +296,7 @@ static void read_flags(const char *command, struct program_words *out)
         if (is_end && tool != NULL) {
             break;
         }
+        is_first = is_first && !is_end;
         ahead = rest;
         if (tool == NULL) {
             word = without_folder(word);
@@ -287,6 +305,8 @@ static void read_flags(const char *command, struct program_words *out)
                 out->is_timed || (word.n == 7 && strncmp(word.at, "timeout", 7) == 0);
         } else {
             read_option(tool, word, next_word(&ahead), &flags);
+            flags.may_have_host = flags.may_have_host || (word.at[0] != '-' && !is_value);
+            is_value = takes_next(tool, word);
         }
         word = next_word(&rest);
     }
@@ -295,6 +315,9 @@ static void read_flags(const char *command, struct program_words *out)
     }
     mtu = flags.mtu > 0 ? flags.mtu : tool->mtu;
     size = flags.size > 0 ? flags.size : tool->size;
+    /* Nothing else is in the command that can hang. */
+    out->waits_for_client = is_first && rest[strspn(rest, " \t\n")] == '\0' &&
+                            !flags.may_have_host && out->remote_gid[0] == '\0';
     out->gid_index = flags.gid_index >= 0 ? flags.gid_index : PROGRAM_NO_INDEX;
     if (!tool->has_mtu) {
         mtu = flags.has_all ? 0 : size;

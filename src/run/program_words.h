@@ -16,6 +16,8 @@ struct program_words {
     char remote_gid[IO_IP_TEXT_BYTES];
     int gid_index; /* requested by its flags, or PROGRAM_NO_INDEX */
     int path_mtu;  /* bytes of its largest packet; 0 if unknown */
+    /* It is started as a server, and no client has connected to it. */
+    bool waits_for_client;
     /* Runs under timeout(1), whose status 124 means that the program did not end. */
     bool is_timed;
 };

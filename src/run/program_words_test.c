@@ -157,6 +157,45 @@ START_TEST(a_command_has_a_limit_of_its_own)
 }
 END_TEST
 
+/* Without the name of a host it is a server, and one that has a client has its GID. */
+START_TEST(a_server_is_known_by_its_command)
+{
+    static const struct {
+        const char *command;
+        bool waits;
+    } cases[] = {
+        {"ibv_rc_pingpong", true},
+        {"timeout 3 /usr/bin/ibv_rc_pingpong -g 1 -d titanic-p0 -e -n 1000", true},
+        {"ibv_rc_pingpong -eg 1 -em2048 --size=64", true},
+        {"ib_write_bw -d x -x 3 -m 2048 --report_gbits", true},
+        {"ibv_rc_pingpong -g 1 iceberg", false},
+        {"ibv_rc_pingpong -g1 iceberg", false},
+        {"ibv_rc_pingpong -e iceberg", false},
+        {"ibv_rc_pingpong --events iceberg", false},
+        /* may be the name of a host */
+        {"ibv_rc_pingpong --gid-idx 3", false},
+        {"ib_write_bw -a iceberg", false},
+        {"ibv_rc_pingpong -g 1 > log", false},
+        /* the other one may be it that hangs */
+        {"./mine; ibv_rc_pingpong -g 1", false},
+        {"ibv_rc_pingpong -g 1; ./mine", false},
+        {"ibv_rc_pingpong -g 1 &\n./mine", false},
+        {"./mine -g 1", false},
+        {"", false},
+    };
+    struct program_words words;
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        program_words_read(cases[i].command, "", &words);
+        ck_assert_msg(words.waits_for_client == cases[i].waits, "%s", cases[i].command);
+    }
+    program_words_read(
+        "ibv_rc_pingpong -g 1",
+        "  remote address: LID 0x0000, QPN 0x000012, GID ::ffff:10.0.0.1\n", &words);
+    ck_assert(!words.waits_for_client);
+}
+END_TEST
+
 START_TEST(a_device_is_named_whole)
 {
     static const struct {
@@ -193,6 +232,7 @@ int main(void)
     tcase_add_loop_test(tcase, command_and_output_name_the_ends, 0,
                         (int)WEFT_LENGTH(ends));
     tcase_add_test(tcase, a_command_has_a_limit_of_its_own);
+    tcase_add_test(tcase, a_server_is_known_by_its_command);
     tcase_add_test(tcase, a_device_is_named_whole);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

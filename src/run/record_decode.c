@@ -260,6 +260,25 @@ static void decode_flows(struct record_decoder *decoder, json_t *from)
     host->relayed.memory_peak = (uint64_t)n[5];
 }
 
+/* Reads whom the host waited for from its facts, which name members by their numbers. */
+static void take_waits(struct record_decoder *decoder, const struct diag_host *facts)
+{
+    struct host *host = decoder->host;
+
+    host->waits = weft_calloc((size_t)facts->n_waits + 1, sizeof(*host->waits));
+    for (uint32_t i = 0; i < facts->n_waits; i++) {
+        unsigned long member = strtoul(facts->waits[i].peer, NULL, 10);
+
+        if (member >= host->config.n_members) {
+            record_bad(decoder, "waits");
+            return;
+        }
+        host->waits[host->n_waits++] =
+            (struct host_wait){facts->waits[i].what, (uint32_t)member};
+        host->waited_ns = facts->waits[i].waited_ns;
+    }
+}
+
 static void decode(struct record_decoder *decoder, json_t *record)
 {
     struct host *host = decoder->host;
@@ -304,6 +323,7 @@ static void decode(struct record_decoder *decoder, json_t *record)
         record_bad(decoder, "facts");
     }
     env->info.memlock_bytes = env->facts.memlock_bytes;
+    take_waits(decoder, &env->facts);
     host->jobs_started_ns = moment(decoder, numbers[2]);
     host->jobs_ended_ns = moment(decoder, numbers[3]);
     decode_error(decoder, parts[0]);
@@ -416,6 +436,7 @@ void run_record_free(struct host *host)
     free(host->results);
     free(host->connections);
     free(host->left_out);
+    free(host->waits);
     conn_journal_fini(&host->journal);
     for (uint32_t i = 0; i < host->config.n_members; i++) {
         free(host->peers[i].ports);

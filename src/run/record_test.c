@@ -26,6 +26,10 @@ static void add_events(struct host *host)
     host->left_out = weft_calloc(1, sizeof(*host->left_out));
     host->left_out[0].peer = 2;
     host->n_left_out = 1;
+    host->waits = weft_calloc(1, sizeof(*host->waits));
+    host->waits[0] = (struct host_wait){WEFT_WAIT_SEND, 2};
+    host->n_waits = 1;
+    host->waited_ns = 1800;
 }
 
 /* Returns a host that failed in its second row, with a value in every field. */

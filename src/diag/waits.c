@@ -1,0 +1,213 @@
+/* Follows the waits of hosts. A host that waits for one at fault, or for one that waits for it, met
+ * a consequence. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/private.h"
+
+struct named {
+    const char *name;
+    uint32_t host; /* index into the input */
+};
+
+/* The waits of all hosts, as a graph. */
+struct graph {
+    const struct diag_input *input;
+    struct named *names; /* Owned [n_hosts], sorted */
+    bool *is_told;       /* Owned [n_hosts]: an error names it, or it is behind one */
+    bool *is_reached;    /* Owned [n_hosts]: it leads to the present finding */
+};
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+static void graph_open(const struct diag_input *input, struct graph *out)
+{
+    size_t n = (size_t)input->n_hosts + 1;
+
+    out->input = input;
+    out->names = weft_calloc(n, sizeof(*out->names));
+    out->is_told = weft_calloc(n, sizeof(*out->is_told));
+    out->is_reached = weft_calloc(n, sizeof(*out->is_reached));
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        out->names[i] = (struct named){input->hosts[i].name, i};
+    }
+    qsort(out->names, input->n_hosts, sizeof(*out->names), compare);
+}
+
+static void graph_close(struct graph *graph)
+{
+    free(graph->names);
+    free(graph->is_told);
+    free(graph->is_reached);
+}
+
+/* Returns UINT32_MAX if there is no host of that name. */
+static uint32_t find(const struct graph *graph, const char *name)
+{
+    struct named key = {.name = name};
+    const struct named *found = bsearch(&key, graph->names, graph->input->n_hosts,
+                                        sizeof(*graph->names), compare);
+
+    return found == NULL ? UINT32_MAX : found->host;
+}
+
+static void mark(const struct graph *graph, bool *marks, const char *name)
+{
+    uint32_t host = find(graph, name);
+
+    if (host != UINT32_MAX) {
+        marks[host] = true;
+    }
+}
+
+/* Marks the hosts that the finding names: its ends, and those in its evidence, such as the one that
+ * drops the packets between them. */
+static void mark_named(const struct graph *graph, bool *marks,
+                       const struct diag_finding *finding)
+{
+    mark(graph, marks, finding->host);
+    mark(graph, marks, finding->peer);
+    for (uint32_t i = 0; i < finding->n_evidence; i++) {
+        if (finding->evidence[i].kind == WEFT_KIND_TEXT) {
+            mark(graph, marks, finding->evidence[i].text);
+        }
+    }
+}
+
+/* Returns the first wait of the host that leads to the present finding; NULL if none does. */
+static const struct diag_wait *leads(const struct graph *graph,
+                                     const struct diag_host *host)
+{
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        uint32_t peer = find(graph, host->waits[i].peer);
+
+        if (peer != UINT32_MAX && graph->is_reached[peer]) {
+            return &host->waits[i];
+        }
+    }
+    return NULL;
+}
+
+static void add(struct diag_finding *finding, const struct diag_host *host,
+                const struct diag_wait *wait)
+{
+    if (finding->n_behind < DIAG_BEHIND_MAX) {
+        struct diag_behind *behind = &finding->behind[finding->n_behind];
+
+        weft_format(behind->host, sizeof(behind->host), "%s", host->name);
+        weft_format(behind->peer, sizeof(behind->peer), "%s", wait->peer);
+        behind->what = wait->what;
+    }
+    finding->n_behind++;
+}
+
+static void find_behind(const struct graph *graph, struct diag_finding *finding)
+{
+    const struct diag_input *input = graph->input;
+    bool any = true;
+
+    memset(graph->is_reached, 0, input->n_hosts * sizeof(*graph->is_reached));
+    mark_named(graph, graph->is_reached, finding);
+    while (any) {
+        any = false;
+        for (uint32_t i = 0; i < input->n_hosts; i++) {
+            const struct diag_host *host = &input->hosts[i];
+            const struct diag_wait *wait =
+                graph->is_reached[i] || graph->is_told[i] ? NULL : leads(graph, host);
+
+            if (wait != NULL) {
+                any = graph->is_reached[i] = graph->is_told[i] = true;
+                add(finding, host, wait);
+            }
+        }
+    }
+}
+
+void diag_find_behind(const struct diag_input *input, struct diag_findings *out)
+{
+    struct graph graph;
+
+    graph_open(input, &graph);
+    for (uint32_t i = 0; i < out->n; i++) {
+        if (out->items[i].severity == DIAG_ERROR) {
+            mark_named(&graph, graph.is_told, &out->items[i]);
+        }
+    }
+    for (uint32_t i = 0; i < out->n; i++) {
+        struct diag_finding *finding = &out->items[i];
+
+        if (finding->severity == DIAG_ERROR) {
+            find_behind(&graph, finding);
+        }
+    }
+    graph_close(&graph);
+}
+
+/* ---- circles ---- */
+
+/* Maximum number of waits that the evidence of a circle contains. */
+#define CIRCLE_MAX 16u
+
+/* Returns the host for which a server waits; NULL if it has a client or is none. */
+static const struct diag_host *awaited_by(const struct diag_input *input,
+                                          const struct diag_host *host)
+{
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        if (host->waits[i].what == WEFT_WAIT_CLIENT) {
+            return diag_find_host(input, host->waits[i].peer);
+        }
+    }
+    return NULL;
+}
+
+/* Returns the number of hosts of the circle that begins at `host`; 0 if it is in none. Sets
+ * *out_first to the one that comes first in the input. */
+static uint32_t circle_of(const struct diag_input *input, const struct diag_host *host,
+                          const struct diag_host **out_first)
+{
+    const struct diag_host *at = host;
+    uint32_t n = 0;
+
+    *out_first = host;
+    do {
+        at = awaited_by(input, at);
+        n++;
+        if (at != NULL && at < *out_first) {
+            *out_first = at;
+        }
+    } while (at != NULL && at != host && n < input->n_hosts);
+    return at == host && n > 1 ? n : 0;
+}
+
+bool diag_is_in_circle(const struct diag_case *c)
+{
+    const struct diag_host *first;
+
+    return c->status == WEFT_ERR_TIMEOUT && c->use == NULL && !c->is_turned &&
+           circle_of(c->input, c->host, &first) > 0;
+}
+
+void diag_name_circle(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    const struct diag_host *at;
+    uint32_t n = circle_of(c->input, c->host, &at);
+
+    *out = (struct diag_finding){.entry = entry};
+    for (uint32_t i = 0; i < n && i < CIRCLE_MAX; i++) {
+        const struct diag_host *next = awaited_by(c->input, at);
+        char key[24], text[sizeof(out->evidence[0].text)];
+
+        if (i == 0) {
+            diag_name_place(out, at->name, "", next->name);
+        }
+        weft_format(key, sizeof(key), "wait_%u", i + 1);
+        weft_format(text, sizeof(text), "%s for a client on %s", at->name, next->name);
+        diag_evidence_text(out, key, text);
+        at = next;
+    }
+}

@@ -1,0 +1,94 @@
+/* The members that this one waits for: why it has not reached the end of its job. Read by the
+ * diagnosis, which follows these waits from member to member to the one at fault. */
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "host/private.h"
+
+static void add(struct host *host, enum weft_wait_for what, uint32_t member)
+{
+    if (host->n_waits < HOST_WAITS_MAX) {
+        host->waits[host->n_waits++] = (struct host_wait){what, member};
+    }
+}
+
+/* Adds the members that the present gather or barrier lacks. */
+static void add_round(struct host *host)
+{
+    for (uint32_t member = 0; host->boot != NULL && member < host->config.n_members;
+         member++) {
+        if (member != host->config.rank && boot_awaits(host->boot, member)) {
+            add(host, WEFT_WAIT_ROUND, member);
+        }
+    }
+}
+
+static void add_connections(struct host *host)
+{
+    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
+        if (rank != host->config.rank && host_connects_to(host, rank)) {
+            add(host, WEFT_WAIT_CONNECTION, rank);
+        }
+    }
+}
+
+static void add_messages(struct host *host)
+{
+    const struct coll_exec *exec = host->private->jobs.exec;
+
+    for (uint32_t rank = 0; exec != NULL && rank < host->config.n_ranks; rank++) {
+        if (rank == host->config.rank) {
+            continue;
+        }
+        if (coll_exec_sends_to(exec, rank)) {
+            add(host, WEFT_WAIT_SEND, rank);
+        }
+        if (coll_exec_receives_from(exec, rank)) {
+            add(host, WEFT_WAIT_RECEIVE, rank);
+        }
+    }
+}
+
+void host_note_waits(struct host *host)
+{
+    if (host->waits == NULL) {
+        host->waits = weft_calloc(HOST_WAITS_MAX, sizeof(*host->waits));
+    }
+    host->n_waits = 0;
+    host->waited_ns = io_now(host->env) - host->private->since_ns;
+    switch (host->state) {
+    case HOST_BOOT:
+    case HOST_SETUP:
+    case HOST_BARRIER:
+        add_round(host);
+        break;
+    case HOST_CLOSE:
+        if (!host->private->is_closing) {
+            add_round(host);
+        }
+        break;
+    case HOST_CONNECT:
+        add_connections(host);
+        break;
+    case HOST_JOBS:
+        add_messages(host);
+        break;
+    case HOST_NEW:
+    case HOST_DISCOVER: /* these two wait for the devices and the kernel of this host */
+    case HOST_LISTEN:
+    case HOST_DONE:
+    case HOST_FAILED:
+    case HOST_DEAD:
+        break;
+    }
+}
+
+bool host_waits_for(const struct host *host, uint32_t member)
+{
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        if (host->waits[i].member == member && host->waits[i].what != WEFT_WAIT_ROUND) {
+            return true;
+        }
+    }
+    return false;
+}
