@@ -35,7 +35,8 @@ static int no_such_code(const char *code)
         "weft explain: no such code: %s%s (weft explain lists the findings; an errno, "
         "a completion status or a line of NCCL's log can be explained, too: weft "
         "explain ETIMEDOUT, 'status 12')\n",
-        diagnose_quote(code, quoted), cli_code_hint(code, hint, sizeof(hint)));
+        diagnose_quote(code, quoted),
+        strchr(code, ' ') == NULL ? cli_code_hint(code, hint, sizeof(hint)) : "");
     return CLI_USAGE;
 }
 

@@ -579,6 +579,10 @@ bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
             longs[n++].val = FIRST_FLAG + (int)i;
         }
     }
+    for (int i = first; strcmp(verb, "explain") == 0 && i < argc; i++) {
+        /* An errno as the kernel prints it, and no flag. */
+        argv[i] += argv[i][0] == '-' && argv[i][1] >= '0' && argv[i][1] <= '9';
+    }
     optind = 1;
     opterr = 0;
     while ((flag = getopt_long(argc - first + 1, argv + first - 1, ":qvh", longs,

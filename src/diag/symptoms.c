@@ -1,6 +1,7 @@
 /* The table of symptoms. Numbers of errno are those of Linux (asm-generic/errno*.h), because a log
  * is read on any machine. Statuses are enum ibv_wc_status (infiniband/verbs.h). Phrases are those
- * of NCCL 2.25 to 2.30 (src/init.cc, ncclGetErrorString) and PyTorch's ProcessGroupNCCL. */
+ * of NCCL 2.25 to 2.30 (src/init.cc, ncclGetErrorString), PyTorch's ProcessGroupNCCL and TCPStore,
+ * UCX, perftest and Open MPI. */
 #include "diag/symptoms.h"
 
 #include <string.h>
@@ -28,6 +29,25 @@ static const struct diag_symptom symptoms[] = {
              OF(HOST_PERMISSION, "does the same call succeed as root, or with "
                                  "/dev/infiniband and CAP_IPC_LOCK?"),
              OF(CONN_REFUSED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 2,
+     .name = "ENOENT",
+     .meaning = "a file or folder does not exist",
+     .causes =
+         {
+             OF(HOST_NO_DEVICE, "is the file below /dev/infiniband or "
+                                "/sys/class/infiniband, which a container lacks?"),
+             OF(PLUGIN_NOT_FOUND, "is it a library, such as libnccl-net-mesh.so?"),
+             OTHER("the name is wrong", NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 4,
+     .name = "EINTR",
+     .meaning = "a signal came while the call waited",
+     .causes =
+         {
+             OTHER("the program does not repeat the call: no error of the network", NULL),
          }},
     {.kind = DIAG_SYMPTOM_ERRNO,
      .number = 5,
@@ -72,6 +92,17 @@ static const struct diag_symptom symptoms[] = {
      .causes =
          {
              OF(HOST_PERMISSION, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 14,
+     .name = "EFAULT",
+     .meaning = "the address of a buffer is not the process's",
+     .causes =
+         {
+             OTHER("GPU memory was registered, and the NIC's driver cannot reach it "
+                   "(nvidia_peermem, DMA-BUF)",
+                   "is the buffer on a GPU?"),
+             OTHER("the buffer was freed: an error of the program", NULL),
          }},
     {.kind = DIAG_SYMPTOM_ERRNO,
      .number = 16,
@@ -131,6 +162,14 @@ static const struct diag_symptom symptoms[] = {
                    NULL),
          }},
     {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 38,
+     .name = "ENOSYS",
+     .meaning = "the kernel or the driver does not have the call",
+     .causes =
+         {
+             OF(DEVICE_REJECTED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
      .number = 32,
      .name = "EPIPE",
      .meaning = "the peer had closed the connection when this host wrote to it",
@@ -152,12 +191,49 @@ static const struct diag_symptom symptoms[] = {
              OF(GID_MISSING, NULL),
          }},
     {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 62,
+     .name = "ETIME",
+     .meaning = "a command to the device was not answered in time",
+     .causes =
+         {
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 90,
+     .name = "EMSGSIZE",
+     .meaning = "a message is larger than the interface or the queue pair allows",
+     .causes =
+         {
+             OF(LINK_MTU_MISMATCH,
+                "do the two ends of the cable have different MTUs (`ip link`)?"),
+             OF(LINK_BLACK_HOLE, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 93,
+     .name = "EPROTONOSUPPORT",
+     .meaning = "the kernel, the driver or the peer does not have this protocol",
+     .causes =
+         {
+             OF(CONN_VERSION, "was it a peer that refused, with another version?"),
+             OF(DEVICE_REJECTED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
      .number = 95,
      .name = "EOPNOTSUPP",
      .meaning = "the device or driver cannot do what was asked",
      .causes =
          {
              OF(DEVICE_REJECTED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 97,
+     .name = "EAFNOSUPPORT",
+     .meaning = "this host has no addresses of that family",
+     .causes =
+         {
+             OTHER("IPv6 is off (net.ipv6.conf.all.disable_ipv6)",
+                   "is the address an IPv6 one?"),
+             OF(HOST_NO_INTERFACE, NULL),
          }},
     {.kind = DIAG_SYMPTOM_ERRNO,
      .number = 98,
@@ -178,6 +254,15 @@ static const struct diag_symptom symptoms[] = {
              OF(ADDR_CHANGED, NULL),
          }},
     {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 100,
+     .name = "ENETDOWN",
+     .meaning = "the network interface is down",
+     .causes =
+         {
+             OF(LINK_DOWN, "has the port no carrier (`ip link`)?"),
+             OTHER("the interface was not set up (`ip link set IF up`)", NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
      .number = 101,
      .name = "ENETUNREACH",
      .meaning = "no entry of the routing table leads to the address",
@@ -192,6 +277,15 @@ static const struct diag_symptom symptoms[] = {
              OF(ROUTE_WRONG_NIC, NULL),
          }},
     {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 103,
+     .name = "ECONNABORTED",
+     .meaning = "the connection was ended by this host's kernel or by the peer before it "
+                "was used",
+     .causes =
+         {
+             OF(PEER_DEAD, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
      .number = 104,
      .name = "ECONNRESET",
      .meaning = "the peer's kernel ended the connection",
@@ -201,6 +295,25 @@ static const struct diag_symptom symptoms[] = {
                 "is the peer's process gone? The root cause is in its own log"),
              OF(CONN_VERSION, "do the two ends run different versions?"),
              OF(CONN_MALFORMED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 105,
+     .name = "ENOBUFS",
+     .meaning = "the kernel or the device had no room for a packet or an object",
+     .causes =
+         {
+             OF(DEVICE_QP_LIMIT, "was it the creation of a queue or queue pair?"),
+             OF(HOST_KERNEL_MEMORY, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 107,
+     .name = "ENOTCONN",
+     .meaning = "the connection had ended, or had not been made",
+     .causes =
+         {
+             OF(PEER_DEAD,
+                "has the peer's process ended? The root cause is in its own log"),
+             OF(CONN_REFUSED, NULL),
          }},
     {.kind = DIAG_SYMPTOM_ERRNO,
      .number = 110,
@@ -247,6 +360,16 @@ static const struct diag_symptom symptoms[] = {
              OF(CONN_REFUSED, NULL),
          }},
     {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 112,
+     .name = "EHOSTDOWN",
+     .meaning = "the neighbour did not answer",
+     .causes =
+         {
+             OF(NEIGH_NO_ANSWER,
+                "does `ip neigh` show FAILED for the address, on the right cable?"),
+             OF(LINK_DOWN, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
      .number = 113,
      .name = "EHOSTUNREACH",
      .meaning = "no neighbour answered for the address, or a firewall says so",
@@ -257,6 +380,36 @@ static const struct diag_symptom symptoms[] = {
              OF(NEIGH_NO_ANSWER,
                 "does `ip neigh` show FAILED for the address, on the right cable?"),
              OF(ROUTE_WRONG_NIC, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 115,
+     .name = "EINPROGRESS",
+     .meaning = "a connection is being made: no error by itself",
+     .causes =
+         {
+             OTHER("a call that does not wait began to connect: the line that follows, "
+                   "or another number in this one, says what came of it",
+                   NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 121,
+     .name = "EREMOTEIO",
+     .meaning = "the device's firmware refused or failed a command",
+     .causes =
+         {
+             OF(DEVICE_FAILED, "does `dmesg` have a line of the NIC's driver at that "
+                               "time, without `bad parameter`?"),
+             OF(DEVICE_REJECTED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_ERRNO,
+     .number = 125,
+     .name = "ECANCELED",
+     .meaning = "the call was ended from outside",
+     .causes =
+         {
+             OF(PEER_DEAD,
+                "has another rank's log an earlier error? That is the root cause"),
+             OTHER("the program ended it", NULL),
          }},
     {.kind = DIAG_SYMPTOM_WC_STATUS,
      .number = 0,
@@ -602,33 +755,213 @@ static const struct diag_symptom symptoms[] = {
          {
              OF(HOST_NO_INTERFACE, NULL),
          }},
-};
-
-/* Texts of strerror(3) for these numbers, which logs contain. */
-static const struct {
-    int number;
-    const char *text;
-} texts[] = {
-    {1, "Operation not permitted"},
-    {5, "Input/output error"},
-    {11, "Resource temporarily unavailable"},
-    {12, "Cannot allocate memory"},
-    {13, "Permission denied"},
-    {16, "Device or resource busy"},
-    {19, "No such device"},
-    {22, "Invalid argument"},
-    {24, "Too many open files"},
-    {28, "No space left on device"},
-    {32, "Broken pipe"},
-    {61, "No data available"},
-    {95, "Operation not supported"},
-    {98, "Address already in use"},
-    {99, "Cannot assign requested address"},
-    {101, "Network is unreachable"},
-    {104, "Connection reset by peer"},
-    {110, "Connection timed out"},
-    {111, "Connection refused"},
-    {113, "No route to host"},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "unhandled cuda error",
+     .meaning = "NCCL's ncclUnhandledCudaError: a call of CUDA failed; the line above it "
+                "with NCCL_DEBUG=WARN has the call and its error",
+     .causes =
+         {
+             OF(HOST_NO_GPU, "does that line say that there is no device, or that the "
+                             "driver is too old?"),
+             OF(HOST_IPC_REFUSED, "does it name peer access or an IPC handle?"),
+             OTHER("the GPU's memory is full, or an earlier kernel failed", NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "internal error - please report",
+     .meaning = "NCCL's ncclInternalError: a check of NCCL failed, often after an error "
+                "of another rank or of a net plugin",
+     .causes =
+         {
+             OF(PEER_DEAD,
+                "has another rank's log an earlier error? That is the root cause"),
+             OTHER("ranks run different versions of NCCL, or with different NCCL_ "
+                   "variables",
+                   "do the first lines of NCCL_DEBUG=INFO differ between ranks?"),
+             OTHER("a defect of NCCL or of its net plugin: `weft plugin-check` examines "
+                   "a plugin",
+                   NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "invalid usage",
+     .meaning = "NCCL's ncclInvalidUsage or ncclInvalidArgument: the program or a "
+                "setting is wrong; the line above it with NCCL_DEBUG=WARN says which",
+     .causes =
+         {
+             OTHER("two ranks of one host use the same GPU",
+                   "does that line say `Duplicate GPU detected`?"),
+             OTHER("ranks call different collectives, or with different arguments",
+                   "does it name a rank, a root or a count?"),
+             OTHER("an NCCL_ variable has a value that NCCL does not know", NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "could not find NET with id",
+     .meaning = "NCCL's graph names a NIC that this rank does not have",
+     .causes =
+         {
+             OF(HOST_HCA_LIST, "is NCCL_IB_HCA set, and different on some host?"),
+             OTHER("NCCL_GRAPH_FILE or NCCL_TOPO_FILE is of another machine", NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "no plugin found",
+     .meaning = "NCCL found no net plugin, and uses its own networks: no error unless "
+                "one was to be used",
+     .causes =
+         {
+             OF(PLUGIN_NOT_CHOSEN, "is NCCL_NET_PLUGIN not set?"),
+             OF(PLUGIN_NOT_FOUND, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "failed to extend /dev/shm",
+     .meaning = "NCCL could not get shared memory for ranks of one host",
+     .causes =
+         {
+             OTHER("/dev/shm of the container is too small for NCCL: `docker run "
+                   "--shm-size`",
+                   "is it almost full (`df /dev/shm`)?"),
+             OF(HOST_PERMISSION, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "IBV_EVENT_PORT_ERR",
+     .meaning = "a port went down",
+     .causes =
+         {
+             OF(LINK_FLAPPING,
+                "did it come back by itself (`IBV_EVENT_PORT_ACTIVE`, `dmesg`)?"),
+             OF(LINK_DOWN, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "IBV_EVENT_GID_CHANGE",
+     .meaning = "an entry of a port's GID table changed",
+     .causes =
+         {
+             OF(LINK_FLAPPING, "did the port go down and up at that time (`dmesg`)?"),
+             OF(ADDR_CHANGED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "IBV_EVENT_QP_FATAL",
+     .meaning = "the device put a queue pair into its error state",
+     .causes =
+         {
+             OF(PLUGIN_NOT_REGISTERED,
+                "was a buffer freed or deregistered while it was in use?"),
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "IBV_EVENT_DEVICE_FATAL",
+     .meaning = "the device failed, and all its objects with it",
+     .causes =
+         {
+             OF(DEVICE_FAILED, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "failed to modify QP",
+     .meaning = "perftest or another program could not connect its queue pair to the "
+                "peer's; an errno beside it says more",
+     .causes =
+         {
+             OF(ROUTE_WRONG_NIC, "does it take seconds, and does the device that was "
+                                 "named (`-d`) face another host than this peer?"),
+             OF(GID_FIXED_INDEX,
+                "is a GID index given (`-x`), and is the entry of another type or family "
+                "at the other end (`show_gids`)?"),
+             OF(GID_NO_IPV4,
+                "is one end's GID ::ffff:a.b.c.d, and the other's an IPv6 address?"),
+             OF(LINK_MTU_MISMATCH, "is the MTU that was asked for (`-m`) larger than a "
+                                   "port's active MTU (`ibv_devinfo`)?"),
+             OF(GID_MISSING, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "couldn't connect to",
+     .meaning = "a program could not reach its peer over TCP, before any RDMA",
+     .causes =
+         {
+             OF(PEER_LATE, "did the server not listen yet (`ss -ltn` on its host)?"),
+             OF(CONN_FILTERED, "does `ping` of the address work?"),
+             OF(CONN_NO_ROUTE, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "client socket has timed out",
+     .meaning =
+         "PyTorch's store: this rank did not reach rank 0 at MASTER_ADDR and MASTER_PORT",
+     .causes =
+         {
+             OF(PEER_LATE, "does rank 0 start later, or has its process ended (`ss -ltn` "
+                           "on its host)?"),
+             OF(CONN_LOOPBACK,
+                "is MASTER_ADDR a name that /etc/hosts maps to 127.x on rank 0's host?"),
+             OF(CONN_FILTERED, "does `ping` of MASTER_ADDR work from this host?"),
+             OF(CONN_NO_ROUTE, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "endpoint timeout",
+     .meaning = "UCX: the peer stopped answering",
+     .causes =
+         {
+             OF(PEER_DEAD, "is the peer's process gone? Its own log has the root cause"),
+             OF(LINK_DOWN, "has the port no carrier (`ip link`), at either end?"),
+             OF(PEER_SILENT, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "destination is unreachable",
+     .meaning = "UCX: no transport joins this process and its peer",
+     .causes =
+         {
+             OTHER("UCX_NET_DEVICES or UCX_TLS leaves out the ports that face this peer",
+                   "is UCX_NET_DEVICES or UCX_TLS set?"),
+             OF(ROUTE_NO_FACING_PORT, "do the two hosts share no cable (`weft doctor` "
+                                      "with the reports of both)?"),
+             OF(HOST_NO_DEVICE, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "failed to TCP connect to a peer MPI process",
+     .meaning = "Open MPI's TCP transport reached no process of the job at an address "
+                "that the peer published",
+     .causes =
+         {
+             OTHER("Open MPI takes any network for one that joins all hosts: set "
+                   "btl_tcp_if_include (and oob_tcp_if_include) to the network that does",
+                   "are the cables' subnets different from pair to pair, and "
+                   "btl_tcp_if_include not set?"),
+             OF(CONN_FILTERED, "does `ping` of the address that the message has work?"),
+             OF(CONN_NO_ROUTE, NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "no OpenFabrics connection schemes",
+     .meaning = "Open MPI's old openib transport cannot use these ports",
+     .causes =
+         {
+             OTHER("openib needs rdmacm on RoCE, and is no longer maintained: `--mca pml "
+                   "ucx`",
+                   NULL),
+         }},
+    {.kind = DIAG_SYMPTOM_MESSAGE,
+     .number = 0,
+     .name = "unable to reliably start one or more daemons",
+     .meaning = "Open MPI could not start its daemon on a host",
+     .causes =
+         {
+             OTHER("`ssh HOST true` asks for a password, or orted is not in the PATH of "
+                   "a shell that is not interactive",
+                   "does `ssh HOST orted --version` fail?"),
+             OF(CONN_FILTERED, NULL),
+         }},
 };
 
 const struct diag_symptom *diag_symptom_at(size_t index)
@@ -644,143 +977,4 @@ size_t diag_symptom_causes(const struct diag_symptom *symptom)
         n++;
     }
     return n;
-}
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-static bool is_word_byte(char c)
-{
-    return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z');
-}
-
-/* Returns the first position of `words` in `text`, or NULL. Ignores case and skips positions inside
- * a longer word. An underscore before it is allowed, so that names are found after IBV_WC_, unless
- * `is_whole`. */
-static const char *find_words(const char *text, const char *words, bool is_whole)
-{
-    size_t n = strlen(words);
-
-    for (const char *at = text; *at != '\0'; at++) {
-        size_t i = 0;
-        char before = at == text ? ' ' : at[-1];
-
-        while (i < n && at[i] != '\0' && lower(at[i]) == lower(words[i])) {
-            i++;
-        }
-        if (i == n && !is_word_byte(before) && !(is_whole && before == '_') &&
-            !is_word_byte(at[n]) && at[n] != '_') {
-            return at;
-        }
-    }
-    return NULL;
-}
-
-/* Returns the number at `at`, which may follow blanks, '=', ':' or '('; -1 if there is none. */
-static int number_at(const char *at)
-{
-    int number = 0;
-
-    at += strspn(at, " =:(");
-    if (*at < '0' || *at > '9') {
-        return -1;
-    }
-    for (; *at >= '0' && *at <= '9' && number < 100000; at++) {
-        number = number * 10 + (*at - '0');
-    }
-    return is_word_byte(*at) ? -1 : number;
-}
-
-static const struct diag_symptom *by_number(enum diag_symptom_kind kind, int number)
-{
-    for (size_t i = 0; i < WEFT_LENGTH(symptoms); i++) {
-        if (symptoms[i].kind == kind && symptoms[i].number == number) {
-            return &symptoms[i];
-        }
-    }
-    return NULL;
-}
-
-/* Returns true if the words before `at` are about the end of a process, as in "exit status 1" or
- * "exited with status 1". */
-static bool is_of_exit(const char *text, const char *at)
-{
-    enum { NEAR_BYTES = 12 };
-    char before[NEAR_BYTES + 1];
-    size_t n = (size_t)(at - text) < NEAR_BYTES ? (size_t)(at - text) : NEAR_BYTES;
-
-    for (size_t i = 0; i < n; i++) {
-        before[i] = lower(*(at - n + i));
-    }
-    before[n] = '\0';
-    return strstr(before, "exit") != NULL;
-}
-
-/* Finds the symptom by the number after `label`, as in "errno 110" or "status=12". */
-static const struct diag_symptom *by_label(const char *text, const char *label,
-                                           enum diag_symptom_kind kind)
-{
-    const struct diag_symptom *found = NULL;
-    const char *at = find_words(text, label, false);
-
-    while (at != NULL && found == NULL) {
-        const char *end = at + strlen(label);
-
-        if (!is_of_exit(text, at)) {
-            found = by_number(kind, number_at(end));
-        }
-        at = find_words(end, label, false);
-    }
-    return found;
-}
-
-/* Finds the symptom by its name, otherwise by its errno's text. The longest name wins, because
- * "RNR_RETRY_EXC_ERR" contains "RETRY_EXC_ERR". */
-static const struct diag_symptom *by_name(const char *text)
-{
-    const struct diag_symptom *best = NULL;
-
-    for (size_t i = 0; i < WEFT_LENGTH(symptoms); i++) {
-        const struct diag_symptom *symptom = &symptoms[i];
-        bool is_whole = symptom->kind != DIAG_SYMPTOM_WC_STATUS;
-
-        if (find_words(text, symptom->name, is_whole) != NULL &&
-            (best == NULL || strlen(symptom->name) > strlen(best->name))) {
-            best = symptom;
-        }
-    }
-    for (size_t i = 0; i < WEFT_LENGTH(texts) && best == NULL; i++) {
-        if (find_words(text, texts[i].text, true) != NULL) {
-            best = by_number(DIAG_SYMPTOM_ERRNO, texts[i].number);
-        }
-    }
-    return best;
-}
-
-static size_t add(const struct diag_symptom *symptom, const struct diag_symptom **out,
-                  size_t n, size_t n_max)
-{
-    if (symptom != NULL && n < n_max) {
-        out[n++] = symptom;
-    }
-    return n;
-}
-
-size_t diag_symptoms_find(const char *text, const struct diag_symptom **out, size_t n_max)
-{
-    const struct diag_symptom *labelled =
-        by_label(text, "status", DIAG_SYMPTOM_WC_STATUS);
-    int number = number_at(text);
-    size_t n = 0;
-
-    if (number >= 0 && text[strspn(text, " 0123456789")] == '\0') {
-        n = add(by_number(DIAG_SYMPTOM_ERRNO, number), out, n, n_max);
-        return add(by_number(DIAG_SYMPTOM_WC_STATUS, number), out, n, n_max);
-    }
-    if (labelled == NULL) {
-        labelled = by_label(text, "errno", DIAG_SYMPTOM_ERRNO);
-    }
-    return add(labelled != NULL ? labelled : by_name(text), out, n, n_max);
 }
