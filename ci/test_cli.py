@@ -162,7 +162,7 @@ def test_a_finding_that_weft_does_not_know_is_no_expectation(tmp_path, verb, wor
 def test_the_timers_are_those_that_are_promised():
     said = weft("explain", "--times").stdout
     rows = {what: (nic, software) for what, nic, software in
-            re.findall(r"^  (\S.*?) {2,}(\S+) +(\S+)$", said, re.MULTILINE)}
+            re.findall(r"^[* ] (\S.*?) {2,}(\S+) +(\S+)$", said, re.MULTILINE)}
     promise = re.search(r"up to (\d+) s without any route are always survived",
                         (ROOT / "docs/scenario.md").read_text()).group(1)
     assert rows["an outage of all routes of a mesh that every job survives"] == (f"{promise}s",) * 2
@@ -170,6 +170,26 @@ def test_the_timers_are_those_that_are_promised():
     assert rows["pause after the second failure (none after the first), doubling"] == ("4ms",) * 2
     assert len(rows) > 20 and all(len(line) <= 96 for line in said.splitlines())
     assert weft("explain", "--times", "-q").stdout == said
+
+
+def test_patience_multiplies_limits_only(tmp_path):
+    usual, patient = (re.findall(r"^([* ]) (\S.*?) {2,}\S+ +(\S+)$", text, re.MULTILINE) for text in (
+        weft("explain", "--times").stdout, weft("explain", "--times", "--patience", "3").stdout))
+    assert [row[:2] for row in usual] == [row[:2] for row in patient]
+    for (mark, what, before), (_, _, after) in zip(usual, patient):
+        assert (before == after) == (mark == " "), what
+    assert ("*", "an outage of all routes of a mesh that every job survives", "15s") in patient
+    assert "from 1 to 1000" in weft("run", "--patience", "0", "x.yaml", code=2).stderr
+    path = tmp_path / "s.yaml"
+    # A pair's only cable is away for 3 s, of which 1 s is promised without patience.
+    path.write_text("name: away\ntopology:\n  nodes:\n    a: {ports: [p]}\n    b: {ports: [p]}\n  links:\n"
+                    "    - {endpoints: ['a:p', 'b:p'], subnet: 10.1.0.0/24, rate: 10Gbps}\n"
+                    "faults:\n  - {at: jobs+100us, on: 'a:p', kind: down, for: 3s}\n"
+                    "jobs:\n  - all_reduce: {bytes: 8MiB}\n")
+    weft("run", path, code=1)
+    weft("run", path, "--patience", "4")
+    weft("run", path, "--set", "patience=4")
+    assert "1001 is not in 1..1000" in weft("run", path, "--set", "patience=1001", code=2).stderr
 
 
 def test_doctor_saves_a_scenario_or_refuses(tmp_path):

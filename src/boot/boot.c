@@ -198,7 +198,7 @@ void boot_ended(struct boot *boot, uint32_t member)
     if (boot->due_ns[member] != WEFT_NEVER) {
         return;
     }
-    boot->due_ns[member] = now + BOOT_ENDED_NS;
+    boot->due_ns[member] = now + boot_limit(boot, BOOT_ENDED_NS);
     if (boot->due_ns[member] < boot->ended_ns) {
         boot->ended_ns = boot->due_ns[member];
     }

@@ -34,6 +34,9 @@ struct boot_config {
     uint8_t job_key[BOOT_KEY_BYTES];
     weft_ns patience_ns; /* how long to wait for missing members (900 s) */
     weft_ns step_ns;     /* limit of one all-gather once all members have joined (30 s) */
+    /* Factor of the limits that are constants of boot/ (rdma/timers.h; 0 counts as 1). It does not
+     * change the limits in this structure. */
+    uint32_t patience;
     /* RENDEZVOUS: how long to retry while no connection from this host can reach rank 0: this host
      * has an address on some network but no route there (errno 101), or rank 0 of another host is
      * looked for at a loopback address. 0 for patience_ns. */

@@ -160,7 +160,7 @@ static weft_status say_hello(struct boot *boot)
     }
     memcpy(hello.host_id, io_host_id(boot->env), sizeof(hello.host_id));
     prove_hello(&client->stream.link, client->key, &hello, client->hello);
-    client->step_ns = io_now(boot->env) + BOOT_AUTHENTICATE_NS;
+    client->step_ns = io_now(boot->env) + boot_limit(boot, BOOT_AUTHENTICATE_NS);
     enter(boot, BOOT_DIAL_CHALLENGE);
     return WEFT_OK;
 }
@@ -382,12 +382,16 @@ static weft_ns end_of_calls(const struct boot *boot)
     weft_ns end = boot->opened_ns + config->patience_ns;
 
     if (client->lost_ns != 0) {
-        return client->last_errno == ECONNREFUSED ? 0 : client->lost_ns + BOOT_GONE_NS;
+        return client->last_errno == ECONNREFUSED
+                   ? 0
+                   : client->lost_ns + boot_limit(boot, BOOT_GONE_NS);
     }
     end = lowered(end, client->short_ns, config->step_ns);
     end = lowered(end, client->hopeless_ns, config->hopeless_ns);
     end = lowered(end, client->ignored_ns, config->ignored_ns);
-    return config->may_miss ? lowered(end, client->refused_ns, BOOT_GONE_NS) : end;
+    return config->may_miss
+               ? lowered(end, client->refused_ns, boot_limit(boot, BOOT_GONE_NS))
+               : end;
 }
 
 /* Returns the time at which rank 0 counts as missing. It is later than rank 0's own limits, so that

@@ -78,7 +78,8 @@ static void admit(struct boot *boot, struct boot_door *door, struct io_stream *s
         weft_fail(&error, WEFT_ERR_LIMIT, PROVE_NO_PLACE, "too many clients wait");
         boot_door_refuse(boot, door, client, &error);
     }
-    client_start(client, boot->env, stream, io_now(boot->env) + BOOT_AUTHENTICATE_NS);
+    client_start(client, boot->env, stream,
+                 io_now(boot->env) + boot_limit(boot, BOOT_AUTHENTICATE_NS));
     /* Read what it has sent at once, because the next client can take its slot. */
     if (client_step(client, &door->identity, &error) < 0) {
         boot_door_refuse(boot, door, client, &error);

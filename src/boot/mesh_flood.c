@@ -47,9 +47,10 @@ static weft_status conflict(struct boot *boot, uint32_t m)
 {
     struct mesh_member *member = &boot->mesh->members[m];
     bool is_done_with = boot->round > 1 || (boot->round == 1 && !boot->is_active);
-    bool is_here = member->is_reached ||
-                   io_now(boot->env) - member->since_ns < MESH_SILENT_NS ||
-                   (member->peer != NULL && member->peer->state == MESH_UP);
+    bool is_here =
+        member->is_reached ||
+        io_now(boot->env) - member->since_ns < boot_limit(boot, MESH_SILENT_NS) ||
+        (member->peer != NULL && member->peer->state == MESH_UP);
 
     if (m != boot->config.rank && !is_here && !is_done_with) {
         forget(boot, m);

@@ -58,7 +58,7 @@ bool mesh_candidate_is_fresh(const struct boot *boot,
                              const struct mesh_candidate *candidate)
 {
     return candidate->heard_ns == WEFT_NEVER ||
-           io_now(boot->env) - candidate->heard_ns < MESH_FORGET_NS;
+           io_now(boot->env) - candidate->heard_ns < boot_limit(boot, MESH_FORGET_NS);
 }
 
 /* Returns the slot for a candidate: its own if it is known, or else a free one, or else that of the

@@ -99,7 +99,7 @@ weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *pe
 
     return peer->is_suspect && peer->was_ended && !member->is_reached &&
                    member->gone == MESH_HERE
-               ? peer->suspect_ns + MESH_DIED_NS
+               ? peer->suspect_ns + boot_limit(boot, MESH_DIED_NS)
                : WEFT_NEVER;
 }
 
@@ -109,7 +109,7 @@ weft_ns mesh_peer_awaited_ns(const struct boot *boot, const struct mesh_peer *pe
 
     return peer->suspect_ns != 0 && !peer->was_ended && peer->state != MESH_UP &&
                    member->gone == MESH_HERE && !member->is_reached
-               ? peer->suspect_ns + MESH_AWAIT_NS
+               ? peer->suspect_ns + boot_limit(boot, MESH_AWAIT_NS)
                : 0;
 }
 
@@ -175,7 +175,7 @@ static weft_status dial(struct boot *boot, struct mesh_peer *peer)
     }
     frame_init(&peer->stream.link, boot->env, tcp, AUTH_CONNECTOR, peer->stream.rx,
                sizeof(peer->stream.rx), peer->stream.tx, sizeof(peer->stream.tx));
-    peer->step_ns = io_now(boot->env) + MESH_DIAL_NS;
+    peer->step_ns = io_now(boot->env) + boot_limit(boot, MESH_DIAL_NS);
     enter(boot, peer, MESH_TCP);
     return WEFT_OK;
 }
@@ -433,7 +433,8 @@ weft_status mesh_peer_step(struct boot *boot, struct mesh_peer *peer)
     if (status < 0) {
         return status;
     }
-    if (peer->state == MESH_UP && now - peer->heard_ns >= MESH_SILENT_NS) {
+    if (peer->state == MESH_UP &&
+        now - peer->heard_ns >= boot_limit(boot, MESH_SILENT_NS)) {
         mesh_peer_drop(boot, peer, NULL);
     } else if (peer->state != MESH_UP && peer->state != MESH_IDLE &&
                now >= peer->step_ns) {
@@ -480,7 +481,7 @@ void mesh_peer_pump(struct boot *boot, struct mesh_peer *peer)
 
 weft_ns mesh_peer_deadline(const struct boot *boot, const struct mesh_peer *peer)
 {
-    weft_ns silent = peer->heard_ns + MESH_SILENT_NS;
+    weft_ns silent = peer->heard_ns + boot_limit(boot, MESH_SILENT_NS);
     weft_ns alive = peer->said_ns + MESH_ALIVE_NS;
 
     if (peer->state == MESH_UP) {

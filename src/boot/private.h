@@ -6,11 +6,12 @@
 #include "conn/client.h"
 #include "conn/frame.h"
 #include "conn/prove.h"
+#include "rdma/timers.h"
 
 #define BOOT_TX_BYTES (2 * CODEC_FRAME_MAX)
 /* In addition to one per member, because all members can connect at once. */
 #define BOOT_STRANGERS_MAX 32
-#define BOOT_AUTHENTICATE_NS 5000000000
+#define BOOT_AUTHENTICATE_NS TIMER_AUTHENTICATE_NS
 #define BOOT_BACKOFF_NS 20000000
 #define BOOT_BACKOFF_MAX_NS 1000000000
 #define BOOT_BACKOFF_CROWD_NS 80000000
@@ -126,6 +127,12 @@ struct boot {
     struct boot_client *client; /* Owned; on the other ranks of a rendezvous */
     struct mesh *mesh;          /* Owned; without a rendezvous (mesh.h) */
 };
+
+/* Returns a limit of boot/ at the patience of the job. */
+static inline weft_ns boot_limit(const struct boot *boot, weft_ns limit)
+{
+    return timer_limit(limit, boot->config.patience);
+}
 
 /* Returns the size of each blob in the result for ranks other than 0. */
 static inline uint32_t boot_told_each(const struct boot *boot)

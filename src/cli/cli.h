@@ -74,8 +74,10 @@ struct cli_options {
     bool reads_stdin;                                  /* of lab */
     bool wants_terminal;                               /* of lab */
     int64_t patience_s;                                /* 0: default */
-    int time_limit_s;                                  /* 0: default */
-    char **operands;                                   /* [n_operands], from argv */
+    uint32_t patience;     /* run, explain: factor of all limits; 0: none given */
+    char patience_set[24]; /* the same as an override of the scenario */
+    int time_limit_s;      /* 0: default */
+    char **operands;       /* [n_operands], from argv */
     int n_operands;
     int n_before;              /* operands before "--"; -1: there is no "--" */
     struct report_style style; /* for stdout */

@@ -81,6 +81,33 @@ static bool set_patience(struct cli_options *options, const char *verb, const ch
     return ok;
 }
 
+static bool add_set(struct cli_options *options, const char *verb, const char *value)
+{
+    if (strchr(value, '=') == NULL) {
+        return usage(verb, "set", "expected PATH=VALUE, got", value);
+    }
+    if (options->n_sets == CLI_SETS_MAX) {
+        return usage(verb, "set", "more than 64 values, with", value);
+    }
+    options->sets[options->n_sets++].text = value;
+    return true;
+}
+
+/* The factor of all limits; in a run it overrides the scenario's key. */
+static bool set_factor(struct cli_options *options, const char *verb, const char *value)
+{
+    char *end = NULL;
+    long factor = strtol(value, &end, 10);
+    size_t n = sizeof(options->patience_set);
+
+    if (end == value || *end != '\0' || factor < 1 || factor > SCENARIO_PATIENCE_MAX) {
+        return usage(verb, "patience", "expected a factor from 1 to 1000, got", value);
+    }
+    options->patience = (uint32_t)factor;
+    weft_format(options->patience_set, n, "patience=%ld", factor);
+    return strcmp(verb, "explain") == 0 || add_set(options, verb, options->patience_set);
+}
+
 static bool set_time_limit(struct cli_options *options, const char *verb,
                            const char *value)
 {
@@ -119,18 +146,6 @@ static bool set_events_level(struct cli_options *options, const char *verb,
 {
     (void)verb;
     options->events_packet = strcmp(value, "packet") == 0;
-    return true;
-}
-
-static bool add_set(struct cli_options *options, const char *verb, const char *value)
-{
-    if (strchr(value, '=') == NULL) {
-        return usage(verb, "set", "expected PATH=VALUE, got", value);
-    }
-    if (options->n_sets == CLI_SETS_MAX) {
-        return usage(verb, "set", "more than 64 values, with", value);
-    }
-    options->sets[options->n_sets++].text = value;
     return true;
 }
 
@@ -259,6 +274,8 @@ static const struct flag_spec specs[] = {
     {"patience", "SECONDS", 0, "exec",
      "how long the other commands may go on once one has failed; default 10",
      SET_BY(set_patience)},
+    {"patience", "N", 0, "run explain",
+     "multiplies all limits of the job; default: the file's, or 1", SET_BY(set_factor)},
     {"sequences", "N", 0, "plugin-check",
      "of random calls, with each version; default 20", TEXT(sequences)},
     {"messages", "N", 0, "plugin-check", "on each connection at its busiest; default 600",

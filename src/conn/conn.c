@@ -55,13 +55,25 @@ void conn_config_default(struct conn_config *config)
         .recv_wr_max = 256,
         .window_bytes = 16448, /* XFER_WINDOW_BYTES */
         .retry_cnt = TIMER_ACK_RETRIES,
-        .authenticate_ns = 5000000000,
-        .total_ns = 30000000000,
-        .patience_ns = 900000000000,
+        .authenticate_ns = TIMER_AUTHENTICATE_NS,
+        .total_ns = TIMER_TOTAL_NS,
+        .patience_ns = TIMER_JOIN_NS,
         .probe_ns = TIMER_PROBE_NS,
         .probe_tries = TIMER_PROBE_TRIES,
+        .patience = 1,
         .pending_max = 64,
     };
+}
+
+void conn_config_stretch(struct conn_config *config, uint32_t patience)
+{
+    weft_ns *limits[] = {&config->authenticate_ns, &config->total_ns, &config->silence_ns,
+                         &config->patience_ns, &config->probe_ns};
+
+    for (size_t i = 0; i < WEFT_LENGTH(limits); i++) {
+        *limits[i] = timer_limit(*limits[i], patience);
+    }
+    config->patience = patience;
 }
 
 #define FROM(state) (1u << (state))

@@ -71,6 +71,9 @@ struct conn_config {
      * rails with an end that may stall. */
     weft_ns probe_ns;
     uint32_t probe_tries; /* default 3 */
+    /* Factor of all limits above but that of `timeout` (rdma/timers.h; default 1).
+     * conn_config_stretch() applies it to them. */
+    uint32_t patience;
     /* Maximum number of clients that are not authenticated yet, and of connections that conn_accept
      * has not returned yet (default 64). */
     uint32_t pending_max;
@@ -105,6 +108,8 @@ struct conn_config {
 };
 /* Sets the defaults stated above. */
 void conn_config_default(struct conn_config *config);
+/* Multiplies the limits of `config` by `patience`, and sets config->patience. Call it once. */
+void conn_config_stretch(struct conn_config *config, uint32_t patience);
 
 /* States in the connector's order. An acceptor goes from NEW to AUTH at once, then through META,
  * QPS and CONNECT_QPS. */

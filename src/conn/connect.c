@@ -319,6 +319,7 @@ static weft_status start_way(struct conn *conn)
     struct conn_private *private = conn->private;
     struct conn_dial *dial = &private->dial;
     const struct conn_way *way = &dial->ways[dial->way];
+    weft_ns hurried = timer_limit(TIMER_ADDRESS_NS, conn->config.patience);
     struct io_stream *stream = NULL;
     int result;
 
@@ -330,8 +331,8 @@ static weft_status start_way(struct conn *conn)
     frame_init(&private->link, env, stream, AUTH_CONNECTOR, private->rx,
                sizeof(private->rx), private->tx, sizeof(private->tx));
     dial->way_ns =
-        io_now(env) + (way->is_hurried && conn->config.authenticate_ns > TIMER_ADDRESS_NS
-                           ? TIMER_ADDRESS_NS
+        io_now(env) + (way->is_hurried && conn->config.authenticate_ns > hurried
+                           ? hurried
                            : conn->config.authenticate_ns);
     return WEFT_OK;
 }

@@ -182,9 +182,10 @@ static uint8_t timeout_of(const struct conn *conn, uint32_t rail)
 
 weft_ns conn_probe_ns(const struct conn *conn, uint32_t rail)
 {
-    return conn->config.probe_ns < TIMER_PROBE_STALL_NS && may_stall(conn, rail)
-               ? TIMER_PROBE_STALL_NS
-               : conn->config.probe_ns;
+    weft_ns least = timer_limit(TIMER_PROBE_STALL_NS, conn->config.patience);
+
+    return conn->config.probe_ns < least && may_stall(conn, rail) ? least
+                                                                  : conn->config.probe_ns;
 }
 
 static struct rdma_patience patience_of(const struct conn *conn, uint32_t rail)

@@ -14,7 +14,7 @@
 void host_config_default(struct host_config *config)
 {
     *config = (struct host_config){
-        .boot = {.patience_ns = 900 * SECOND, .step_ns = 30 * SECOND},
+        .boot = {.patience_ns = TIMER_JOIN_NS, .step_ns = TIMER_GATHER_NS},
         .discover_ns = 30 * SECOND,
         .close_ns = 30 * SECOND,
     };
@@ -27,6 +27,20 @@ void host_config_default(struct host_config *config)
     config->relay = (struct relay_config){.memory_max = 256u << 20, .lanes_max = 1024};
     /* Longer than all deadlines of conn in sequence, so that conn fails first. */
     config->connect_ns = config->conn.patience_ns + 2 * config->conn.total_ns;
+}
+
+void host_config_stretch(struct host_config *config, uint32_t patience)
+{
+    weft_ns *limits[] = {
+        &config->boot.patience_ns, &config->boot.step_ns,     &config->boot.hopeless_ns,
+        &config->boot.ignored_ns,  &config->discover_ns,      &config->connect_ns,
+        &config->close_ns,         &config->flow.failover_ns, &config->flow.cables_ns};
+
+    for (size_t i = 0; i < WEFT_LENGTH(limits); i++) {
+        *limits[i] = timer_limit(*limits[i], patience);
+    }
+    config->boot.patience = patience;
+    conn_config_stretch(&config->conn, patience);
 }
 
 bool host_is_over(const struct host *host)
@@ -184,7 +198,8 @@ static weft_status start_listening(struct host *host)
 
     private->listen_ns = private->listen_ns == 0 ? now : private->listen_ns;
     may_wait = host->config.conn.policy == WEFT_POLICY_WEFT &&
-               now - private->listen_ns < TIMER_CABLES_NS;
+               now - private->listen_ns <
+                   timer_limit(TIMER_CABLES_NS, host->config.conn.patience);
     io_task_deadline(&host->task, private->watchdog_ns);
     if (now != private->listen_ns) {
         status = rdma_refresh(host->rdma, &host->error);

@@ -185,6 +185,8 @@ struct host_config {
 };
 /* Sets defaults of all fields except rank, rows, rendezvous and keys. */
 void host_config_default(struct host_config *config);
+/* Multiplies the limits of `config` by `patience` (rdma/timers.h). Call it once. */
+void host_config_stretch(struct host_config *config, uint32_t patience);
 
 struct host_private;
 

@@ -34,6 +34,7 @@ static weft_status open_inside(struct host *host, const uint32_t *host_of)
                                    .host_of = host_of,
                                    .n_channels = host->config.mesh->n_channels,
                                    .task_kind = HOST_TASK_INSIDE,
+                                   .patience = host->config.boot.patience,
                                    .merges_nics =
                                        host->config.conn.policy == WEFT_POLICY_NCCL_2_25};
     weft_status status = WEFT_OK;

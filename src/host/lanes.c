@@ -263,7 +263,10 @@ static void note_failed_hop(struct host *host, uint32_t a, uint32_t b)
     }
     hop = &private->failed_hops[private->n_failed_hops++ % HOST_FAILED_HOPS];
     *hop = (struct host_failed_hop){
-        .a = a, .b = b, .until_ns = io_now(host->env) + TIMER_FAILED_HOP_NS};
+        .a = a,
+        .b = b,
+        .until_ns = io_now(host->env) +
+                    timer_limit(TIMER_FAILED_HOP_NS, host->config.conn.patience)};
 }
 
 /* Returns true if the receiver ended or replaced the lane, which says nothing about its hops. If

@@ -33,11 +33,20 @@ void engine_config_default(struct engine_config *config)
     config->conn.probe_tries = 5;
 }
 
+void engine_config_stretch(struct engine_config *config, uint32_t patience)
+{
+    config->flow.failover_ns = timer_limit(config->flow.failover_ns, patience);
+    config->close_ns = timer_limit(config->close_ns, patience);
+    config->route_ns = timer_limit(config->route_ns, patience);
+    conn_config_stretch(&config->conn, patience);
+}
+
 void engine_config_outlast_retries(struct engine_config *config)
 {
     weft_ns detect =
         TIMER_BEAT_NS + TIMER_QP_NS(config->conn.timeout, config->conn.retry_cnt);
-    weft_ns needed = TIMER_RECOVERY_OF(detect, TIMER_SET_UP_STALL_NS, 0);
+    weft_ns needed = detect + timer_limit(TIMER_RECOVERY_OF(0, TIMER_SET_UP_STALL_NS, 0),
+                                          config->conn.patience);
 
     if (config->flow.failover_ns < needed) {
         config->flow.failover_ns = needed;

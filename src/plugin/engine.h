@@ -58,6 +58,8 @@ struct engine_config {
 };
 /* Sets the defaults. The caller sets world, host, the functions and their context. */
 void engine_config_default(struct engine_config *config);
+/* Multiplies the limits of `config` by `patience` (rdma/timers.h). Call it once. */
+void engine_config_stretch(struct engine_config *config, uint32_t patience);
 /* Raises flow.failover_ns, the time that a flow waits without a lane, if needed: it must cover
  * the time in which the peer's queue pairs give up with the configured ACK timeout and retries,
  * because one end can see a port go down while the other end only sees its retries fail. */

@@ -230,16 +230,18 @@ static void forget(struct engine *engine)
 {
     struct engine_mesh *mesh = &engine->mesh;
     weft_ns now = io_now(engine->env);
+    weft_ns deaf_ns = timer_limit(DEAF_NS, engine->config.conn.patience);
+    weft_ns forget_ns = timer_limit(FORGET_NS, engine->config.conn.patience);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < mesh->n_processes; i++) {
         struct mesh_process *process = &mesh->processes[i];
 
-        if (process->direct_ns != WEFT_NEVER && now - process->direct_ns >= DEAF_NS) {
+        if (process->direct_ns != WEFT_NEVER && now - process->direct_ns >= deaf_ns) {
             process->direct_ns = WEFT_NEVER;
             remove_neighbour(mesh, process->beacon.process);
         }
-        if (now - process->heard_ns >= FORGET_NS) {
+        if (now - process->heard_ns >= forget_ns) {
             weft_log(engine->env->log, WEFT_LOG_DEBUG, "process %016llx of %s is gone",
                      (unsigned long long)process->beacon.process, process->beacon.name);
             remove_neighbour(mesh, process->beacon.process);

@@ -29,6 +29,8 @@ static const struct plugin_setting settings[] = {
     {"NCCL_MESH_MANAGEMENT", "the first netdev without an RDMA port",
      "netdev that reaches every host, for handshakes; otherwise the first that "
      "NCCL_SOCKET_IFNAME selects"},
+    {"NCCL_MESH_PATIENCE", "1",
+     "factor of all limits after which something fails, 1 to 1000, for slow machines"},
     {"NCCL_MESH_QPS", "2", "queue pairs for each rail of a connection, 1 to 4"},
     {"NCCL_MESH_RELAY", "1",
      "1: forwards for hosts without a cable in common, in the plugin's thread; 0: not"},
@@ -244,6 +246,8 @@ weft_status plugin_settings_read(const char *(*get)(const char *name),
     conn->timeout = (uint8_t)number(get, warn, "NCCL_MESH_TIMEOUT", 1, 22, conn->timeout);
     conn->retry_cnt =
         (uint8_t)number(get, warn, "NCCL_MESH_RETRY_COUNT", 1, 7, conn->retry_cnt);
+    engine_config_stretch(config, (uint32_t)number(get, warn, "NCCL_MESH_PATIENCE", 1,
+                                                   TIMER_PATIENCE_MAX, 1));
     engine_config_outlast_retries(config);
     conn->qps_per_rail =
         (uint32_t)number(get, warn, "NCCL_MESH_QPS", 1, 4, (long)conn->qps_per_rail);

@@ -1,4 +1,5 @@
-/* Tests what the plugin reads from the environment: the secret, and the management network. */
+/* Tests what the plugin reads from the environment: the secret, the management network, the
+ * patience, and values that are too long. */
 #define _GNU_SOURCE
 #include "plugin/settings.h"
 
@@ -167,6 +168,39 @@ START_TEST(a_value_that_is_too_long_is_ignored)
 }
 END_TEST
 
+/* NCCL_MESH_PATIENCE multiplies every limit, but no ACK timeout. The time without a lane still
+ * covers the retries of a queue pair. */
+START_TEST(patience_multiplies_every_limit)
+{
+    static const char *const values[] = {NULL, "3", "1000"};
+    static const uint32_t factors[] = {1, 3, 1000};
+    struct plugin_settings settings;
+    struct engine_config config, usual;
+    struct weft_error error;
+
+    environment[1].name = NULL;
+    environment[0].name = "NCCL_MESH_PATIENCE";
+    environment[0].value = values[_i];
+    engine_config_default(&usual);
+    ck_assert_int_eq(read_all(&settings, &config, &error), WEFT_OK);
+    ck_assert_uint_eq(config.conn.patience, factors[_i]);
+    ck_assert_int_eq(config.flow.failover_ns, factors[_i] * usual.flow.failover_ns);
+    ck_assert_int_eq(config.close_ns, factors[_i] * usual.close_ns);
+    ck_assert_int_eq(config.route_ns, factors[_i] * usual.route_ns);
+    ck_assert_int_eq(config.conn.total_ns, factors[_i] * usual.conn.total_ns);
+    ck_assert_int_eq(config.conn.probe_ns, factors[_i] * usual.conn.probe_ns);
+    ck_assert_int_eq(config.conn.authenticate_ns,
+                     factors[_i] * usual.conn.authenticate_ns);
+    ck_assert_int_eq(config.conn.patience_ns, factors[_i] * usual.conn.patience_ns);
+    ck_assert_uint_eq(config.conn.timeout, usual.conn.timeout);
+    ck_assert_int_eq(config.flow.hysteresis_ns, usual.flow.hysteresis_ns);
+    environment[1].name = "NCCL_IB_TIMEOUT";
+    environment[1].value = "22"; /* 8 tries of 17 s */
+    ck_assert_int_eq(read_all(&settings, &config, &error), WEFT_OK);
+    ck_assert_int_gt(config.flow.failover_ns, INT64_C(137000000000));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plugin/settings");
@@ -177,6 +211,8 @@ int main(void)
                         WEFT_LENGTH(networks));
     tcase_add_loop_test(tcase, a_value_that_is_too_long_is_ignored, 0,
                         2 * WEFT_LENGTH(rooms));
+
+    tcase_add_loop_test(tcase, patience_multiplies_every_limit, 0, 3);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

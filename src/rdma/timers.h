@@ -5,13 +5,25 @@
  * TIMER_RECOVERY_NS is the limit for a whole mesh, from the end of all faults. Each flow has a lane
  * again within it if every pair of members has a route of at most one relay (TIMER_RECOVERY_VIA for
  * more relays). A flow ends after TIMER_FAILOVER_NS without a lane, so that it survives every
- * outage of TIMER_OUTAGE_NS. */
+ * outage of TIMER_OUTAGE_NS.
+ *
+ * The patience of a job, a factor from 1 to TIMER_PATIENCE_MAX, extends each limit after which an
+ * attempt, a flow or a job fails (timer_limit()). It changes no interval at which something is
+ * sent or tried again, and no time of a kernel or a NIC. */
 #ifndef WEFT_RDMA_TIMERS_H
 #define WEFT_RDMA_TIMERS_H
 
 #include "base/status.h"
 
 #define TIMER_MS INT64_C(1000000)
+
+#define TIMER_PATIENCE_MAX 1000
+
+/* Returns `limit` at `patience`, of which 0 counts as 1. */
+static inline weft_ns timer_limit(weft_ns limit, uint32_t patience)
+{
+    return patience > 1 ? limit * patience : limit;
+}
 
 /* ---- kernels and NICs ---- */
 
@@ -144,8 +156,25 @@
 /* Maximum time for which a flow without a lane waits for a stalled process. */
 #define TIMER_STILL_NS (30000 * TIMER_MS)
 
+/* ---- a job ---- */
+
+/* Time for which members wait for those that have not joined. */
+#define TIMER_JOIN_NS (900000 * TIMER_MS)
+/* Time in which all members take part in an all-gather once all have joined. */
+#define TIMER_GATHER_NS (30000 * TIMER_MS)
+/* Time for a client to authenticate, and for one attempt to connect, and time for the whole set-up
+ * of a connection that replaces no other. */
+#define TIMER_AUTHENTICATE_NS (5000 * TIMER_MS)
+#define TIMER_TOTAL_NS (30000 * TIMER_MS)
+/* Time for a row, in addition to 20 times its physical bound for each repetition. */
+#define TIMER_ROW_NS (60000 * TIMER_MS)
+/* Time from the end of one process until the others count as hung. */
+#define TIMER_HANG_NS (90000 * TIMER_MS)
+
 /* ---- the order ---- */
 
+/* No time that patience leaves as it is stands on the larger side of a limit. So what holds without
+ * patience holds with every factor. */
 #define TIMER_ASSERT(condition) _Static_assert(condition, #condition)
 
 /* The longest timeout for an address includes a second ARP request, and a SYN that follows it. */
@@ -185,5 +214,16 @@ TIMER_ASSERT(TIMER_STILL_NS > TIMER_OUTAGE_NS + TIMER_RECOVERY_STALL_NS);
 TIMER_ASSERT(TIMER_CABLES_NS > TIMER_ARP_NS + TIMER_RETRY_NS);
 TIMER_ASSERT(TIMER_CABLES_NS > TIMER_RESOLVE_NS + TIMER_RETRY_NS);
 TIMER_ASSERT(TIMER_RECOVERY_NS > 3 * TIMER_ARP_NS + TIMER_MARGIN_NS);
+/* An address is given up before the whole attempt. A set-up may last as long as a recovery, and no
+ * member counts as late meanwhile. A port that comes up extends the time without a lane. */
+TIMER_ASSERT(TIMER_AUTHENTICATE_NS >= TIMER_ADDRESS_NS);
+TIMER_ASSERT(TIMER_TOTAL_NS > TIMER_FAILOVER_NS);
+TIMER_ASSERT(TIMER_GATHER_NS >= TIMER_TOTAL_NS);
+TIMER_ASSERT(TIMER_FAILOVER_MAX_NS > TIMER_FAILOVER_NS + TIMER_RECOVERY_NS);
+/* A flow ends before its row counts as stuck, and a row before its process counts as hung. */
+TIMER_ASSERT(TIMER_ROW_NS >= TIMER_FAILOVER_MAX_NS);
+TIMER_ASSERT(TIMER_HANG_NS > TIMER_ROW_NS + TIMER_FAILOVER_NS);
+/* One BUSY can be lost. */
+TIMER_ASSERT(TIMER_SILENCE_NS > 2 * TIMER_BUSY_NS);
 
 #endif

@@ -157,8 +157,9 @@ weft_status run_collect(struct run *run, uint32_t member, const json_t *record,
     boot.n_ranks = run->n_ranks;
     boot.n_members = run->n_members;
     boot.may_miss = true;
-    boot.patience_ns = patience_of(member, boot.mode, host_error);
-    boot.step_ns = STEP_NS;
+    boot.patience_ns =
+        timer_limit(patience_of(member, boot.mode, host_error), boot.patience);
+    boot.step_ns = timer_limit(STEP_NS, boot.patience);
     if (boot.mode != BOOT_RENDEZVOUS) {
         auth_meeting_key(config->boot.job_key, boot.job_key);
     }

@@ -67,7 +67,7 @@ static weft_ns latest_start(const struct run *run)
  * notified; nothing else takes longer than this. */
 static weft_ns hang_ns(const struct gathering *g)
 {
-    return latest_start(g->run) + RUN_HANG_NS;
+    return latest_start(g->run) + timer_limit(TIMER_HANG_NS, g->run->scenario->patience);
 }
 
 /* Adds the files that a member reads and writes: inherited descriptors, or the standard streams of
@@ -138,7 +138,9 @@ static void make_arguments(const struct gathering *g, uint32_t member,
     add(out, "--policy");
     add(out, weft_policy_name(run->policy));
     add_number(out, "--seed", run->seed);
-    add_number(out, "--patience", PATIENCE_S + (uint64_t)(latest_start(run) / SECOND));
+    add_number(out, "--patience",
+               PATIENCE_S * (uint64_t)scenario->patience +
+                   (uint64_t)(latest_start(run) / SECOND));
     add_rendezvous(run, member, out);
     for (size_t i = 0; i < scenario->n_sets; i++) {
         add(out, "--set");

@@ -206,7 +206,7 @@ static weft_ns calm_ns(const struct run *run)
 static void judge_time(struct run *run, const struct run_outlook *outlook)
 {
     struct weft_text broken = {NULL, 0, 0};
-    weft_ns limit = outlook->quiet_ns + RECOVERY_NS;
+    weft_ns limit = outlook->quiet_ns + timer_limit(RECOVERY_NS, run->scenario->patience);
 
     if (!may_fail(run, outlook) && run->ended_ns > limit) {
         limit += calm_ns(run); /* the job may take that long by itself */

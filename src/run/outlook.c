@@ -403,10 +403,10 @@ static weft_ns survived_cut(const struct scenario *scenario)
 {
     for (uint32_t i = 0; i < scenario->n_links; i++) {
         if (is_only_way(scenario, i)) {
-            return CABLES_CUT_NS;
+            return timer_limit(CABLES_CUT_NS, scenario->patience);
         }
     }
-    return TIMER_OUTAGE_NS;
+    return timer_limit(TIMER_OUTAGE_NS, scenario->patience);
 }
 
 static int compare_times(const void *a, const void *b)

@@ -122,10 +122,6 @@ double run_bus_bandwidth(const struct run *run, const struct host_row *row,
 /* Maximum time for which a host on a network may find the rendezvous unreachable; routes of that
  * network exist by then. */
 #define RUN_HOPELESS_NS INT64_C(1000000000)
-/* After one host ends, the next must end within this time, which exceeds every deadline of a rank
- * that lost its peer. Otherwise the rest counts as hung. Ranks that do not learn of the end may
- * wait the patience of the rendezvous in addition. */
-#define RUN_HANG_NS (90 * INT64_C(1000000000))
 
 /* Returns true if the run only simulates time, so that there are no results to compare. */
 static inline bool run_is_timing(const struct run *run)

@@ -4,10 +4,9 @@
 #include "base/text.h"
 #include "run/private.h"
 
-/* A row counts as stuck after this many times its physical bound plus this time. Recoveries take
+/* A row counts as stuck after this many times its physical bound plus TIMER_ROW_NS. Recoveries take
  * seconds; hangs never end. */
 #define PATIENCE_FACTOR 20
-#define PATIENCE_NS (60 * INT64_C(1000000000))
 
 static void make_row(struct run *run, uint32_t job_index, uint64_t bytes)
 {
@@ -31,8 +30,8 @@ static void make_row(struct run *run, uint32_t job_index, uint64_t bytes)
     limit = run_limit_ps(&run->insides, &run->graph, run->member_hosts, run->n_ranks,
                          job->kind, row->size_bytes);
     run->limits_ps[run->n_rows] = limit;
-    row->limit_ns =
-        PATIENCE_NS + PATIENCE_FACTOR * (limit / 1000) * ((weft_ns)row->repeat + 2);
+    row->limit_ns = timer_limit(TIMER_ROW_NS, run->scenario->patience) +
+                    PATIENCE_FACTOR * (limit / 1000) * ((weft_ns)row->repeat + 2);
     run->n_rows++;
 }
 

@@ -18,6 +18,8 @@
 /* Longest time in which others may work; longer ones are no limit. */
 #define WORK_MAX_NS (RUN_LIMIT_NS * 1000)
 
+_Static_assert(SCENARIO_PATIENCE_MAX == TIMER_PATIENCE_MAX, "one range of patience");
+
 /* ---- set-up ---- */
 
 void run_init(struct run *run, const struct scenario *scenario,
@@ -210,6 +212,7 @@ void run_configure(const struct run *run, struct host_config *config)
     /* NCCL tries longer, and its policies keep its times. */
     config->boot.hopeless_ns = run->policy == WEFT_POLICY_WEFT ? RUN_HOPELESS_NS : 0;
     config->boot.ignored_ns = run->policy == WEFT_POLICY_WEFT ? config->boot.step_ns : 0;
+    host_config_stretch(config, run->scenario->patience);
     config->conn.over_management = run->policy != WEFT_POLICY_WEFT;
     config->conn.window_bytes = XFER_WINDOW_BYTES;
     run_job_key(run->seed, run->options->secret, config->boot.job_key);
@@ -248,8 +251,10 @@ static struct host **create_hosts(struct run *run, uint32_t *out_n, weft_ns *out
         run->hosts[i] = host_create(env, &config);
         by_process[env->host] = run->hosts[i];
     }
-    *out_hang_ns =
-        (run_tells_ends(run) ? 0 : config.boot.patience_ns + work_ns) + RUN_HANG_NS;
+    /* The limit exceeds every deadline of a rank that lost its peer. Ranks that do not learn of the
+     * end may wait for the rendezvous in addition. */
+    *out_hang_ns = (run_tells_ends(run) ? 0 : config.boot.patience_ns + work_ns) +
+                   timer_limit(TIMER_HANG_NS, run->scenario->patience);
     return by_process;
 }
 

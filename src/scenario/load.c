@@ -17,6 +17,7 @@ enum {
     KEY_BOOT,
     KEY_PAYLOAD,
     KEY_RARE,
+    KEY_PATIENCE,
     KEY_TOPOLOGY,
     KEY_RANKS,
     KEY_JOBS,
@@ -49,6 +50,11 @@ static const struct walk_key scenario_keys[] = {
     [KEY_RARE] = {.name = "rare",
                   .type = WALK_SHARE,
                   .offset = offsetof(struct scenario, rare_ppb)},
+    [KEY_PATIENCE] = {.name = "patience",
+                      .type = WALK_U32,
+                      .offset = offsetof(struct scenario, patience),
+                      .min = 1,
+                      .max = SCENARIO_PATIENCE_MAX},
     [KEY_TOPOLOGY] = {.name = "topology"},
     [KEY_RANKS] = {.name = "ranks"},
     [KEY_JOBS] = {.name = "jobs"},
@@ -77,6 +83,7 @@ static void read_scenario(struct loader *loader, const struct tree_node *root)
     struct walk_seen seen;
     loader->scenario->description = "";
     loader->scenario->seed = 1;
+    loader->scenario->patience = 1;
     if (!walk_map(loader, root, &scenario_table, &seen, loader->scenario)) {
         return;
     }

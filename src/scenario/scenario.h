@@ -206,6 +206,7 @@ struct scenario_exec {
     /* time from the start of the first command; programs still running then are killed */
     weft_ns within_ns;
 };
+#define SCENARIO_PATIENCE_MAX 1000
 #define SCENARIO_WITHIN_NS (600 * INT64_C(1000000000)) /* default of within_ns */
 
 /* One job. Runs `repeat` times per element of `bytes`, in order. */
@@ -360,6 +361,7 @@ struct scenario {
     enum scenario_boot boot;
     enum scenario_payload payload;
     uint32_t rare_ppb; /* world_spec.rare_ppb */
+    uint32_t patience; /* factor of all limits, 1 to SCENARIO_PATIENCE_MAX */
     struct scenario_management management;
     struct scenario_host *hosts; /* [n_hosts], in file order */
     uint32_t n_hosts;

@@ -38,8 +38,9 @@ struct inside_config {
     uint8_t job_key[INSIDE_KEY_BYTES];
     /* size of all steps of a connector, if NCCL_BUFFSIZE is unset; 0 means 4 MiB */
     uint32_t buffer_bytes;
-    int task_kind;    /* kind of its streams' tasks */
-    bool merges_nics; /* treat the ports of one card as one NET (topo/describe.h) */
+    int task_kind;     /* kind of its streams' tasks */
+    uint32_t patience; /* factor of the limits (rdma/timers.h); 0 counts as 1 */
+    bool merges_nics;  /* treat the ports of one card as one NET (topo/describe.h) */
 };
 
 /* Returns true if some host has several ranks. */

@@ -92,7 +92,7 @@ static void admit(struct inside *inside, struct io_stream *stream)
         weft_fail(&why, WEFT_ERR_LIMIT, PROVE_NO_PLACE, "too many clients wait");
         client_refuse(client, &why);
     }
-    client_start(client, env, stream, io_now(env) + INSIDE_PROVE_NS);
+    client_start(client, env, stream, io_now(env) + inside_prove_ns(inside));
     /* What it has sent is read at once, because the next newcomer may take its place. */
     serve(inside, client);
 }

@@ -6,10 +6,10 @@
 #include "conn/frame.h"
 #include "conn/prove.h"
 #include "ipc/peer.h"
+#include "rdma/timers.h"
 #include "transport/inside.h"
 #include "transport/proxy.h"
 
-#define INSIDE_PROVE_NS 5000000000
 /* Room for the answers to everything that a peer may request at once, for each channel and both
  * directions. */
 #define INSIDE_TX_BYTES 16384u
@@ -142,6 +142,12 @@ struct inside {
     struct weft_error error;
     uint32_t error_peer;
 };
+
+/* Returns the limit for a peer or its proxy to authenticate, at the patience of the job. */
+static inline weft_ns inside_prove_ns(const struct inside *inside)
+{
+    return timer_limit(TIMER_AUTHENTICATE_NS, inside->config.patience);
+}
 
 weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status,
                         enum weft_phase phase, const char *format, ...) WEFT_PRINTF(5, 6);

@@ -43,7 +43,7 @@ static void enter(struct inside_stream *stream, enum inside_stream_state next)
                      stream->is_ours, names[stream->state], names[next]);
     stream->state = next;
     stream->deadline_ns = next == INSIDE_STREAM_PROVING
-                              ? io_now(inside->env) + INSIDE_PROVE_NS
+                              ? io_now(inside->env) + inside_prove_ns(inside)
                               : WEFT_NEVER;
     io_task_deadline(&stream->task, stream->deadline_ns);
 }
@@ -71,7 +71,7 @@ weft_status inside_dial(struct inside *inside, uint32_t place)
     int sys_errno;
 
     if (stream->redial_until_ns == 0) {
-        stream->redial_until_ns = io_now(env) + INSIDE_PROVE_NS;
+        stream->redial_until_ns = io_now(env) + inside_prove_ns(inside);
     }
     stream->rank = inside->locals[place];
     stream->is_ours = true;

@@ -34,6 +34,12 @@ bool flow_any_up(const struct flow *flow)
     return false;
 }
 
+/* Returns a limit of rdma/timers.h at the patience of the flow. */
+static weft_ns limit_of(const struct flow *flow, weft_ns limit)
+{
+    return timer_limit(limit, flow->config.conn.patience);
+}
+
 /* Returns true if the flow has no route but the cables that both ends share. */
 static bool has_cables_only(const struct flow *flow)
 {
@@ -46,17 +52,18 @@ static weft_ns allowed_ns(const struct flow *flow)
 {
     weft_ns allowed =
         has_cables_only(flow) ? flow->config.cables_ns : flow->config.failover_ns;
+    weft_ns stall = limit_of(flow, TIMER_STALL_NS);
 
-    return flow->may_stall && allowed < TIMER_STALL_NS ? TIMER_STALL_NS : allowed;
+    return flow->may_stall && allowed < stall ? stall : allowed;
 }
 
 /* Returns the time limit for one address of the peer. */
 static weft_ns address_ns(const struct flow *flow, const struct flow_lane *lane)
 {
     bool is_urgent = flow->without_ns != 0 && !flow->may_stall;
+    weft_ns most = limit_of(flow, TIMER_ADDRESS_NS);
 
-    return is_urgent ? flow_doubled(TIMER_ADDRESS_FIRST_NS, lane->tries, TIMER_ADDRESS_NS)
-                     : TIMER_ADDRESS_NS;
+    return is_urgent ? flow_doubled(TIMER_ADDRESS_FIRST_NS, lane->tries, most) : most;
 }
 
 /* Returns true if an end is software, as far as this end knows. */
@@ -84,20 +91,21 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
     }
     if (lane->n_via > 0 && flow->config.reroute != NULL) {
         /* Leave time for another route. */
-        attempt_lower(&config->patience_ns, TIMER_ADDRESS_NS);
+        attempt_lower(&config->patience_ns, limit_of(flow, TIMER_ADDRESS_NS));
         attempt_lower(&config->total_ns, attempt);
     }
     if (!flow->was_up) {
         if (lane->n_via == 0 && flow->suspects.n > 0) {
             /* The only cable left may have failed, while the suspected port is back. */
-            attempt_lower(&config->patience_ns, TIMER_ADDRESSES * TIMER_ADDRESS_NS);
+            attempt_lower(&config->patience_ns,
+                          limit_of(flow, TIMER_ADDRESSES * TIMER_ADDRESS_NS));
         }
         if (flow->config.redials) {
             /* The cable of the stream may have failed, and another attempt uses another address.
              * Each attempt has a longer limit, for a cable that only loses many packets. */
             config->silence_ns =
-                flow_doubled(may_stall(flow) ? attempt : TIMER_SILENCE_NS, lane->tries,
-                             config->total_ns);
+                flow_doubled(may_stall(flow) ? attempt : limit_of(flow, TIMER_SILENCE_NS),
+                             lane->tries, config->total_ns);
         }
         return;
     }
@@ -399,8 +407,9 @@ static void note_waiting(const struct flow *flow, struct flow_lane *lane)
 void flow_note_unconnected(struct flow *flow)
 {
     uint32_t n_relays = relays_in_use(flow);
-    bool is_overdue = flow->config.is_sender && flow->was_up &&
-                      now_of(flow) - flow->first_up_ns >= TIMER_FIRST_LANES_NS;
+    bool is_overdue =
+        flow->config.is_sender && flow->was_up &&
+        now_of(flow) - flow->first_up_ns >= limit_of(flow, TIMER_FIRST_LANES_NS);
 
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         struct flow_lane *lane = &flow->lanes[i];
@@ -426,8 +435,9 @@ void flow_note_unconnected(struct flow *flow)
  * route. */
 static weft_ns away_ns(const struct flow *flow)
 {
-    return has_cables_only(flow) || is_refused(&flow->hopeless_failure) ? TIMER_ARP_NS
-                                                                        : TIMER_OUTAGE_NS;
+    bool is_short = has_cables_only(flow) || is_refused(&flow->hopeless_failure);
+
+    return limit_of(flow, is_short ? TIMER_ARP_NS : TIMER_OUTAGE_NS);
 }
 
 /* Returns since when no lane can come up in a rank's flow that was never up, as far as this end
@@ -455,7 +465,7 @@ static weft_ns hopeless_since(const struct flow *flow)
 static bool may_get_address(const struct flow *flow, const struct weft_error *why)
 {
     return flow->config.conn.policy == WEFT_POLICY_WEFT && lacks_address(why) &&
-           now_of(flow) - flow->without_ns < TIMER_CABLES_NS;
+           now_of(flow) - flow->without_ns < limit_of(flow, TIMER_CABLES_NS);
 }
 
 /* Returns true if TCP failed on a direct lane while suspected ports were excluded. */
@@ -529,16 +539,15 @@ static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *w
  * has time for two lost SYNs, which TCP retransmits after 1 s and 3 s (RFC 6298). */
 static weft_ns usual_patience(const struct flow *flow)
 {
-    weft_ns patience = allowed_ns(flow);
+    weft_ns patience = allowed_ns(flow), least = limit_of(flow, TIMER_FIRST_LANE_NS);
 
-    return flow->was_up || patience > TIMER_FIRST_LANE_NS ? patience
-                                                          : TIMER_FIRST_LANE_NS;
+    return flow->was_up || patience > least ? patience : least;
 }
 
 weft_ns flow_patience(const struct flow *flow)
 {
     return hopeless_since(flow) != WEFT_NEVER
-               ? flow->config.cables_ns + away_ns(flow) - TIMER_ARP_NS
+               ? flow->config.cables_ns + away_ns(flow) - limit_of(flow, TIMER_ARP_NS)
                : usual_patience(flow);
 }
 
@@ -563,12 +572,13 @@ static bool is_agreed(const struct flow *flow)
 static weft_ns usual_end(const struct flow *flow)
 {
     weft_ns patience = usual_patience(flow), end = flow->without_ns + patience;
-    weft_ns hope = flow->config.failover_ns < TIMER_RECOVERY_NS ? flow->config.failover_ns
-                                                                : TIMER_RECOVERY_NS;
-    weft_ns most = flow->without_ns + TIMER_FAILOVER_MAX_NS;
+    weft_ns recovery = limit_of(flow, TIMER_RECOVERY_NS);
+    weft_ns hope =
+        flow->config.failover_ns < recovery ? flow->config.failover_ns : recovery;
+    weft_ns most = flow->without_ns + limit_of(flow, TIMER_FAILOVER_MAX_NS);
     weft_ns extended = flow->port_up_ns + hope < most ? flow->port_up_ns + hope : most;
 
-    weft_ns last = flow->without_ns + TIMER_STILL_NS;
+    weft_ns last = flow->without_ns + limit_of(flow, TIMER_STILL_NS);
     weft_ns still = flow->still_ns + patience < last ? flow->still_ns + patience : last;
 
     end = flow->still_ns != 0 && still > end ? still : end;
@@ -735,7 +745,7 @@ weft_ns flow_first_lanes_end(const struct flow *flow)
         return 0;
     }
     return flow->was_up && flow->config.may_fail_over
-               ? flow->first_up_ns + TIMER_FIRST_LANES_NS
+               ? flow->first_up_ns + limit_of(flow, TIMER_FIRST_LANES_NS)
                : WEFT_NEVER;
 }
 

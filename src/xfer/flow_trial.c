@@ -56,7 +56,8 @@ static void start_trial(struct flow *flow, const struct flow_lane *lane)
     config.wants_answer = true;
     config.management_first = true;
     config.patience_ns = 0;
-    attempt_lower(&config.authenticate_ns, TIMER_ADDRESS_NS);
+    attempt_lower(&config.authenticate_ns,
+                  timer_limit(TIMER_ADDRESS_NS, config.patience));
     for (uint32_t r = 0; r < lane->conn->n_rails; r++) {
         const struct rdma_port *port = lane->conn->rails[r].port;
 

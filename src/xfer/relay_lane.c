@@ -30,9 +30,10 @@ static void enter(struct relay_lane *lane, enum relay_lane_state next)
 static void limit_attempt(struct conn_config *onwards, const struct flow_purpose *purpose)
 {
     bool is_first = purpose->epoch == 1;
+    weft_ns address = timer_limit(TIMER_ADDRESS_NS, onwards->patience);
 
-    attempt_lower(&onwards->authenticate_ns, TIMER_ADDRESS_NS);
-    attempt_lower(&onwards->patience_ns, is_first ? TIMER_ADDRESS_NS : 0);
+    attempt_lower(&onwards->authenticate_ns, address);
+    attempt_lower(&onwards->patience_ns, is_first ? address : 0);
     attempt_lower(&onwards->total_ns, attempt_ns(onwards, is_first, purpose->n_hops));
     /* The cable can be the one whose failure ended the epoch before. */
     onwards->management_first = !is_first;
