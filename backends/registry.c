@@ -242,12 +242,12 @@ weft_status backend_lab_run(const char *clock, uint64_t seed, char *const *argv,
 }
 
 weft_status backend_lab_inside(const struct world_spec *spec,
-                               const struct world_lab_captor *captor,
+                               const struct world_lab_services *services,
                                struct weft_error *error)
 {
     weft_status status = must_have_namespaces(error);
 
-    return status == WEFT_OK ? rxe_live_inside(spec, captor, error) : status;
+    return status == WEFT_OK ? rxe_live_inside(spec, services, error) : status;
 }
 
 int backend_lab_start(struct world_lab *lab, const struct world_lab_program *program,
@@ -295,6 +295,11 @@ uint32_t backend_lab_clear(struct world_lab *lab)
 uint32_t backend_lab_capture(struct world_lab *lab, const char *path)
 {
     return rxe_live_capture(lab, path);
+}
+
+uint32_t backend_lab_look(struct world_lab *lab)
+{
+    return rxe_live_look(lab);
 }
 
 void backend_lab_forget(struct world_lab *lab, uint32_t id)

@@ -103,7 +103,7 @@ weft_status backend_lab_run(const char *clock, uint64_t seed, char *const *argv,
                             const struct world_lab_hooks *hooks,
                             struct weft_error *error);
 weft_status backend_lab_inside(const struct world_spec *spec,
-                               const struct world_lab_captor *captor,
+                               const struct world_lab_services *services,
                                struct weft_error *error);
 int backend_lab_start(struct world_lab *lab, const struct world_lab_program *program,
                       uint32_t *out_id);
@@ -118,6 +118,7 @@ void backend_lab_hang_up(struct world_lab *lab, uint32_t id);
 uint32_t backend_lab_fault(struct world_lab *lab, const struct world_fault *fault);
 uint32_t backend_lab_clear(struct world_lab *lab);
 uint32_t backend_lab_capture(struct world_lab *lab, const char *path);
+uint32_t backend_lab_look(struct world_lab *lab);
 void backend_lab_forget(struct world_lab *lab, uint32_t id);
 weft_ns backend_lab_now(const struct world_lab *lab);
 /* See rxe/live_socket.h. */

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import pty
 import re
@@ -704,3 +705,81 @@ def test_who_does_not_wait_for_it_gets_none(labs, number):
         pass
     labs("down")  # if it was up before the signal came
     assert labs.left() == ["scratch"]
+
+
+# ---- diagnose ----
+
+def diagnose(labs, *args):
+    """(exit status, {(code, severity, place)}, document)"""
+    code, out, errors = labs("diagnose", "--json", *args)
+    assert errors == ""
+    document = json.loads(out)
+    return code, {(finding["code"], finding["severity"],
+                   ":".join(filter(None, (finding["where"]["host"], finding["where"]["port"]))))
+                  for finding in document["findings"]}, document
+
+
+def test_a_mesh_that_works_has_no_findings(labs):
+    labs.up(TRIANGLE)
+    code, out, errors = labs("diagnose")
+    assert (code, errors) == (0, "") and "no findings" in out
+    assert "cable  titanic p0 to iceberg p1" in out and "192.168.101.1/24 (GID 1)" in out
+    assert labs("diagnose", "--quiet") == (0, "", "")
+    assert diagnose(labs)[:2] == (0, set())
+
+
+# What is done in a host of the pair, or a fault, and what is found then.
+WRONG = [
+    (("fault", '{on: "titanic:p0", kind: down}'), {("link.down", "error", "titanic:p0"),
+                                                   ("link.down", "error", "iceberg:p0")}),
+    (("exec", "iceberg", "--", "ip", "link", "set", "p0", "mtu", "1200"),
+     {("link.mtu_mismatch", "warning", "titanic:p0")}),
+    (("exec", "iceberg", "--", "ip", "address", "flush", "dev", "p0"), {("addr.missing", "warning", "iceberg:p0")}),
+    (("exec", "iceberg", "--", "sh", "-c", "ip address flush dev p0; ip address add 10.9.9.1/24 dev p0"),
+     {("addr.no_facing_port", "error", "titanic:p0"), ("addr.no_facing_port", "error", "iceberg:p0")}),
+]
+
+
+@pytest.mark.parametrize("command,found", WRONG)
+def test_what_is_wrong_in_a_lab_is_found(labs, command, found):
+    needs("ip")
+    labs.up(PAIR)
+    assert labs(*command)[0] == 0
+    code, findings, _ = diagnose(labs)
+    assert findings == found
+    assert code == (1 if any(severity == "error" for _, severity, _ in found) else 0)
+
+
+def test_why_programs_fail_wait_or_go_on(labs):
+    """Findings of programs that run, with their port and peer, and after their end, until others run."""
+    needs("ibv_rc_pingpong")
+    labs.up(PAIR)
+    pingpong = "ibv_rc_pingpong -e -g 1 -d {device} -n 100000000"
+    with labs.start("exec", "titanic", "--", *pingpong.split(), ":", "iceberg", "--", *pingpong.split(),
+                    "{address}"):
+        states = []
+        while states != [("titanic", "runs"), ("iceberg", "runs")]:  # one starts a second after the other
+            code, findings, document = diagnose(labs)
+            assert (code, findings) == (0, set())
+            states = [(program["host"], program["state"]) for program in document["programs"]]
+        assert labs("fault", '{on: "titanic:p0", kind: loss, share: 100%}') == (0, "", "")
+        code, findings, document = diagnose(labs)
+        assert [program["state"] for program in document["programs"]] == ["waits", "waits"]
+        assert labs("fault", '{on: "titanic:p0", kind: down}') == (0, "", "")
+        code, findings, document = diagnose(labs)
+        assert code == 1 and ("link.down", "error", "titanic:p0") in findings
+    assert labs("clear") == (0, "", "")
+
+
+def test_a_program_that_failed_is_explained_afterwards(labs):
+    needs("ibv_rc_pingpong")
+    labs.up(PAIR)
+    command = "ibv_rc_pingpong -d {device} -e -n 9"
+    code, _, _ = labs("exec", "titanic", "--", *command.split(), "-g", "1", ":", "iceberg", "--", *command.split(),
+                      "-g", "0", "{address}")
+    assert code != 0
+    code, findings, document = diagnose(labs)
+    assert code == 1 and "gid.link_local" in {found for found, _, _ in findings}
+    assert [program["status"] for program in document["programs"]][1] == 1
+    assert labs("exec", "titanic", "--", "true")[0] == 0
+    assert diagnose(labs)[:2] == (0, set())

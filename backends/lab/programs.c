@@ -19,6 +19,7 @@
 
 #include "backends/lab/capture.h"
 #include "backends/lab/inside.h"
+#include "backends/lab/look.h"
 #include "backends/lab/private.h"
 #include "backends/lab/signals.h"
 #include "base/check.h"
@@ -28,7 +29,6 @@
 #define LAST_WORDS_NS (2 * SECOND) /* from SIGTERM to SIGKILL */
 #define LINE_BYTES_MAX (1u << 20)  /* of a watch: what is longer is two */
 #define DEVICE_NAME_BYTES 64       /* IB_DEVICE_NAME_MAX of <rdma/rdma_netlink.h> */
-#define LOOK_MS 10000              /* without a byte of it */
 
 enum state { WAITS, RUNS, OVER };
 
@@ -687,43 +687,11 @@ static void go_on(struct show *show)
 
 /* ---- looking at hosts ---- */
 
-static _Noreturn void look_from(const struct show *show, uint32_t host, int fd,
-                                pid_t parent)
+static void look_from(void *context, uint32_t host, struct weft_text *out)
 {
-    struct weft_text text = {NULL, 0, 0};
+    const struct show *show = context;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) {
-        _exit(0);
-    }
-    sigprocmask(SIG_SETMASK, &show->signals.old_mask, NULL);
-    if (host == WORLD_PROGRAM_OUTSIDE ||
-        lab_inside_enter(&show->fabric, host, &show->insides[host]) == 0) {
-        show->what->watch->look(show->what->watch->context, host, &text);
-        write_all(fd, text.bytes, text.n);
-    }
-    _exit(0);
-}
-
-/* Reads to the end, or until a signal ends it all, or a look lasts too long, which may wait in the
- * kernel. */
-static void read_all(const struct show *show, int fd, struct weft_text *out)
-{
-    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
-                            {.fd = show->signals.fd, .events = POLLIN}};
-    char bytes[16384];
-    ssize_t n = 1;
-
-    while (n != 0) {
-        if (poll(fds, WEFT_LENGTH(fds), LOOK_MS) == 0 || fds[1].revents != 0) {
-            return; /* signals are read by who asks whether they came */
-        }
-        n = read(fd, bytes, sizeof(bytes));
-        if (n < 0 && errno != EINTR) {
-            return;
-        }
-        weft_text_add_bytes(out, bytes, n > 0 ? (size_t)n : 0);
-    }
+    show->what->watch->look(show->what->watch->context, host, out);
 }
 
 /* One host after another: what a process looks at costs time. A host that cannot be looked at is
@@ -731,21 +699,14 @@ static void read_all(const struct show *show, int fd, struct weft_text *out)
 static void look_at(struct show *show, uint32_t job, uint32_t host)
 {
     const struct world_program_watch *watch = show->what->watch;
+    const struct lab_looking looking = {.fabric = &show->fabric,
+                                        .insides = show->insides,
+                                        .signals = &show->signals,
+                                        .look = look_from,
+                                        .context = show};
     struct weft_text text = {NULL, 0, 0};
-    pid_t parent = getpid();
-    int fds[2] = {-1, -1};
-    pid_t pid = pipe2(fds, O_CLOEXEC) == 0 ? fork() : -1;
 
-    if (pid == 0) {
-        look_from(show, host, fds[1], parent);
-    }
-    close_fd(&fds[1]);
-    if (pid > 0) {
-        read_all(show, fds[0], &text);
-        kill(pid, SIGKILL); /* if it was not read to its end */
-        waitpid(pid, NULL, 0);
-    }
-    close_fd(&fds[0]);
+    lab_look(&looking, host, &text);
     watch->saw(watch->context, job, host, text.bytes != NULL ? text.bytes : "", text.n);
     weft_text_fini(&text);
 }

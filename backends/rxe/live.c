@@ -444,6 +444,13 @@ uint32_t rxe_live_capture(struct world_lab *lab, const char *path)
     return lab->n_started++;
 }
 
+uint32_t rxe_live_look(struct world_lab *lab)
+{
+    add_word(&lab->ask, "look");
+    add_number(&lab->ask, lab->n_started);
+    return lab->n_started++;
+}
+
 void rxe_live_forget(struct world_lab *lab, uint32_t id)
 {
     remove_file(lab, "in", id);

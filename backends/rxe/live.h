@@ -7,9 +7,9 @@
  *            lease
  *   ask.K    words, each ended by a NUL: "exec" ID HOST DELAY CWD SIZE N argv[N] M variables[M],
  *            "input" ID PROGRAM DIGITS, "size" PROGRAM SIZE, "signal" ID PROGRAM NUMBER,
- *            "hangup" PROGRAM, "fault" ID DIGITS, "clear" ID, "capture" ID PATH; SIZE is that of a
- *            terminal, ROWS x 65536 + COLUMNS, or 0 for none
- *   out.ID err.ID in.ID   of a program
+ *            "hangup" PROGRAM, "fault" ID DIGITS, "clear" ID, "capture" ID PATH, "look" ID; SIZE is
+ *            that of a terminal, ROWS x 65536 + COLUMNS, or 0 for none
+ *   out.ID err.ID in.ID   of a program; out.ID also of a look
  */
 #ifndef WEFT_BACKENDS_RXE_LIVE_H
 #define WEFT_BACKENDS_RXE_LIVE_H
@@ -50,14 +50,18 @@ uint32_t rxe_live_fault(struct world_lab *lab, const struct world_fault *fault);
 uint32_t rxe_live_clear(struct world_lab *lab);
 /* Every frame of every port from now on into that file, or (NULL) no more; as above. */
 uint32_t rxe_live_capture(struct world_lab *lab, const char *path);
-/* Removes the files of a program that is over. */
+/* Looks at all hosts at the next door; `ended` as above. Then the file "out.ID" has lines of JSON:
+ * of each host and of what is outside all of them before the first program started that runs, or
+ * ran last; of what is outside now; and of each host and of what is outside a moment later. */
+uint32_t rxe_live_look(struct world_lab *lab);
+/* Removes the files of a program that is over, or of a look. */
 void rxe_live_forget(struct world_lab *lab, uint32_t id);
 /* By the guest's clock, as of its last door. */
 weft_ns rxe_live_now(const struct world_lab *lab);
 
 /* In the guest: builds the mesh, and starts what is asked for until the guest ends. */
 weft_status rxe_live_inside(const struct world_spec *spec,
-                            const struct world_lab_captor *captor,
+                            const struct world_lab_services *services,
                             struct weft_error *error) WEFT_MUST_CHECK;
 
 #endif

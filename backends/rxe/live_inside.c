@@ -16,6 +16,7 @@
 #include "backends/lab/capture.h"
 #include "backends/lab/fabric.h"
 #include "backends/lab/inside.h"
+#include "backends/lab/look.h"
 #include "backends/lab/programs.h"
 #include "backends/lab/signals.h"
 #include "backends/rxe/live.h"
@@ -30,7 +31,8 @@
 #define STEP_IDLE_NS (SECOND / 20) /* while none does, in real time */
 #define LAST_WORDS_NS (2 * SECOND) /* from SIGHUP to SIGKILL */
 #define WORK_NS (SECOND / 1000)
-#define FOLDER "." /* where we work */
+#define WATCH_NS (SECOND / 50) /* in which counters show who makes progress */
+#define FOLDER "."             /* where we work */
 
 extern char **environ;
 
@@ -49,10 +51,12 @@ struct inside {
     struct program *programs;   /* Owned [n] */
     uint32_t n;
     struct live_faults faults;
-    const struct world_lab_captor *captor;
+    const struct world_lab_services *services;
     struct lab_capture *capture; /* Owned; NULL: none */
     unsigned door;
     struct weft_text ended; /* lines "ID CODE" for the next door */
+    /* Owned; what the hosts looked like before the first of the programs that run, or ran last */
+    struct weft_text before;
     sigset_t child_mask;
     int child_fd; /* readable when a child ended; does not wait */
     struct lab_signals signals;
@@ -358,14 +362,15 @@ static void let_kernel_work(const struct inside *inside)
 /* An errno. */
 static int begin_capture(struct inside *inside, const char *path)
 {
-    const struct world_lab_captor *captor = inside->captor;
-    int problem = inside->capture != NULL ? EBUSY : captor->begin(captor->context, path);
+    const struct world_lab_services *services = inside->services;
+    int problem =
+        inside->capture != NULL ? EBUSY : services->begin(services->context, path);
 
     if (problem == 0) {
-        problem = lab_capture_start(&inside->fabric, captor->frame, captor->context,
+        problem = lab_capture_start(&inside->fabric, services->frame, services->context,
                                     &inside->capture);
         if (problem != 0) {
-            (void)captor->end(captor->context);
+            (void)services->end(services->context);
         }
     }
     return problem;
@@ -378,7 +383,7 @@ static int end_capture(struct inside *inside)
     }
     lab_capture_end(inside->capture);
     inside->capture = NULL;
-    return inside->captor->end(inside->captor->context);
+    return inside->services->end(inside->services->context);
 }
 
 static void do_capture(struct inside *inside, struct words *words)
@@ -388,6 +393,47 @@ static void do_capture(struct inside *inside, struct words *words)
 
     add_ended(inside, id,
               path[0] != '\0' ? begin_capture(inside, path) : end_capture(inside));
+}
+
+/* Adds a line for each host, and the last one for what is seen outside all of them. With
+ * `is_outside` only the last. */
+static void add_looks(struct inside *inside, bool is_outside, struct weft_text *out)
+{
+    const struct lab_looking looking = {.fabric = &inside->fabric,
+                                        .insides = inside->insides,
+                                        .signals = &inside->signals,
+                                        .look = inside->services->look,
+                                        .context = inside->services->context};
+
+    for (uint32_t i = 0; i < inside->spec->n_hosts && !is_outside; i++) {
+        lab_look(&looking, i, out);
+        weft_text_add(out, "\n");
+    }
+    lab_look(&looking, WORLD_PROGRAM_OUTSIDE, out);
+    weft_text_add(out, "\n");
+}
+
+/* Looks at the hosts as they were before the programs, at the counters now, and at the hosts a
+ * moment later. */
+static void do_look(struct inside *inside, struct words *words)
+{
+    const struct timespec time = {.tv_nsec = WATCH_NS};
+    uint32_t id = next_number(words);
+    struct weft_text text = {NULL, 0, 0};
+    char name[32];
+
+    if (inside->before.n == 0) {
+        add_looks(inside, false, &inside->before);
+    }
+    weft_text_add_bytes(&text, inside->before.bytes, inside->before.n);
+    add_looks(inside, true, &text);
+    if (inside->n > 0) {
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+    }
+    add_looks(inside, false, &text);
+    weft_format(name, sizeof(name), "out.%u", id);
+    add_ended(inside, id, scratch_write(FOLDER, name, text.bytes, text.n) ? 0 : EIO);
+    weft_text_fini(&text);
 }
 
 static void do_signal(struct inside *inside, struct words *words)
@@ -438,8 +484,13 @@ static void do_hang_up(struct inside *inside, struct words *words)
 static void do_asked(struct inside *inside, char *bytes, size_t n)
 {
     struct words words = {bytes, bytes + n};
-    weft_ns now = clock_now();
+    weft_ns now;
 
+    if (inside->n == 0 && n > 0 && strcmp(bytes, "exec") == 0) {
+        inside->before.n = 0;
+        add_looks(inside, false, &inside->before);
+    }
+    now = clock_now();
     while (words.at < words.end) {
         const char *what = next_word(&words);
 
@@ -450,6 +501,8 @@ static void do_asked(struct inside *inside, char *bytes, size_t n)
             let_kernel_work(inside);
         } else if (strcmp(what, "capture") == 0) {
             do_capture(inside, &words);
+        } else if (strcmp(what, "look") == 0) {
+            do_look(inside, &words);
         } else if (strcmp(what, "clear") == 0) {
             do_clear(inside, &words);
             let_kernel_work(inside);
@@ -620,12 +673,12 @@ static weft_status make_insides(struct inside *inside, struct weft_error *error)
 }
 
 weft_status rxe_live_inside(const struct world_spec *spec,
-                            const struct world_lab_captor *captor,
+                            const struct world_lab_services *services,
                             struct weft_error *error)
 {
     const char *marker = getenv(RXE_GUEST_MARKER);
     bool is_virtual = marker != NULL && strcmp(marker, "virtual") == 0;
-    struct inside inside = {.spec = spec, .captor = captor};
+    struct inside inside = {.spec = spec, .services = services};
     int problem = enter_folder();
     weft_status status;
 
@@ -662,6 +715,7 @@ weft_status rxe_live_inside(const struct world_spec *spec,
     free(inside.programs);
     live_faults_fini(&inside.faults);
     weft_text_fini(&inside.ended);
+    weft_text_fini(&inside.before);
     close(inside.child_fd);
     lab_signals_release(&inside.signals);
     return status;

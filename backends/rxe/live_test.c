@@ -281,6 +281,7 @@ START_TEST(ends_are_heard_once)
     start(2);
     tend_until_over(pid);
     assert_asked(3, "exec 2 2 9000000000 /tmp 0 2 ls -l 1 PATH=/bin ");
+    ck_assert_uint_eq(rxe_live_look(lab), 3);
 }
 END_TEST
 

@@ -35,7 +35,7 @@ static const struct cli_verb_spec verbs[] = {
     {"guest", cli_guest, "COMMAND...", "run a command where the kernel has soft-RoCE"},
     {"exec", cli_exec, "FILE [HOST...] -- COMMAND...",
      "any programs in a scenario's hosts, over the kernel's soft-RoCE"},
-    {"lab", cli_lab, "up|exec|run|fault|clear|capture|ls|down",
+    {"lab", cli_lab, "up|exec|run|fault|clear|capture|diagnose|ls|down",
      "a mesh that stays, programs in its hosts, and faults"},
     {"cleanup", cli_cleanup, "", "remove what a killed run left"},
     {"completion", cli_completion, "SHELL", "completion of commands for a shell"},

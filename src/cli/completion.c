@@ -40,7 +40,7 @@ static enum kind kind_of_operand(const struct cli_verb_spec *verb, struct weft_t
     if (strcmp(verb->name, "completion") == 0) {
         weft_text_add(out, "bash zsh fish");
     } else if (strcmp(verb->name, "lab") == 0) {
-        weft_text_add(out, "up exec run fault clear capture ls down");
+        weft_text_add(out, "up exec run fault clear capture diagnose ls down");
     } else if (strcmp(verb->name, "explain") == 0) {
         for (int i = 0; i < DIAG_N_CODES; i++) {
             weft_text_add(out, "%s%s", i == 0 ? "" : " ",

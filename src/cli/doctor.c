@@ -181,10 +181,9 @@ static int examine_machine(struct cli_options *options, struct examination *all)
 
 /* ---- a scenario's hosts ---- */
 
-static void examine_host(struct world *world, const struct world_host *spec,
-                         uint32_t index, struct examination *all)
+void doctor_check_host(const struct world_host *spec, uint32_t index,
+                       struct examination *all)
 {
-    struct diag_host *host = &all->input.hosts[index];
     struct diag_setting *settings = weft_calloc(spec->n_settings + 1, sizeof(*settings));
 
     for (uint32_t i = 0; i < spec->n_settings; i++) {
@@ -193,9 +192,9 @@ static void examine_host(struct world *world, const struct world_host *spec,
     }
     all->more.settings = settings;
     all->more.n_settings = spec->n_settings;
-    look_at_host(world->ops->host_env(world, index, 0), host);
-    diag_preflight(host, &all->more, &all->findings);
+    diag_preflight(&all->input.hosts[index], &all->more, &all->findings);
     all->more.settings = NULL;
+    all->more.n_settings = 0;
     free(settings);
 }
 
@@ -217,7 +216,6 @@ static int examine_scenario(struct cli_options *options, const char *path,
     scenario_free(scenario);
     plan->spec.n_faults = 0;
     plan->spec.log = &options->log;
-    all->more.cma_total_kib = all->more.cma_free_kib = IO_UNKNOWN;
     if (backend_find("sim")->create(&plan->spec, &world, &error) != WEFT_OK) {
         weft_error_format(&error, text, sizeof(text));
         fprintf(stderr, "weft doctor: %s: %s\n", path, text);
@@ -227,7 +225,8 @@ static int examine_scenario(struct cli_options *options, const char *path,
     all->input.n_hosts = plan->spec.n_hosts;
     all->input.hosts = weft_calloc(plan->spec.n_hosts + 1, sizeof(*all->input.hosts));
     for (uint32_t i = 0; i < plan->spec.n_hosts; i++) {
-        examine_host(world, &plan->spec.hosts[i], i, all);
+        look_at_host(world->ops->host_env(world, i, 0), &all->input.hosts[i]);
+        doctor_check_host(&plan->spec.hosts[i], i, all);
     }
     run_facts_cables(&plan->spec, &all->input);
     world->ops->destroy(world);
@@ -276,7 +275,6 @@ bool doctor_add_hosts(struct examination *all, const json_t *document, bool only
  * those documents. */
 static int examine_files(struct cli_options *options, struct examination *all)
 {
-    all->more.cma_total_kib = all->more.cma_free_kib = IO_UNKNOWN;
     for (int i = 0; i < options->n_operands; i++) {
         const char *path = options->operands[i];
         json_error_t syntax;
@@ -345,6 +343,28 @@ static int examine(struct cli_options *options, struct examination *all)
     return code;
 }
 
+struct examination *doctor_begin(void)
+{
+    struct examination *all = weft_calloc(1, sizeof(*all));
+
+    all->more.cma_total_kib = all->more.cma_free_kib = IO_UNKNOWN;
+    all->more.known = all->known;
+    while (all->more.n_known < DOCTOR_KNOWN_MAX &&
+           plugin_setting_at(all->more.n_known) != NULL) {
+        all->known[all->more.n_known] = plugin_setting_at(all->more.n_known)->name;
+        all->more.n_known++;
+    }
+    return all;
+}
+
+void doctor_end(struct examination *all)
+{
+    json_decref(all->told);
+    diag_findings_fini(&all->findings);
+    diag_input_fini(&all->input);
+    free(all);
+}
+
 int cli_doctor(struct cli_options *options)
 {
     bool joins = options->join || options->qualify;
@@ -362,18 +382,9 @@ int cli_doctor(struct cli_options *options)
                         "add --qualify, or keep what was found with --json=FILE\n");
         return CLI_USAGE;
     }
-    all = weft_calloc(1, sizeof(*all));
-    all->more.known = all->known;
-    while (all->more.n_known < DOCTOR_KNOWN_MAX &&
-           plugin_setting_at(all->more.n_known) != NULL) {
-        all->known[all->more.n_known] = plugin_setting_at(all->more.n_known)->name;
-        all->more.n_known++;
-    }
+    all = doctor_begin();
     code = examine(options, all);
-    json_decref(all->told);
-    diag_findings_fini(&all->findings);
-    diag_input_fini(&all->input);
-    free(all);
+    doctor_end(all);
     /* After a failed check --qualify is skipped, because it would fail on the same cables. */
     return code == CLI_OK && options->qualify ? cli_node(options) : code;
 }

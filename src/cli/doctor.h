@@ -18,6 +18,12 @@ struct examination {
     const char *known[DOCTOR_KNOWN_MAX];
 };
 
+/* Returns an examination without hosts; doctor_end() frees it. */
+struct examination *doctor_begin(void);
+void doctor_end(struct examination *all);
+/* Adds the findings about all->input.hosts[index], with the settings that the scenario gives it. */
+void doctor_check_host(const struct world_host *spec, uint32_t index,
+                       struct examination *all);
 /* Adds the hosts of a document of `weft doctor --json`; with `only_new`, only those whose names are
  * not known yet. Returns false and fills `error` if the document is malformed. */
 bool doctor_add_hosts(struct examination *all, const json_t *document, bool only_new,

@@ -14,7 +14,9 @@
 
 #include "backends/registry.h"
 #include "base/check.h"
+#include "cli/lab_diagnose.h"
 #include "report/pcapng.h"
+#include "run/program_look.h"
 
 #define PATIENCE_MS 5000
 
@@ -27,6 +29,7 @@ int lab_usage(const char *problem)
             "       weft lab fault [--name NAME] '{on: HOST:PORT, kind: ..., for: ...}'\n"
             "       weft lab clear [--name NAME]\n"
             "       weft lab capture [--name NAME] [FILE]\n"
+            "       weft lab diagnose [--name NAME]\n"
             "       weft lab ls\n"
             "       weft lab down [NAME]\n",
             problem != NULL ? "weft lab: " : "", problem != NULL ? problem : "",
@@ -81,10 +84,8 @@ bool lab_await(int fd)
     return false;
 }
 
-/* A request of a word or two; what is answered until the end, or, unless it `waits`, until PATIENCE
- * is over. */
-static void ask_words(int fd, const char *word, const char *more, bool waits,
-                      struct weft_text *out)
+void lab_ask_words(int fd, const char *word, const char *more, bool waits,
+                   struct weft_text *out)
 {
     const struct weft_text none = {NULL, 0, 0};
     struct weft_text words = {NULL, 0, 0};
@@ -109,7 +110,7 @@ static void ask_words(int fd, const char *word, const char *more, bool waits,
 static void list_one(void *context, const char *name, int fd)
 {
     (void)name;
-    ask_words(fd, "ls", NULL, false, context);
+    lab_ask_words(fd, "ls", NULL, false, context);
 }
 
 static int list(void)
@@ -137,7 +138,7 @@ static int down(const char *name)
     if (fd < 0) {
         return CLI_USAGE;
     }
-    ask_words(fd, "down", NULL, true, &text); /* its end is the daemon's */
+    lab_ask_words(fd, "down", NULL, true, &text); /* its end is the daemon's */
     close(fd);
     if (strncmp(text.bytes, "error ", 6) == 0) {
         fprintf(stderr, "weft lab down: %s", text.bytes + 6);
@@ -160,7 +161,7 @@ static int do_now(const char *name, const char *verb, const char *text)
     if (fd < 0) {
         return CLI_USAGE;
     }
-    ask_words(fd, verb, text, true, &said);
+    lab_ask_words(fd, verb, text, true, &said);
     close(fd);
     if (sscanf(said.bytes, "ended %*u %d", &problem) == 1) {
         code = problem == 0 ? CLI_OK : CLI_ENVIRONMENT;
@@ -271,6 +272,20 @@ static int end_capture(void *context)
     is_whole = fclose(captor->file) == 0 && is_whole;
     captor->file = NULL;
     return is_whole ? 0 : EIO;
+}
+
+/* ---- looking at hosts ---- */
+
+static void look(void *context, uint32_t host, struct weft_text *out)
+{
+    const struct captor *captor = context;
+    const struct world_spec *spec = captor->spec;
+
+    if (host == WORLD_PROGRAM_OUTSIDE) {
+        program_look_outside(spec, backend_program_device, out);
+    } else {
+        program_look_make(&spec->hosts[host], spec->log, out);
+    }
 }
 
 /* ---- up ---- */
@@ -389,10 +404,11 @@ static int report(const struct weft_error *error)
 static int serve(const struct scenario_world *world)
 {
     struct captor captor = {.spec = &world->spec};
-    const struct world_lab_captor ours = {.context = &captor,
-                                          .begin = begin_capture,
-                                          .frame = capture_frame,
-                                          .end = end_capture};
+    const struct world_lab_services ours = {.context = &captor,
+                                            .begin = begin_capture,
+                                            .frame = capture_frame,
+                                            .end = end_capture,
+                                            .look = look};
     struct weft_error error = {0};
 
     return backend_lab_inside(&world->spec, &ours, &error) == WEFT_OK ? CLI_OK
@@ -472,6 +488,9 @@ int cli_lab(struct cli_options *options)
     }
     if (strcmp(what, "clear") == 0 && n == 1) {
         return do_now(options->name, what, NULL);
+    }
+    if (strcmp(what, "diagnose") == 0 && n == 1) {
+        return lab_diagnose(options);
     }
     if (strcmp(what, "capture") == 0 && (n == 1 || n == 2)) {
         return capture(options->name, n == 2 ? options->operands[1] : NULL);

@@ -4,11 +4,12 @@
  * words, each ended by a NUL, and its input:
  *
  *   "exec" SIZE N hosts[N] CWD M variables[M] words...   "ls"   "down"   "clear"
- *   "fault" TEXT   "capture" PATH ("": no more)
+ *   "fault" TEXT   "capture" PATH ("": no more)   "diagnose"
  *
  * An answer is lines: "error TEXT"; or "begun", FOLDER, ID and a host for each program, a tab
  * between them, whose numbers are ID and those that follow, and then "ended ID CODE" of each; of a
- * fault, a capture or clear, "ended ID ERRNO"; of ls, text; "down TEXT": the lab ended, and why.
+ * fault, a capture or clear, "ended ID ERRNO"; of ls, text; of diagnose, JSON; "down TEXT": the lab
+ * ended, and why.
  * SIZE is ROWSxCOLUMNS of a terminal, or "". After an exec each byte is the number of a signal for
  * the programs, or LAB_TYPES, a uint16_t and that number of bytes that were typed at the terminal,
  * or LAB_RESIZES and its size, two uint16_t; "took" comes once the guest has what came so far. The
@@ -60,6 +61,10 @@ int lab_find(const char *name);
 bool lab_await(int fd);
 /* False: the lab is no more. */
 bool lab_ask(int fd, const struct weft_text *words, const struct weft_text *input);
+/* Sends a request of a word or two. Appends what is answered until the end, or, unless it `waits`,
+ * until PATIENCE is over. */
+void lab_ask_words(int fd, const char *word, const char *more, bool waits,
+                   struct weft_text *out);
 void lab_add_word(struct weft_text *text, const char *word);
 /* The usage of all of it, after `problem` unless it is NULL. Returns CLI_USAGE. */
 int lab_usage(const char *problem);

@@ -12,6 +12,7 @@
 #include "backends/registry.h"
 #include "base/check.h"
 #include "cli/lab.h"
+#include "cli/lab_diagnose.h"
 #include "run/program_plan.h"
 
 #define VISITORS_MAX 200
@@ -25,6 +26,7 @@ struct visitor {
     uint32_t id;                 /* of its first program; the others follow */
     uint32_t n_programs, n_left; /* those that still run */
     bool has_files;              /* those of programs */
+    bool is_diagnosis;           /* which has no programs, but a file of its own */
     bool has_hung_up;            /* and they still run */
     bool has_signalled;          /* and does not know yet that the guest has it */
     uint32_t signal_id;          /* the last */
@@ -42,6 +44,7 @@ struct keeper {
     char *folder;          /* Owned; of the programs' files */
     struct visitor visitors[VISITORS_MAX];
     size_t n;
+    struct lab_session session; /* programs that run, or ran last */
     bool is_capturing;
     uint32_t capture_id; /* of its last begin or end */
     bool awaits_last;    /* the end of the capture, and then it ends */
@@ -142,6 +145,9 @@ static void start(struct keeper *keeper, struct visitor *visitor,
         }
         visitor->n_programs++;
         visitor->n_left++;
+        lab_session_add(&keeper->session, &keeper->world->spec.hosts[item->host],
+                        item->host, id, item->argv,
+                        backend_lab_now(keeper->lab) + program->delay_ns);
         weft_text_add(&visitor->says, "\t%s", keeper->world->spec.hosts[item->host].name);
     }
     weft_text_add(&visitor->says, "\n");
@@ -308,6 +314,8 @@ static void make_fault(struct keeper *keeper, struct visitor *visitor,
         refuse(visitor, "one fault at a time, and it comes now, without `at`");
     } else {
         await(visitor, backend_lab_fault(keeper->lab, &world->spec.faults[0]));
+        lab_session_fault(&keeper->session, &world->spec.faults[0],
+                          backend_lab_now(keeper->lab));
     }
     scenario_world_free(world);
 }
@@ -361,6 +369,10 @@ static void answer(struct keeper *keeper, struct visitor *visitor,
         do_fault(keeper, visitor, next_word(&words));
     } else if (strcmp(what, "clear") == 0) {
         await(visitor, backend_lab_clear(keeper->lab));
+        lab_session_fault(&keeper->session, NULL, backend_lab_now(keeper->lab));
+    } else if (strcmp(what, "diagnose") == 0) {
+        await(visitor, backend_lab_look(keeper->lab));
+        visitor->is_diagnosis = true;
     } else if (strcmp(what, "capture") == 0) {
         do_capture(keeper, visitor, next_word(&words));
     } else if (strcmp(what, "down") == 0) {
@@ -520,14 +532,47 @@ static bool look(void *context, const struct pollfd *fds, size_t n)
     return !keeper->is_ending;
 }
 
-static void tell_end(struct visitor *visitor, uint32_t id, int code)
+/* Answers with what the hosts looked like. */
+static void answer_diagnosis(struct keeper *keeper, struct visitor *visitor, int problem)
+{
+    struct weft_text looks = {NULL, 0, 0};
+    json_t *document = NULL;
+    char *text = NULL;
+    char path[PATH_MAX];
+
+    weft_format(path, sizeof(path), "%s/out.%u", keeper->folder, visitor->id);
+    problem = problem != 0 ? problem : weft_text_add_file(&looks, path, LAB_REQUEST_MAX);
+    if (problem == 0) {
+        document = lab_diagnosis(&keeper->world->spec, &keeper->session, keeper->folder,
+                                 backend_lab_now(keeper->lab), looks.bytes, looks.n);
+        text = document != NULL ? json_dumps(document, JSON_COMPACT) : NULL;
+        problem = text != NULL ? 0 : EPROTO;
+    }
+    if (problem == 0) {
+        weft_text_add(&visitor->says, "%s\n", text);
+    } else {
+        weft_text_add(&visitor->says, "error the hosts cannot be inspected: %s\n",
+                      strerror(problem));
+    }
+    backend_lab_forget(keeper->lab, visitor->id);
+    free(text);
+    json_decref(document);
+    weft_text_fini(&looks);
+}
+
+static void tell_end(struct keeper *keeper, struct visitor *visitor, uint32_t id,
+                     int code)
 {
     if (visitor->has_signalled && visitor->signal_id == id) {
         visitor->has_signalled = false;
         weft_text_add(&visitor->says, "took\n");
     }
     if (id - visitor->id < visitor->n_programs) {
-        weft_text_add(&visitor->says, "ended %u %d\n", id, code);
+        if (visitor->is_diagnosis) {
+            answer_diagnosis(keeper, visitor, code);
+        } else {
+            weft_text_add(&visitor->says, "ended %u %d\n", id, code);
+        }
         visitor->n_left--;
     }
     if (visitor->n_left == 0 && visitor->has_files && !visitor->has_hung_up) {
@@ -554,9 +599,11 @@ static void ended(void *context, uint32_t id, int code)
 {
     struct keeper *keeper = context;
 
+    lab_session_end(&keeper->session, id, code, backend_lab_now(keeper->lab),
+                    keeper->folder);
     for (size_t i = 0; i < keeper->n; i++) {
         if (keeper->visitors[i].state == RUNS) {
-            tell_end(&keeper->visitors[i], id, code);
+            tell_end(keeper, &keeper->visitors[i], id, code);
         }
     }
     if (id == keeper->capture_id && keeper->awaits_last) {
@@ -651,6 +698,7 @@ int lab_keep(struct cli_options *options, const struct scenario *scenario,
     while (keeper->n > 0) {
         remove_visitor(keeper, keeper->n - 1);
     }
+    lab_session_fini(&keeper->session);
     free(keeper->folder);
     free(keeper);
     return status == WEFT_OK ? CLI_OK : CLI_ENVIRONMENT;

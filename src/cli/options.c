@@ -189,7 +189,7 @@ static const struct flag_spec specs[] = {
      "override a value of the scenario, e.g. jobs.0.all_reduce.bytes=64KiB",
      SET_BY(add_set)},
     {"json", "[FILE]", 0,
-     "run show bench list validate diagnose doctor paths plugin-check node",
+     "run show bench list validate diagnose doctor paths plugin-check node lab",
      "one JSON document, to FILE or alone on stdout", TEXT(json)},
     {"ndjson", NULL, 0, "run", "one JSON document a line and run, on stdout",
      SWITCH(ndjson)},

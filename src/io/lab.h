@@ -2,6 +2,7 @@
 #ifndef WEFT_IO_LAB_H
 #define WEFT_IO_LAB_H
 
+#include "base/text.h"
 #include "io/world.h"
 
 struct pollfd; /* of <poll.h> */
@@ -34,14 +35,16 @@ struct world_lab_hooks {
     void (*ended)(void *context, uint32_t id, int code);
 };
 
-/* Where the frames of a lab go, in the process that has the mesh. */
-struct world_lab_captor {
+/* What a lab asks of the process that has the mesh. */
+struct world_lab_services {
     void *context;
-    /* Into a file that is there. Returns 0, or an errno. */
+    /* Begins a capture into a file that exists. Returns 0, or an errno. */
     int (*begin)(void *context, const char *path);
     void (*frame)(void *context, const struct world_frame *frame);
-    /* Returns 0, or an errno: not all was written. */
+    /* Ends a capture. Returns 0, or an errno if not all was written. */
     int (*end)(void *context);
+    /* Inspects a host, as `look` of struct world_program_watch does. */
+    void (*look)(void *context, uint32_t host, struct weft_text *out);
 };
 
 #endif

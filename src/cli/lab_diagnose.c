@@ -1,0 +1,488 @@
+/* weft lab diagnose: causes that the hosts of a lab show, and why its programs failed or wait. */
+#define _GNU_SOURCE
+#include "cli/lab_diagnose.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backends/registry.h"
+#include "base/check.h"
+#include "cli/doctor.h"
+#include "cli/lab.h"
+#include "run/program_causes.h"
+
+#define OUTPUT_BYTES_MAX                                                                 \
+    ((size_t)1 << 19) /* kept of a stream's beginning, and of its end */
+
+/* ---- programs ---- */
+
+static bool runs(const struct lab_session *session)
+{
+    for (uint32_t i = 0; i < session->n; i++) {
+        if (!session->facts[i].has_ended) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void lab_session_fini(struct lab_session *session)
+{
+    for (uint32_t i = 0; i < session->n; i++) {
+        weft_text_fini(&session->facts[i].output);
+        weft_text_fini(&session->commands[i]);
+    }
+    free(session->facts);
+    free(session->commands);
+    free(session->ids);
+    *session = (struct lab_session){.n = 0};
+}
+
+void lab_session_add(struct lab_session *session, const struct world_host *host,
+                     uint32_t index, uint32_t id, char *const *argv, weft_ns begins_ns)
+{
+    struct weft_text command = {NULL, 0, 0};
+    uint32_t i;
+
+    if (!runs(session)) {
+        lab_session_fini(session);
+    }
+    i = session->n++;
+    session->facts = weft_realloc(session->facts, session->n * sizeof(*session->facts));
+    session->commands =
+        weft_realloc(session->commands, session->n * sizeof(*session->commands));
+    session->ids = weft_realloc(session->ids, session->n * sizeof(*session->ids));
+    session->facts[i] = (struct program_facts){
+        .host = index, .host_name = host->name, .has_begun = true, .began_ns = begins_ns};
+    for (size_t k = 0; argv[k] != NULL; k++) {
+        weft_text_add(&command, "%s%s", k > 0 ? " " : "", argv[k]);
+    }
+    session->commands[i] = command;
+    session->ids[i] = id;
+}
+
+/* Appends the beginning and the end of a stream, without NULs. */
+static void add_stream(const char *folder, const char *name, uint32_t id,
+                       struct weft_text *out)
+{
+    char *bytes = weft_calloc(OUTPUT_BYTES_MAX, 1);
+    char path[LAB_PATH_MAX * 2];
+    struct stat status;
+    off_t from = 0;
+    int fd;
+
+    weft_format(path, sizeof(path), "%s/%s.%u", folder, name, id);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    for (int i = 0; i < 2 && fd >= 0 && fstat(fd, &status) == 0; i++) {
+        ssize_t n = pread(fd, bytes, OUTPUT_BYTES_MAX, from);
+
+        for (ssize_t k = 0; k < n; k++) {
+            bytes[k] = bytes[k] == '\0' ? '?' : bytes[k];
+        }
+        weft_text_add_bytes(out, bytes, n > 0 ? (size_t)n : 0);
+        from += n > 0 ? n : 0;
+        if (status.st_size > from + (off_t)OUTPUT_BYTES_MAX) {
+            from = status.st_size - (off_t)OUTPUT_BYTES_MAX;
+        }
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    free(bytes);
+}
+
+static void add_output(const char *folder, uint32_t id, struct weft_text *out)
+{
+    add_stream(folder, "out", id, out);
+    add_stream(folder, "err", id, out);
+    weft_text_add(out, "%s", "");
+}
+
+void lab_session_end(struct lab_session *session, uint32_t id, int code, weft_ns now,
+                     const char *folder)
+{
+    for (uint32_t i = 0; i < session->n; i++) {
+        struct program_facts *facts = &session->facts[i];
+        bool is_signal = code > 128 && code < 128 + NSIG;
+
+        if (session->ids[i] != id || facts->has_ended) {
+            continue;
+        }
+        facts->has_ended = true;
+        facts->ended_ns = now;
+        facts->code = is_signal ? code - 128 : code;
+        facts->end = !is_signal ? WORLD_PROGRAM_EXITED
+                     : facts->killed_ns != 0 && facts->code == SIGKILL
+                         ? WORLD_PROGRAM_KILLED
+                         : WORLD_PROGRAM_SIGNAL;
+        add_output(folder, id, &facts->output);
+    }
+}
+
+void lab_session_fault(struct lab_session *session, const struct world_fault *fault,
+                       weft_ns now)
+{
+    if (fault == NULL) {
+        for (uint32_t i = 0; i < session->n; i++) {
+            program_stop(session->facts, session->n, session->facts[i].host, true, now);
+        }
+    } else if (fault->kind == WORLD_FAULT_STOP && fault->for_ns == 0) {
+        program_stop(session->facts, session->n, fault->host, false, now);
+    } else if (fault->kind == WORLD_FAULT_KILL) {
+        program_kill(session->facts, session->n, fault->host, now);
+    }
+}
+
+/* ---- looks ---- */
+
+/* Reads the lines of all hosts and of what is outside, or (`is_outside`) only that. Returns what
+ * follows; NULL if there are fewer lines. */
+static const char *take_looks(const struct world_spec *spec, bool is_outside,
+                              const char *at, const char *end, struct program_look *out)
+{
+    for (uint32_t i = is_outside ? spec->n_hosts : 0; at != NULL && i <= spec->n_hosts;
+         i++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        size_t n = newline != NULL ? (size_t)(newline - at) : 0;
+
+        if (newline != NULL && i < spec->n_hosts) {
+            program_look_decode(spec, i, backend_program_device, at, n, &out[i]);
+        } else if (newline != NULL) {
+            program_look_count(spec, at, n, out);
+        }
+        at = newline != NULL ? newline + 1 : NULL;
+    }
+    return at;
+}
+
+/* Three looks at all hosts [n_hosts]. */
+struct looks {
+    /* `now` has only counters, shortly before `after`. */
+    struct program_look *before, *now, *after;
+};
+
+/* Makes ports for the counters of `looks->now`, which has no others. */
+static void copy_ports(const struct world_spec *spec, struct looks *looks)
+{
+    for (uint32_t i = 0; i < spec->n_hosts; i++) {
+        const struct diag_host *from = &looks->before[i].host;
+        struct diag_host *to = &looks->now[i].host;
+
+        to->ports = weft_calloc((size_t)from->n_ports + 1, sizeof(*to->ports));
+        to->n_ports = from->n_ports;
+        for (uint32_t k = 0; k < from->n_ports; k++) {
+            to->ports[k] = from->ports[k];
+        }
+    }
+}
+
+static bool looks_read(const struct world_spec *spec, const char *bytes, size_t n,
+                       struct looks *out)
+{
+    const char *end = bytes + n;
+
+    out->before = weft_calloc((size_t)spec->n_hosts + 1, sizeof(*out->before));
+    out->now = weft_calloc((size_t)spec->n_hosts + 1, sizeof(*out->now));
+    out->after = weft_calloc((size_t)spec->n_hosts + 1, sizeof(*out->after));
+    bytes = take_looks(spec, false, bytes, end, out->before);
+    copy_ports(spec, out);
+    bytes = bytes != NULL ? take_looks(spec, true, bytes, end, out->now) : NULL;
+    bytes = bytes != NULL ? take_looks(spec, false, bytes, end, out->after) : NULL;
+    return bytes == end;
+}
+
+static void looks_fini(const struct world_spec *spec, struct looks *looks)
+{
+    for (uint32_t i = 0; i < spec->n_hosts; i++) {
+        program_look_fini(&looks->before[i]);
+        program_look_fini(&looks->now[i]);
+        program_look_fini(&looks->after[i]);
+    }
+    free(looks->before);
+    free(looks->now);
+    free(looks->after);
+}
+
+/* Returns how much a counter of the host grew between the last two looks. */
+static int64_t grown(const struct looks *looks, uint32_t host, enum diag_counter counter)
+{
+    const struct diag_host *from = &looks->now[host].host;
+    const struct diag_host *to = &looks->after[host].host;
+    int64_t n = 0;
+
+    for (uint32_t i = 0; i < from->n_ports; i++) {
+        for (uint32_t k = 0; k < to->n_ports; k++) {
+            int64_t a = from->ports[i].counters[counter];
+            int64_t b = to->ports[k].counters[counter];
+
+            if (strcmp(from->ports[i].name, to->ports[k].name) == 0 && a != IO_UNKNOWN &&
+                b != IO_UNKNOWN) {
+                n += b - a;
+            }
+        }
+    }
+    return n;
+}
+
+/* Returns true if the host received packets between the last two looks and neither repeated any nor
+ * made its peer do so. */
+static bool has_progress(const struct looks *looks, uint32_t host)
+{
+    return grown(looks, host, DIAG_RX_PACKETS) > 0 &&
+           grown(looks, host, DIAG_RETRANSMITS) == 0 &&
+           grown(looks, host, DIAG_RNR_NAKS_SENT) == 0 &&
+           grown(looks, host, DIAG_OUT_OF_SEQUENCE) == 0;
+}
+
+/* ---- findings ---- */
+
+static bool is_of_cable(const struct diag_input *input, const char *host,
+                        const char *port)
+{
+    for (uint32_t i = 0; i < input->n_cables; i++) {
+        const struct diag_cable *cable = &input->cables[i];
+
+        if ((strcmp(cable->from, host) == 0 && strcmp(cable->from_port, port) == 0) ||
+            (strcmp(cable->to, host) == 0 && strcmp(cable->to_port, port) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if an earlier finding has the same cause and place, or names more of it. */
+static bool is_repeated(const struct diag_findings *findings, uint32_t index)
+{
+    const struct diag_finding *it = &findings->items[index];
+
+    for (uint32_t i = 0; i < findings->n; i++) {
+        const struct diag_finding *other = &findings->items[i];
+
+        if (i != index && other->entry == it->entry &&
+            strcmp(other->host, it->host) == 0 && strcmp(other->port, it->port) == 0 &&
+            (it->peer[0] == '\0' ? other->peer[0] != '\0' || i < index
+                                 : strcmp(other->peer, it->peer) == 0 && i < index)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if a finding says nothing: only that a program which did not fail waits. */
+static bool is_empty(const struct diag_finding *finding, bool any_failed)
+{
+    return finding->entry->id == DIAG_UNDETERMINED && !any_failed;
+}
+
+/* Removes what says nothing new. A port with a cable has to have a carrier. */
+static void weigh(struct examination *all, bool any_failed)
+{
+    struct diag_findings *findings = &all->findings;
+
+    for (uint32_t i = 0; i < findings->n; i++) {
+        struct diag_finding *finding = &findings->items[i];
+
+        if (finding->entry->id == DIAG_LINK_DOWN &&
+            is_of_cable(&all->input, finding->host, finding->port)) {
+            finding->severity = DIAG_ERROR;
+        }
+    }
+    for (uint32_t i = 0; i < findings->n;) {
+        if (is_repeated(findings, i) || is_empty(&findings->items[i], any_failed)) {
+            memmove(&findings->items[i], &findings->items[i + 1],
+                    (--findings->n - i) * sizeof(*findings->items));
+        } else {
+            i++;
+        }
+    }
+    diag_sort(findings);
+}
+
+/* What is known of one program, for the document. */
+static json_t *program_of(const struct program_facts *facts, const char *command,
+                          bool waits)
+{
+    enum program_how how = program_how(facts);
+    bool is_signal = how == PROGRAM_SIGNALLED || how == PROGRAM_KILLED;
+
+    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "host", facts->host_name, "command",
+                     command, "state",
+                     !facts->has_ended       ? (waits ? "waits" : "runs")
+                     : how == PROGRAM_KILLED ? "killed"
+                     : is_signal             ? "signal"
+                                             : "exited",
+                     "status",
+                     facts->has_ended ? json_integer(program_status(facts)) : json_null(),
+                     "began_ns", json_integer(facts->began_ns));
+}
+
+/* The facts of a diagnosis: of programs that ended, and of those that wait as if their time was
+ * over now. Programs that make progress are left out. */
+struct judged {
+    struct program_facts *facts; /* Owned [n], and their output */
+    const char **commands;       /* Owned [n] */
+    uint32_t n;
+    bool any_failed;
+    json_t *programs; /* Owned by the document */
+};
+
+static void judge(const struct lab_session *session, const struct looks *looks,
+                  const char *folder, weft_ns now, struct judged *out)
+{
+    *out = (struct judged){
+        .facts = weft_calloc((size_t)session->n + 1, sizeof(*out->facts)),
+        .commands = weft_calloc((size_t)session->n + 1, sizeof(*out->commands)),
+        .programs = json_array()};
+    for (uint32_t i = 0; i < session->n; i++) {
+        const struct program_facts *facts = &session->facts[i];
+        struct program_facts *copy = &out->facts[out->n];
+        bool waits = !facts->has_ended && !has_progress(looks, facts->host);
+
+        json_array_append_new(out->programs,
+                              program_of(facts, session->commands[i].bytes, waits));
+        if (!facts->has_ended && !waits) {
+            continue;
+        }
+        *copy = *facts;
+        copy->output = (struct weft_text){NULL, 0, 0};
+        if (facts->has_ended) {
+            weft_text_add_bytes(&copy->output, facts->output.bytes, facts->output.n);
+            weft_text_add(&copy->output, "%s", "");
+        } else {
+            copy->has_ended = true;
+            copy->end = WORLD_PROGRAM_LATE;
+            copy->ended_ns = now;
+            add_output(folder, session->ids[i], &copy->output);
+        }
+        out->any_failed = out->any_failed ||
+                          (facts->has_ended && program_how(facts) != PROGRAM_KILLED &&
+                           program_status(facts) != 0);
+        out->commands[out->n++] = session->commands[i].bytes;
+    }
+}
+
+static void judged_fini(struct judged *judged)
+{
+    for (uint32_t i = 0; i < judged->n; i++) {
+        weft_text_fini(&judged->facts[i].output);
+    }
+    free(judged->facts);
+    free(judged->commands);
+}
+
+json_t *lab_diagnosis(const struct world_spec *spec, const struct lab_session *session,
+                      const char *folder, weft_ns now, const char *bytes, size_t n)
+{
+    struct looks looks;
+    json_t *document = NULL;
+
+    if (looks_read(spec, bytes, n, &looks)) {
+        struct examination *all = doctor_begin();
+        struct judged judged;
+        struct program_causes causes = {.spec = spec,
+                                        .device = backend_program_device,
+                                        .before = looks.before,
+                                        .after = looks.after};
+
+        judge(session, &looks, folder, now, &judged);
+        causes.facts = judged.facts;
+        causes.commands = judged.commands;
+        causes.n = judged.n;
+        program_causes_observe(&causes, &all->input);
+        for (uint32_t i = 0; i < spec->n_hosts; i++) {
+            /* No limit on locked memory holds for root, which programs are in a guest. */
+            all->input.hosts[i].memlock_bytes = IO_UNKNOWN;
+            if (looks.after[i].is_seen && all->input.hosts[i].was_observed) {
+                doctor_check_host(&spec->hosts[i], i, all);
+            }
+        }
+        doctor_compare_ends(all);
+        weigh(all, judged.any_failed);
+        document = doctor_document(all);
+        json_object_set_new(document, "programs", judged.programs);
+        judged_fini(&judged);
+        doctor_end(all);
+    }
+    looks_fini(spec, &looks);
+    return document;
+}
+
+/* ---- asking ---- */
+
+static void list_programs(const json_t *document, struct weft_text *out)
+{
+    size_t i;
+    json_t *program;
+
+    json_array_foreach(json_object_get(document, "programs"), i, program)
+    {
+        const char *state = json_string_value(json_object_get(program, "state"));
+        const json_t *status = json_object_get(program, "status");
+
+        weft_text_add(out, "%s  %s: %s",
+                      json_string_value(json_object_get(program, "host")),
+                      json_string_value(json_object_get(program, "command")), state);
+        if (json_is_integer(status)) {
+            weft_text_add(out, ", status %lld", json_integer_value(status));
+        }
+        weft_text_add(out, "\n");
+    }
+}
+
+/* Prints the document as `weft doctor` does. Returns an exit status. */
+static int tell(const struct cli_options *options, const json_t *document)
+{
+    struct examination *all = doctor_begin();
+    struct weft_text text = {NULL, 0, 0};
+    struct weft_error error = {0};
+    int code = CLI_ENVIRONMENT;
+
+    if (diag_observations_decode(document, &all->input, &error) != WEFT_OK) {
+        fprintf(stderr, "weft lab diagnose: %s: another version of weft?\n",
+                error.message);
+    } else {
+        list_programs(document, &text);
+        code = doctor_verdict(document);
+        if ((options->json == NULL && !options->quiet && text.n > 0 &&
+             !cli_print(text.bytes, text.n)) ||
+            !doctor_tell(options, all, document)) {
+            code = CLI_USAGE;
+        }
+    }
+    weft_text_fini(&text);
+    doctor_end(all);
+    return code;
+}
+
+int lab_diagnose(const struct cli_options *options)
+{
+    struct weft_text text = {NULL, 0, 0};
+    json_error_t syntax;
+    json_t *document;
+    int fd = lab_find(options->name);
+    int code = CLI_ENVIRONMENT;
+
+    if (fd < 0) {
+        return CLI_USAGE;
+    }
+    lab_ask_words(fd, "diagnose", NULL, true, &text);
+    close(fd);
+    document = json_loadb(text.bytes, text.n, JSON_DISABLE_EOF_CHECK, &syntax);
+    if (document != NULL) {
+        code = tell(options, document);
+    } else if (strncmp(text.bytes, "error ", 6) == 0) {
+        fprintf(stderr, "weft lab diagnose: %s", text.bytes + 6);
+    } else {
+        fprintf(stderr, "weft lab diagnose: the lab went down%s%s\n",
+                strncmp(text.bytes, "down ", 5) == 0 ? ": " : " meanwhile",
+                strncmp(text.bytes, "down ", 5) == 0 ? text.bytes + 5 : "");
+    }
+    json_decref(document);
+    weft_text_fini(&text);
+    return code;
+}
