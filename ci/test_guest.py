@@ -120,6 +120,13 @@ echo 0 >"$scratch/exit"
         assert running.wait(timeout=60) == 0
 
 
+def test_what_a_guest_writes_is_not_lost_unnoticed():
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([BUILD / "weft", "guest", "--", "sh", "-c", "echo a; sleep 1; echo b; exit 1"], cwd=ROOT,
+                              stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert done.returncode == 2 and done.stderr.count("weft: stdout: No space left on device") == 1, done.stderr
+
+
 def test_a_guest_removes_what_a_killed_one_left(tmp_path):
     """Its scratch folder, empty or not, of a process that is no more."""
     with subprocess.Popen(["true"]) as ended:

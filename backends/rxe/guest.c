@@ -34,7 +34,8 @@
 #define LOOK_MS 50
 #define LOOK_INSIDE_NS 200000000LL
 #define LOOK_INSIDE_MAX_NS (256 * LOOK_INSIDE_NS)
-#define GOODBYE_S 5                            /* from the result to the kernel's end */
+#define LOST_CODE 2 /* exit status if stdout lost anything (CLI_USAGE) */
+#define GOODBYE_S 5 /* from the result to the kernel's end */
 #define VIRTUAL_START_NS "1767225600000000000" /* 2026-01-01 00:00:00 UTC */
 #define VIRTUAL_JITTER_NS "100"                /* a call costs 1 to 1.1 us */
 
@@ -367,6 +368,7 @@ struct watched {
     bool is_unpinned;    /* while it is idle */
     off_t seen[2];       /* of out and err */
     uint64_t n_lines;    /* of out */
+    int lost_errno;      /* why stdout did not take what was written; 0 if it did */
     size_t console_seen; /* whole lines */
 };
 
@@ -463,7 +465,7 @@ static uint64_t count_lines(const char *bytes, size_t n)
     return n_lines;
 }
 
-/* What the guest wrote since the last look goes to our own stdout and stderr. */
+/* Passes on what the guest wrote since the last look to our own stdout and stderr. */
 static void pass_on(struct watched *w)
 {
     static const char *const names[2] = {"out", "err"};
@@ -480,7 +482,8 @@ static void pass_on(struct watched *w)
             w->seen[i] += n;
             w->n_lines += i == 0 ? count_lines(bytes, (size_t)n) : 0;
             if (!write_all(i == 0 ? STDOUT_FILENO : STDERR_FILENO, bytes, (size_t)n)) {
-                break; /* the exit code still counts */
+                w->lost_errno = i == 0 ? errno : w->lost_errno;
+                break; /* the guest goes on: its other files count, too */
             }
         }
         if (fd >= 0) {
@@ -626,6 +629,10 @@ static weft_status supervise(const struct plan *plan, struct lab_signals *signal
     pass_on(&w);
     if (status == WEFT_OK && !w.was_ended) {
         status = read_exit(plan->scratch, has_begun, out_code, error);
+    }
+    if (w.lost_errno != 0) {
+        fprintf(stderr, "weft: stdout: %s\n", strerror(w.lost_errno));
+        *out_code = LOST_CODE;
     }
     if (plan->listener != NULL && has_begun) {
         size_t n;
