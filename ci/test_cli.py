@@ -147,6 +147,22 @@ def test_help_of_a_shared_flag_is_about_the_verb(verb):
             assert words in flags[flag]
 
 
+QUIET = {"run": "only failures", "node": "only failures", "validate": "only failures", "doctor": "only failures",
+         "swarm": "only rows", "plugin-check": "only the verdicts", "cleanup": "how much was removed",
+         "paths": "completed or left out", "relayd": "errors only", "guest": "errors only", "exec": "errors only",
+         "lab": "errors only"}
+
+
+def test_every_verb_says_what_quiet_does_to_it():
+    for verb in re.findall(r"^  ([a-z-]+) ", weft("--help").stdout, re.MULTILINE):
+        said = weft(verb, "--help").stdout
+        for flag in ("-q, --quiet", "-v, --verbose", "-h, --help"):
+            assert said.count(f"  {flag} ") == 1, (verb, flag)
+        assert QUIET.get(verb, "no effect: the verb prints its result only") in flags_of(verb)["quiet"]
+    assert weft("show", PAIR, "-q").stdout == weft("show", PAIR).stdout
+    assert weft("list", "-q").stdout == weft("list").stdout
+
+
 @pytest.mark.parametrize("words, place", [
     ([], "NAME:"), (["--set", "expect={result: fail, findings: [route.wrongnic]}"], "--set expect: ")])
 @pytest.mark.parametrize("verb", ["validate", "run"])

@@ -16,12 +16,14 @@
 
 static const struct cli_verb_spec verbs[] = {
     {"run", cli_run, "FILE...", "run scenarios and judge what they expect"},
-    {"validate", cli_validate, "FILE...", "check scenarios without running them"},
+    {"validate", cli_validate, "FILE...",
+     "check scenarios, and NCCL topology files (*.xml), without running them"},
     {"list", cli_list, "[DIR]", "the scenarios, a line each"},
     {"show", cli_show, "FILE", "draw the mesh; ports, routes, rings"},
     {"bench", cli_bench, "NAME...", "measure the simulator"},
     {"diagnose", cli_diagnose, "OBS.json", "find causes in recorded observations"},
-    {"explain", cli_explain, "[CODE]", "explain a finding or a symptom at length"},
+    {"explain", cli_explain, "[CODE|SYMPTOM]",
+     "explain a finding, or an errno, a status or a line of a log"},
     {"paths", cli_paths, "[FILE.xml]", "NCCL-compatible paths inside a host"},
     {"swarm", cli_swarm, "FILE...", "many seeds in one process"},
     {"doctor", cli_doctor, "[FILE...]",

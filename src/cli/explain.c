@@ -1,5 +1,6 @@
 /* weft explain CODE or SYMPTOM explains findings and symptoms; weft diagnose OBS.json prints the
  * findings of recorded observations. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +150,12 @@ static json_t *diagnose(const char *path)
     json_t *encoded = NULL;
 
     if (document == NULL) {
-        fprintf(stderr, "%s:%d:%d: %s\n", path, syntax.line, syntax.column, syntax.text);
+        if (syntax.line < 0) { /* the file, not its text */
+            fprintf(stderr, "%s: cannot read: %s\n", path, strerror(errno));
+        } else {
+            fprintf(stderr, "%s:%d:%d: %s\n", path, syntax.line, syntax.column,
+                    syntax.text);
+        }
         return NULL;
     }
     weft_error_clear(&error);

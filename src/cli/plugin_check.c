@@ -177,7 +177,8 @@ static bool check_usage(const struct cli_options *options, uint32_t *out_version
         return false;
     }
     if (options->n_operands == 0) {
-        fprintf(stderr, "weft plugin-check: no shared object\n");
+        fprintf(stderr, "usage: weft plugin-check [flags] SO... (weft plugin-check "
+                        "--help)\n");
         return false;
     }
     return true;
