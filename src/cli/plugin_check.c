@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "plugin/check.h"
+#include "plugincheck/check.h"
 
 #define NUMBER_MAX 1000000
 #define UVERBS_MAX 256 /* maximum number of devices searched for */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "plugin/check_private.h"
+#include "plugincheck/private.h"
 
 static uint64_t mix(uint64_t x)
 {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/suite_testing.h"
-#include "plugin/check_private.h"
+#include "plugincheck/private.h"
 
 #define FOR_EVER_MS 1000000000 /* exceeds Check's own limit for a test */
 

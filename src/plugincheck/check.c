@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "plugin/check.h"
+#include "plugincheck/check.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "plugin/check_private.h"
+#include "plugincheck/private.h"
 
 #define DEVICES_MAX 64
 #define ENDING_MS 2000 /* for ended threads to disappear from /proc */

@@ -1,4 +1,4 @@
-#include "plugin/check_net.h"
+#include "plugincheck/net.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* One interface to a plugin of any version. */
-#ifndef WEFT_PLUGIN_CHECK_NET_H
-#define WEFT_PLUGIN_CHECK_NET_H
+#ifndef WEFT_PLUGINCHECK_NET_H
+#define WEFT_PLUGINCHECK_NET_H
 
 #include <stdbool.h>
 

@@ -1,13 +1,13 @@
 /* Definitions shared by the files of plugin-check. */
-#ifndef WEFT_PLUGIN_CHECK_PRIVATE_H
-#define WEFT_PLUGIN_CHECK_PRIVATE_H
+#ifndef WEFT_PLUGINCHECK_PRIVATE_H
+#define WEFT_PLUGINCHECK_PRIVATE_H
 
 #include <stdatomic.h>
 
 #include "base/rng.h"
 #include "base/status.h"
-#include "plugin/check.h"
-#include "plugin/check_net.h"
+#include "plugincheck/check.h"
+#include "plugincheck/net.h"
 
 #define CHECK_RANKS PLUGIN_CHECK_RANKS_MAX
 #define CHECK_CHANNELS 2 /* connections per pair and direction */

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "plugin/check_private.h"
+#include "plugincheck/private.h"
 
 #define LAST_COMMS 6 /* communicators whose ends close as soon as they are done */
 /* maximum number of equal counts of descriptors, 1 ms apart, to wait for */

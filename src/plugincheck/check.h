@@ -2,8 +2,8 @@
  * breaks. For each version of the interface, every part of the check opens the shared object in
  * a new process: ranks as pairs of threads of one process, ranks as processes, then random
  * calls. docs/plugin-reference.md, "plugin-check". */
-#ifndef WEFT_PLUGIN_CHECK_H
-#define WEFT_PLUGIN_CHECK_H
+#ifndef WEFT_PLUGINCHECK_CHECK_H
+#define WEFT_PLUGINCHECK_CHECK_H
 
 #include <stdbool.h>
 #include <stdint.h>

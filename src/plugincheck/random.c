@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "plugin/check_private.h"
+#include "plugincheck/private.h"
 
 #define LINES_MAX 3
 #define HANDLES 2 /* places in memory used alternately for handles */

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "plugin/check.h"
+#include "plugincheck/check.h"
 
 /* Sorted by id. ci/bad-plugins/X.c is a plugin that breaks clause X deliberately. */
 static const struct plugin_clause clauses[] = {

@@ -16,7 +16,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "plugin/check_private.h"
+#include "plugincheck/private.h"
 
 #define BROKEN_EXIT 41
 #define NO_CLAUSE ""

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "base/check.h"
-#include "plugin/check_private.h"
+#include "plugincheck/private.h"
 
 #define POISON ((void *)(uintptr_t)0x5eed)
 

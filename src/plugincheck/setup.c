@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "plugin/check_private.h"
+#include "plugincheck/private.h"
 
 #define GUARD 0x3c
 
