@@ -33,6 +33,9 @@ struct linux_socket {
     struct io_task *task; /* Not owned; may be NULL */
     int fd;
     int error; /* errno of a failed connect */
+    /* peer of an accepted stream, which getpeername(2) does not know after a reset; AF_UNSPEC of
+     * other sockets */
+    union linux_address remote;
     bool is_connecting;
     bool is_drained; /* recv returned EAGAIN, and no edge has been reported since */
 };
@@ -107,7 +110,8 @@ static int adopt(struct linux_env *env, int fd, struct io_task *task,
                  struct linux_socket **out)
 {
     struct linux_socket *self = weft_calloc(1, sizeof *self);
-    *self = (struct linux_socket){.env = env, .task = task, .fd = fd};
+    *self = (struct linux_socket){
+        .env = env, .task = task, .fd = fd, .remote.any.sa_family = AF_UNSPEC};
     int error = linux_loop_watch(env->loop, fd, on_ready, self, &self->watch);
     if (error != 0) {
         close(fd);
@@ -225,13 +229,16 @@ static int oob_accept(struct io_listener *io, struct io_task *task,
 {
     struct linux_socket *listener = of_listener(io);
     struct linux_socket *self;
-    int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    union linux_address remote;
+    socklen_t n_bytes = sizeof remote;
+    int fd = accept4(listener->fd, &remote.any, &n_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         return accept_error(errno);
     }
     tune(fd);
     int error = adopt(listener->env, fd, task, &self);
     if (error == 0) {
+        self->remote = remote;
         *out = (struct io_stream *)(void *)self;
     }
     return error;
@@ -435,7 +442,7 @@ static void oob_endpoints(const struct io_stream *io, struct io_endpoint *out_lo
         *out_local = linux_from_sockaddr(&address);
         linux_alias_show(stream->env->aliases, out_local);
     }
-    address.any.sa_family = AF_UNSPEC; /* stays AF_UNSPEC if not connected: all zero */
+    address = stream->remote; /* stays AF_UNSPEC if never connected: all zero */
     n_bytes = sizeof address;
     if (out_remote != NULL) {
         (void)getpeername(stream->fd, &address.any, &n_bytes);

@@ -1,4 +1,5 @@
-/* Outcomes of connect(2) that io/conformance_testing.h cannot produce on every backend. */
+/* Outcomes of connect(2) and accept(2) that io/conformance_testing.h cannot produce on every
+ * backend. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <check.h>
@@ -92,6 +93,35 @@ START_TEST(an_attempt_without_a_peer_failed_whatever_so_error_says)
 }
 END_TEST
 
+/* The listener's log names the client, and its limits per client hold. */
+START_TEST(a_client_that_has_reset_is_known)
+{
+    const struct io_oob_ops *oob = linux_env_io(env)->oob;
+    const struct linger now = {.l_onoff = 1};
+    struct io_endpoint any = {.ip = at.ip}, listens_at, remote;
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t n_bytes = sizeof(address);
+    struct io_listener *listener;
+    struct io_stream *stream;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(
+        oob->listen(linux_env_io(env), &any, 1, &task, &listener, &listens_at), 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(listens_at.port);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, n_bytes), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &n_bytes), 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)), 0);
+    close(fd);
+    ck_assert_int_eq(oob->accept(listener, &task, &stream), 0);
+    oob->endpoints(stream, NULL, &remote);
+    ck_assert_mem_eq(remote.ip.bytes, at.ip.bytes, sizeof(at.ip.bytes));
+    ck_assert_uint_eq(remote.port, ntohs(address.sin_port));
+    oob->close(stream, true);
+    oob->close_listener(listener);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("linux streams");
@@ -99,6 +129,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, an_attempt_without_a_peer_failed_whatever_so_error_says);
+    tcase_add_test(tcase, a_client_that_has_reset_is_known);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
