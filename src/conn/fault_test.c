@@ -123,6 +123,62 @@ START_TEST(any_verb_may_fail)
 }
 END_TEST
 
+static const struct io_device_ops *inner_ops;
+static uint32_t n_receive_calls, n_receives;
+
+static int count_receives(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+                          struct ibv_recv_wr **bad)
+{
+    n_receive_calls++;
+    for (const struct ibv_recv_wr *one = wr; one != NULL; one = one->next) {
+        n_receives++;
+    }
+    return inner_ops->post_recv(qp, wr, bad);
+}
+
+/* A call posts up to 64 receives, because each costs a NIC a doorbell and backend soft a look at
+ * the clock. If one is refused, the failure names it. */
+START_TEST(receives_are_posted_many_at_a_time)
+{
+    static const uint32_t refused[] = {0, 1, 64, 65, 200}; /* 0: none */
+    struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
+                                .has_port = true,
+                                .verb = -2,
+                                .nth = refused[_i],
+                                .error = ENOMEM};
+    struct io_device_ops ops;
+    struct io_device *device;
+    struct bed bed;
+
+    bed_open(&bed, &(struct bed_config){.seed = 20});
+    device = bed.hosts[0].env->devices[0];
+    inner_ops = device->ops;
+    ops = *inner_ops;
+    ops.post_recv = count_receives;
+    device->ops = &ops;
+    n_receive_calls = n_receives = 0;
+    if (fault.nth > 0) {
+        ck_assert_int_eq(bed.world->ops->inject(bed.world, &fault), 0);
+    }
+    bed.conn.recv_wr_max = 200;
+    bed_listen(&bed, 1);
+    bed_connect(&bed, 0, 1);
+    if (fault.nth > 0) {
+        char text[32];
+
+        ck_assert(bed_run(&bed, 40 * BED_S, bed_all_settled));
+        weft_format(text, sizeof(text), "post_recv %u of 200 on qp 0", fault.nth - 1);
+        ck_assert_ptr_nonnull(strstr(bed_conn(&bed, 0)->error.message, text));
+        ck_assert_uint_eq(n_receive_calls, (fault.nth + 63) / 64);
+    } else {
+        ck_assert(bed_run(&bed, 40 * BED_S, bed_all_up));
+        ck_assert_uint_eq(n_receives, 2 * 200);
+        ck_assert_uint_eq(n_receive_calls, 2 * 4);
+    }
+    bed_close(&bed);
+}
+END_TEST
+
 static void run_until(struct bed *bed, const struct conn *conn, enum conn_state state)
 {
     for (int i = 0; i < 100000 && conn->state != state; i++) {
@@ -485,6 +541,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, any_verb_may_fail, 0, 2 * (int)WEFT_LENGTH(verb_cases));
+    tcase_add_loop_test(tcase, receives_are_posted_many_at_a_time, 0, 5);
     tcase_add_test(tcase, a_gid_that_vanishes_before_rtr_is_named);
     tcase_add_loop_test(
         tcase, frames_that_are_too_large_for_the_way_are_told_from_a_dead_one, 0, 2);

@@ -9,6 +9,7 @@
 
 #define RNR_RETRY_FOR_EVER 7
 #define MIN_RNR_TIMER 12 /* 0.64 ms (ibv_modify_qp(3)) */
+#define RECVS_PER_CALL 64u
 
 static struct io_device *device_of(const struct conn_rail *rail)
 {
@@ -260,28 +261,46 @@ static void init_qps(struct conn *conn)
     }
 }
 
-/* Posts receives for WRITE_WITH_IMM, which need no memory, only an entry of the queue. If `again`,
- * posts them only on QPs that lost them in a reset. */
-static weft_status fill_queues(struct conn *conn, bool again)
+/* Posts `n` receives on a QP, many per call. They are for WRITE_WITH_IMM, which needs no memory, only
+ * an entry of the queue. */
+static weft_status fill_queue(struct conn *conn, uint32_t q, uint32_t n)
 {
-    for (uint32_t i = 0; i < conn->n_qps; i++) {
-        struct rdma_qp *qp = &conn->qps[i];
+    struct io_device *device = device_of(&conn->rails[q % conn->n_rails]);
+    struct ibv_recv_wr wrs[RECVS_PER_CALL];
 
-        for (uint32_t k = 0; (!again || qp->has_lost_receives) && k < conn->recv_posted;
-             k++) {
-            struct ibv_recv_wr wr = {.wr_id = CONN_WR_RECV}, *bad = NULL;
-            struct io_device *device = device_of(&conn->rails[i % conn->n_rails]);
-            int result = device->ops->post_recv(qp->qp, &wr, &bad);
+    for (uint32_t n_posted = 0, n_now; n_posted < n; n_posted += n_now) {
+        struct ibv_recv_wr *bad = wrs;
+        int result;
 
-            if (result != 0) {
-                return weft_fail_errno(&conn->error, result, WEFT_PHASE_INIT,
-                                       "post_recv %u of %u on qp %u", k,
-                                       conn->recv_posted, i);
-            }
+        n_now = n - n_posted < RECVS_PER_CALL ? n - n_posted : RECVS_PER_CALL;
+        for (uint32_t i = 0; i < n_now; i++) {
+            wrs[i] = (struct ibv_recv_wr){.wr_id = CONN_WR_RECV,
+                                          .next = i + 1 < n_now ? &wrs[i + 1] : NULL};
         }
-        qp->has_lost_receives = false;
+        result = device->ops->post_recv(conn->qps[q].qp, wrs, &bad);
+        if (result != 0) {
+            return weft_fail_errno(&conn->error, result, WEFT_PHASE_INIT,
+                                   "post_recv %u of %u on qp %u",
+                                   n_posted + (uint32_t)(bad - wrs), n, q);
+        }
     }
     return WEFT_OK;
+}
+
+/* Fills the receive queues. If `again`, only those that lost their receives in a reset. */
+static weft_status fill_queues(struct conn *conn, bool again)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t i = 0; i < conn->n_qps && status == WEFT_OK; i++) {
+        struct rdma_qp *qp = &conn->qps[i];
+
+        if (!again || qp->has_lost_receives) {
+            status = fill_queue(conn, i, conn->recv_posted);
+        }
+        qp->has_lost_receives = qp->has_lost_receives && status != WEFT_OK;
+    }
+    return status;
 }
 
 static weft_status post_receives(struct conn *conn)
