@@ -131,6 +131,7 @@ struct sim_stream *tcp_stream_new(struct sim_tcp *tcp, const struct sim_endpoint
     stream->snd_nxt = stream->iss;
     stream->snd_max = stream->iss;
     stream->rto_ps = TCP_RTO_SYN_PS;
+    stream->user_timeout_ps = TCP_USER_TIMEOUT_PS;
     stream->told_window = TCP_WINDOW_BYTES;
     sim_event_init(&stream->timer, tcp_on_timer);
     return stream;
@@ -454,6 +455,11 @@ int sim_tcp_unacked(const struct sim_stream *stream, size_t *out_n)
 {
     *out_n = stream->tx.n;
     return stream->state == TCP_BROKEN ? stream->error : 0;
+}
+
+void sim_tcp_endure(struct sim_stream *stream, weft_ps limit)
+{
+    stream->user_timeout_ps = limit;
 }
 
 void sim_tcp_set_waker(struct sim_stream *stream, struct sim_waker waker)

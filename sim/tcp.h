@@ -64,6 +64,9 @@ int sim_tcp_send(struct sim_stream *stream, const void *bytes, size_t n_bytes,
 int sim_tcp_recv(struct sim_stream *stream, void *out, size_t n_bytes, size_t *out_n);
 /* Stores the number of bytes sent and not yet acknowledged, as SIOCOUTQ does. */
 int sim_tcp_unacked(const struct sim_stream *stream, size_t *out_n);
+/* Sets the time after which unacknowledged bytes of an open stream fail it (TCP_USER_TIMEOUT;
+ * default 20 s). */
+void sim_tcp_endure(struct sim_stream *stream, weft_ps limit);
 void sim_tcp_set_waker(struct sim_stream *stream, struct sim_waker waker);
 void sim_tcp_endpoints(const struct sim_stream *stream, struct sim_endpoint *out_local,
                        struct sim_endpoint *out_remote);

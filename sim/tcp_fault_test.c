@@ -94,6 +94,25 @@ START_TEST(an_unplugged_cable_times_out)
 }
 END_TEST
 
+/* A stream whose owner wants it to endure longer survives, if the cable is back in time. */
+START_TEST(a_stream_endures_as_long_as_its_owner_wants)
+{
+    struct sim_stream *client, *server;
+    bool is_back = _i == 0;
+    duo_connect(&client, &server);
+    sim_tcp_endure(client, 60 * 1000 * (weft_ps)SECOND);
+    sim_port_set_down(duo.net.hosts[0].ports[0], true, true, true);
+    duo_send(client, "x");
+    net_run(&duo.net, 50 * SECOND);
+    ck_assert_int_eq(sim_tcp_connected(client), 0);
+    sim_port_set_down(duo.net.hosts[0].ports[0], true, true, !is_back);
+    net_run(&duo.net, 61 * SECOND);
+    size_t n;
+    ck_assert_int_eq(sim_tcp_unacked(client, &n), is_back ? 0 : ETIMEDOUT);
+    ck_assert_uint_eq(n, is_back ? 0 : 1);
+}
+END_TEST
+
 START_TEST(a_dead_host_is_silent)
 {
     struct sim_stream *client, *server;
@@ -159,6 +178,7 @@ int main(void)
     tcase_add_test(tcase, a_reader_that_stops_fills_both_buffers);
     tcase_add_test(tcase, loss_delays_but_loses_nothing);
     tcase_add_test(tcase, an_unplugged_cable_times_out);
+    tcase_add_loop_test(tcase, a_stream_endures_as_long_as_its_owner_wants, 0, 2);
     tcase_add_test(tcase, a_dead_host_is_silent);
     tcase_add_test(tcase, a_killed_process_is_heard_of);
     tcase_add_test(tcase, a_firewall_swallows_segments);

@@ -39,7 +39,8 @@ struct sim_stream {
     struct tcp_ring rx;
     struct sim_event timer;
     weft_ps rto_ps;
-    weft_ps stalled_since; /* since when the oldest unacknowledged data waits */
+    weft_ps stalled_since;   /* since when the oldest unacknowledged data waits */
+    weft_ps user_timeout_ps; /* time after which that fails the stream with ETIMEDOUT */
 };
 
 struct sim_listener {
@@ -98,6 +99,8 @@ void tcp_go_back(struct sim_stream *stream);
 void tcp_on_timer(struct sim_event *event);
 uint32_t tcp_mss_of(const struct sim_stream *stream);
 
+/* Time after which unacknowledged bytes fail a stream, unless its owner changes it (chosen). */
+#define TCP_USER_TIMEOUT_PS ((weft_ps)20000000000000)
 #define TCP_RTO_FIRST_PS ((weft_ps)200000000000)
 #define TCP_RTO_SYN_PS ((weft_ps)1000000000000)
 

@@ -8,8 +8,6 @@
 
 #define SECOND_PS ((weft_ps)1000000000000)
 #define RTO_MAX_PS (120 * SECOND_PS) /* TCP_RTO_MAX */
-/* Unacknowledged data for this long fails with ETIMEDOUT (chosen). */
-#define USER_TIMEOUT_PS (20 * SECOND_PS)
 #define FIN_WAIT_PS (60 * SECOND_PS) /* tcp_fin_timeout */
 #define HEADER_BYTES 20u
 #define HOP_LIMIT 64
@@ -88,7 +86,7 @@ static void set_timer(struct sim_stream *stream)
     weft_ps now = sim_now(engine);
     bool is_waiting = stream->snd_nxt != stream->snd_una || stream->tx.n > 0;
     if (is_waiting) {
-        weft_ps limit = stream->stalled_since + USER_TIMEOUT_PS;
+        weft_ps limit = stream->stalled_since + stream->user_timeout_ps;
         weft_ps at = now + stream->rto_ps;
         if (at > limit) {
             at = limit > now ? limit : now;
@@ -174,7 +172,7 @@ void tcp_on_timer(struct sim_event *event)
             stream); /* an orphan that has waited long enough for the peer's FIN */
         return;
     }
-    if (now - stream->stalled_since >= USER_TIMEOUT_PS) {
+    if (now - stream->stalled_since >= stream->user_timeout_ps) {
         tcp_break(stream, ETIMEDOUT);
         return;
     }

@@ -187,6 +187,13 @@ static int oob_unacked(struct io_stream *io, size_t *out_n)
     return error;
 }
 
+static void oob_endure(struct io_stream *io, weft_ns limit)
+{
+    struct fault_stream *stream = stream_of(io);
+
+    below(stream->hears.env)->endure(stream->inner, limit);
+}
+
 static void oob_set_task(struct io_stream *io, struct io_task *task)
 {
     struct fault_stream *stream = stream_of(io);
@@ -287,6 +294,7 @@ const struct io_oob_ops fault_oob_ops = {
     .send = oob_send,
     .recv = oob_recv,
     .unacked = oob_unacked,
+    .endure = oob_endure,
     .set_task = oob_set_task,
     .endpoints = oob_endpoints,
     .close = oob_close,

@@ -16,8 +16,8 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* A dead peer is detected after at most 20 s, idle or not. The simulated TCP does the same, and
- * code above the I/O interface may rely on this limit. */
+/* A dead peer is detected after at most 20 s, idle or not, unless the owner of the stream sets
+ * another limit. The simulated TCP has the same limit. */
 #define USER_TIMEOUT_MS 20000
 #define KEEPALIVE_IDLE_S 5
 #define KEEPALIVE_INTERVAL_S 5
@@ -422,6 +422,12 @@ static int oob_unacked(struct io_stream *stream, size_t *out_n)
     return 0;
 }
 
+static void oob_endure(struct io_stream *io, weft_ns limit)
+{
+    (void)set_option(of_stream(io)->fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+                     (int)(limit / 1000000));
+}
+
 static void oob_set_task(struct io_stream *io, struct io_task *task)
 {
     struct linux_socket *stream = of_stream(io);
@@ -500,6 +506,7 @@ const struct io_oob_ops linux_oob_ops = {
     .send = oob_send,
     .recv = oob_recv,
     .unacked = oob_unacked,
+    .endure = oob_endure,
     .set_task = oob_set_task,
     .endpoints = oob_endpoints,
     .close = oob_close,

@@ -103,6 +103,11 @@ static int oob_unacked(struct io_stream *stream, size_t *out_n)
     return sim_tcp_unacked(stream_of(stream), out_n);
 }
 
+static void oob_endure(struct io_stream *stream, weft_ns limit)
+{
+    sim_tcp_endure(stream_of(stream), limit * 1000);
+}
+
 static void oob_set_task(struct io_stream *stream, struct io_task *task)
 {
     sim_tcp_set_waker(stream_of(stream), sim_task_waker(task));
@@ -178,6 +183,7 @@ const struct io_oob_ops sim_oob_ops = {
     .send = oob_send,
     .recv = oob_recv,
     .unacked = oob_unacked,
+    .endure = oob_endure,
     .set_task = oob_set_task,
     .endpoints = oob_endpoints,
     .close = oob_close,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/sim/sim_world.h"
 #include "base/check.h"
 #include "base/suite_testing.h"
 #include "boot/job_testing.h"
@@ -482,6 +483,44 @@ START_TEST(a_stream_that_ends_after_the_result_is_no_failure_of_the_round)
 }
 END_TEST
 
+/* Takes the management interface of one host away, or that of each host (RANKS). */
+static void set_away(struct job *job, uint32_t r, bool is_away)
+{
+    struct sim_world *world = weft_container_of(job->bed.world, struct sim_world, world);
+
+    for (uint32_t i = 0; i < RANKS; i++) {
+        if (r == RANKS || i == r) {
+            sim_port_set_down(world->hosts[i].management, true, true, is_away);
+        }
+    }
+}
+
+/* An absence of TIMER_ABSENCE_NS ends no job whose members have joined, whichever round it holds up
+ * and whichever hosts are away. */
+START_TEST(the_management_network_may_be_away)
+{
+    uint32_t away = (uint32_t)_i % (RANKS + 1);
+    struct job job;
+
+    job_open(&job, 76, NULL);
+    open_all(&job);
+    round_of_all(&job, 1, 4);
+    bed_run(&job.bed, BED_S, NULL);
+    set_away(&job, away, true);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        gather(&job, r, 2, 4000);
+    }
+    ck_assert(!bed_run(&job.bed, TIMER_ABSENCE_NS, job_is_settled));
+    set_away(&job, away, false);
+    ck_assert(bed_run(&job.bed, TIMER_GATHER_NS - TIMER_ABSENCE_NS, job_is_settled));
+    for (uint32_t r = 0; r < RANKS; r++) {
+        check_result(&job, r, 2, 4000);
+    }
+    round_of_all(&job, 3, 4);
+    job_close(&job);
+}
+END_TEST
+
 static const struct io_stream *failing; /* calls on it fail at this host */
 static int failing_errno;
 
@@ -492,17 +531,19 @@ static int send_unless_failing(struct io_stream *stream, const void *bytes,
                              : real_oob->send(stream, bytes, n_bytes, out_n);
 }
 
-/* An error counts as the peer's death only if the peer or the route to it caused it. The first half
- * of the loop fails in the first call, the second one in the next, when bytes wait to be sent. */
+/* An error counts as the peer's death only if the peer caused it. A stream that timed out shows only
+ * that its machine is cut off. The first half of the loop fails in the first call, the second one in the next, when bytes wait to be sent. */
 START_TEST(a_call_that_fails_here_is_no_death_of_the_peer)
 {
     static const struct {
         int sys_errno;
-        bool is_here;
-    } rows[] = {{EIO, true},    {EINVAL, true},      {ENOMEM, true},
-                {EPIPE, false}, {ECONNRESET, false}, {ETIMEDOUT, false}};
+        weft_status status;
+    } rows[] = {{EIO, WEFT_ERR_SYSTEM},        {EINVAL, WEFT_ERR_SYSTEM},
+                {ENOMEM, WEFT_ERR_SYSTEM},     {EPIPE, WEFT_ERR_CLOSED},
+                {ECONNRESET, WEFT_ERR_CLOSED}, {ETIMEDOUT, WEFT_ERR_TIMEOUT}};
     int sys_errno = rows[_i % 6].sys_errno;
-    bool is_here = rows[_i % 6].is_here;
+    weft_status status = rows[_i % 6].status;
+    bool is_here = status == WEFT_ERR_SYSTEM;
     struct job job;
     struct io_oob_ops oob;
 
@@ -525,11 +566,11 @@ START_TEST(a_call_that_fails_here_is_no_death_of_the_peer)
         io_task_wake(boot_task(job.boots[0]));
     }
     bed_run(&job.bed, BED_S, job_is_settled);
-    ck_assert_int_eq(job.status[0], is_here ? WEFT_ERR_SYSTEM : WEFT_ERR_CLOSED);
-    ck_assert_int_eq(job.errors[0].sys_errno, is_here ? sys_errno : 0);
+    ck_assert_int_eq(job.status[0], status);
+    ck_assert_int_eq(job.errors[0].sys_errno, status == WEFT_ERR_CLOSED ? 0 : sys_errno);
     ck_assert_int_eq(rank_of(&job, 0), 2);
     ck_assert_int_eq(weft_error_value(&job.errors[0], WEFT_VALUE_STREAM_ENDED) != NULL,
-                     !is_here);
+                     status == WEFT_ERR_CLOSED);
     ck_assert_int_eq(job.status[1], WEFT_ERR_CLOSED);
     ck_assert_int_eq(rank_of(&job, 1), is_here ? 0 : 2);
     job.boots[0]->env->oob = real_oob;
@@ -961,6 +1002,7 @@ int main(void)
     tcase_add_loop_test(tcase, who_goes_is_named_to_all, 0, 3 * RANKS);
     tcase_add_loop_test(tcase, a_stream_that_ends_is_a_death_and_known_at_once, 0, RANKS);
     tcase_add_test(tcase, a_stream_that_ends_after_the_result_is_no_failure_of_the_round);
+    tcase_add_loop_test(tcase, the_management_network_may_be_away, 0, RANKS + 1);
     tcase_add_loop_test(tcase, a_call_that_fails_here_is_no_death_of_the_peer, 0, 12);
     tcase_add_test(tcase, leaving_when_all_is_done_is_no_failure);
     tcase_add_test(tcase, another_job_key_does_not_get_in);

@@ -194,6 +194,7 @@ static weft_status join(struct boot *boot)
     weft_check(queued);
     client->last_errno = 0;
     client->joined_ns = io_now(boot->env);
+    boot->env->oob->endure(link->stream, boot_limit(boot, TIMER_STREAM_NS));
     enter(boot, BOOT_DIAL_JOINED);
     return WEFT_OK;
 }
@@ -291,6 +292,21 @@ static weft_status died(struct boot *boot)
     return status;
 }
 
+/* Fails because the stream to rank 0 ended for the reason `why`. */
+static weft_status lost(struct boot *boot, const struct weft_error *why)
+{
+    if (why->sys_errno == ETIMEDOUT) {
+        weft_status status = boot_fail(boot, WEFT_ERR_TIMEOUT, 0, BOOT_CUT_OFF);
+
+        boot->error.sys_errno = ETIMEDOUT;
+        return status;
+    }
+    return boot->error.sys_errno == 0
+               ? died(boot)
+               : boot_fail(boot, WEFT_ERR_SYSTEM, 0,
+                           "is cut off: a call on the stream to it failed here");
+}
+
 /* Connects again from the start. Rank 0 can still be in its previous rendezvous, where this rank
  * has joined already (may_miss), or it lost the stream before this rank was identified. */
 static weft_status try_again(struct boot *boot)
@@ -355,10 +371,7 @@ static weft_status exchange(struct boot *boot)
         if (client->server_left) {
             return boot_fail(boot, WEFT_ERR_CLOSED, 0, "left");
         }
-        return boot->error.sys_errno == 0
-                   ? died(boot)
-                   : boot_fail(boot, WEFT_ERR_SYSTEM, 0,
-                               "is cut off: a call on the stream to it failed here");
+        return lost(boot, &why);
     }
     if (received < 0) {
         boot->error = why;

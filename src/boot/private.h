@@ -21,6 +21,8 @@
  * rendezvous; and how long connections must be refused before rank 0 counts as gone. */
 #define BOOT_AGAIN_NS 50000000
 #define BOOT_GONE_NS 3000000000
+/* A stream that timed out does not show that the process at its other end has exited. */
+#define BOOT_CUT_OFF "is cut off: its machine does not answer"
 
 /* An authenticated stream to another rank. */
 struct boot_stream {

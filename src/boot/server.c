@@ -44,6 +44,7 @@ static weft_status take_join(struct boot *boot, struct client *client,
     }
     stream = weft_calloc(1, sizeof(*stream));
     boot_door_hand_over(client, stream);
+    boot->env->oob->endure(stream->link.stream, boot_limit(boot, TIMER_STREAM_NS));
     server->ranks[join.rank].stream = stream;
     server->ranks[join.rank].joined = true;
     server->n_joined++;
@@ -163,6 +164,13 @@ static weft_status blame_dead(struct boot *boot, uint32_t rank,
 
     if (frame_failed_here(why)) {
         return cut_off(boot, rank, why);
+    }
+    if (why->sys_errno == ETIMEDOUT) {
+        status = blame(boot, WEFT_ERR_TIMEOUT, rank, BOOT_CUT_OFF);
+        if (status < 0) {
+            boot->error.sys_errno = ETIMEDOUT;
+        }
+        return status;
     }
     status = blame(boot, WEFT_ERR_CLOSED, rank, "died: its stream ended");
     if (status < 0) {

@@ -144,6 +144,12 @@ static int oob_recv(struct io_stream *stream, void *out, size_t n_bytes, size_t 
     return 0;
 }
 
+static void oob_endure(struct io_stream *stream, weft_ns limit)
+{
+    (void)stream;
+    (void)limit;
+}
+
 static void oob_set_task(struct io_stream *stream, struct io_task *task)
 {
     stream->task = task;
@@ -178,6 +184,7 @@ static const struct io_oob_ops oob_ops = {
     .send = oob_send,
     .recv = oob_recv,
     .unacked = oob_unacked,
+    .endure = oob_endure,
     .set_task = oob_set_task,
     .endpoints = oob_endpoints,
     .close = oob_close,

@@ -49,6 +49,10 @@ struct io_oob_ops {
     /* Returns the number of sent bytes that the peer's kernel has not acknowledged. 0 shows that
      * the peer's kernel is reachable, whatever its process does. */
     int (*unacked)(struct io_stream *stream, size_t *out_n);
+    /* Sets how long a stream that is established may be cut off: then it fails with ETIMEDOUT, if
+     * bytes are not acknowledged, or on a real host also if keep-alives are not. 20 s before the
+     * first call, and while it connects. */
+    void (*endure)(struct io_stream *stream, weft_ns limit);
     /* Makes the stream wake another task (NULL for none). */
     void (*set_task)(struct io_stream *stream, struct io_task *task);
     /* Returns the addresses of both ends; either pointer may be NULL. */

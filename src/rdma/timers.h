@@ -160,6 +160,14 @@ static inline weft_ns timer_limit(weft_ns limit, uint32_t patience)
 
 /* Time for which members wait for those that have not joined. */
 #define TIMER_JOIN_NS (900000 * TIMER_MS)
+/* Longest absence of the management network that a job survives once all members have joined, unless
+ * it needs that network for data. TCP sends what was lost again after 0.2, 0.6, ... 12.6 and 25.4 s
+ * (RFC 6298), the last of which follows such an absence. */
+#define TIMER_ABSENCE_NS (20000 * TIMER_MS)
+#define TIMER_RESEND_NS (25400 * TIMER_MS)
+/* Time after which a stream of the rendezvous fails that is cut off. Flows notice sooner that a
+ * machine is dead. */
+#define TIMER_STREAM_NS (60000 * TIMER_MS)
 /* Time in which all members take part in an all-gather once all have joined. */
 #define TIMER_GATHER_NS (30000 * TIMER_MS)
 /* Time for a client to authenticate, and for one attempt to connect, and time for the whole set-up
@@ -223,6 +231,11 @@ TIMER_ASSERT(TIMER_FAILOVER_MAX_NS > TIMER_FAILOVER_NS + TIMER_RECOVERY_NS);
 /* A flow ends before its row counts as stuck, and a row before its process counts as hung. */
 TIMER_ASSERT(TIMER_ROW_NS >= TIMER_FAILOVER_MAX_NS);
 TIMER_ASSERT(TIMER_HANG_NS > TIMER_ROW_NS + TIMER_FAILOVER_NS);
+/* What an absence of the management network held up comes before a member counts as late. */
+TIMER_ASSERT(TIMER_RESEND_NS > TIMER_ABSENCE_NS);
+TIMER_ASSERT(TIMER_GATHER_NS > TIMER_RESEND_NS + TIMER_BUSY_NS);
+TIMER_ASSERT(TIMER_STREAM_NS > TIMER_GATHER_NS + TIMER_RESEND_NS);
+TIMER_ASSERT(TIMER_ROW_NS + TIMER_HANG_NS > TIMER_STREAM_NS);
 /* One BUSY can be lost. */
 TIMER_ASSERT(TIMER_SILENCE_NS > 2 * TIMER_BUSY_NS);
 

@@ -1,0 +1,68 @@
+"""A management network that is away for 20 s ends no job (docs/scenario.md), on soft-RoCE and on backend soft."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from guest_kernel import WEFT, needs_guest
+from test_lab import clean_environment, needs
+
+ROOT = Path(__file__).resolve().parent.parent
+PAIR = """name: away
+topology:
+  nodes:
+    titanic: {ports: [p0]}
+    iceberg: {ports: [p0]}
+  links:
+    - {endpoints: ["titanic:p0", "iceberg:p0"], subnet: 10.1.0.0/24, rate: 200Mbps}
+jobs:
+  - all_reduce: {bytes: 4MiB, repeat: REPEAT}
+expect:
+  data: exact
+"""
+# One row of a repetition takes 0.17 s. The network goes away before the set-up is over, during the job,
+# and until after its end.
+MOMENTS = [("0.02", 1), ("2.2", 10), ("3", 160)]
+ON_RXE = """if [ "$(hostname)" = titanic ]; then
+    (sleep {at}; ip link set mgmt0 down; sleep 20; ip link set mgmt0 up) &
+fi
+exec {weft} node -q --backend verbs --scenario {file} --name "$(hostname)"
+"""
+ON_SOFT = """set -e
+ip link set lo up
+for host in titanic iceberg; do ip netns add $host; ip -n $host link set lo up; done
+for port in p0 mgmt0; do ip link add $port netns titanic type veth peer name $port netns iceberg; done
+i=1
+for host in titanic iceberg; do
+    ip -n $host addr add 10.1.0.$i/24 dev p0
+    ip -n $host addr add 10.0.0.$i/24 dev mgmt0
+    ip -n $host link set p0 mtu 9000 up
+    ip -n $host link set mgmt0 up
+    tc -n $host qdisc add dev p0 root netem rate 200mbit limit 4000
+    i=$((i + 1))
+done
+export WEFT_MANAGEMENT=mgmt0
+(sleep {at}; ip -n titanic link set mgmt0 down; sleep 20; ip -n titanic link set mgmt0 up) &
+ip netns exec iceberg {weft} node -q --backend soft --scenario {file} --name iceberg &
+other=$!
+ip netns exec titanic {weft} node -q --backend soft --scenario {file} --name titanic
+wait $other
+"""
+
+
+@needs_guest
+@pytest.mark.parametrize("at, repeat", MOMENTS)
+@pytest.mark.parametrize("backend", ["rxe", "soft"])
+def test_the_management_network_may_be_away_for_20_s(tmp_path, backend, at, repeat):
+    needs("ip", "tc")
+    file, script = tmp_path / "pair.yaml", tmp_path / "run.sh"
+    file.write_text(PAIR.replace("REPEAT", str(repeat)))
+    script.write_text((ON_RXE if backend == "rxe" else ON_SOFT).replace("{weft}", WEFT).replace(
+        "{file}", str(file)).replace("{at}", at))
+    command = (["exec", "--patience", "100", file, "--"] if backend == "rxe" else
+               ["guest", "--clock", "virtual", "--"])
+    done = subprocess.run([WEFT, *command[:1], "--time-limit", "200", *command[1:], "sh", script], cwd=ROOT,
+                          env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=240, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
