@@ -95,7 +95,8 @@ static bool same_ends(const struct diag_finding *a, const struct diag_finding *b
 }
 
 /* Returns true if the cause is already reported, because a fault of a cable or peer is visible on
- * several hosts. A dead or silent peer is reported once, whichever host noticed it. */
+ * several hosts. A dead or silent peer, or a host without a file descriptor, is reported once,
+ * whichever host noticed it. */
 static bool is_said(const struct diag_findings *out, const struct diag_finding *finding)
 {
     for (uint32_t i = 0; i < out->n; i++) {
@@ -104,7 +105,8 @@ static bool is_said(const struct diag_findings *out, const struct diag_finding *
         if (other->entry != finding->entry) {
             continue;
         }
-        if (same_ends(other, finding)) {
+        if (same_ends(other, finding) || (finding->entry->id == DIAG_HOST_FD_LIMIT &&
+                                          strcmp(other->host, finding->host) == 0)) {
             return true;
         }
         if ((finding->entry->id == DIAG_PEER_DEAD ||
@@ -410,7 +412,8 @@ static void inspect_use(const struct diag_input *input, const struct diag_host *
     diag_evidence_int(&finding, "remote_mtu", remote ? remote->netdev_mtu : IO_UNKNOWN);
     diag_evidence_int(&finding, "vanished_mtu", use->vanished_mtu);
     diag_evidence_int(&finding, "path_mtu", use->path_mtu);
-    if (!is_about(out, DIAG_LINK_BLACK_HOLE, &finding)) {
+    if (!is_about(out, DIAG_LINK_BLACK_HOLE, &finding) &&
+        !is_about(out, DIAG_LINK_MTU_MISMATCH, &finding)) {
         diag_say(out, &finding);
     }
 }

@@ -525,6 +525,45 @@ static void no_answer(struct scene *s)
     fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_META);
 }
 
+/* A probe ended because nothing came from the peer, before it knew whether small frames pass. No
+ * frame came out of sequence, so that all were lost and not only full ones. */
+static void silent_probe(struct scene *s)
+{
+    dead_after_small(s);
+    count_frames(s, 70, 0);
+    weft_error_clear(&s->failure->error);
+    fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+/* The peer reported that accept() fails. Its clients only wait. */
+static void peer_cannot_accept(struct scene *s)
+{
+    no_answer(s);
+    s->b->errors = weft_calloc(1, sizeof(*s->b->errors));
+    s->b->n_errors = 1;
+    s->b->errors[0].at_ns = s->failure->at_ns + 1;
+    s->b->errors[0].source = DIAG_HEARSAY;
+    (void)weft_fail_errno(&s->b->errors[0].error, EMFILE, WEFT_PHASE_ACCEPT, "no room");
+}
+
+/* The hosts share no cable, and the only port of iceberg has no carrier. */
+static void cut_off_there(struct scene *s)
+{
+    no_facing_route(s);
+    s->b->ports[0] = s->b->ports[1];
+    s->b->n_ports = 1;
+    s->b->ports[0].is_up = DIAG_NO;
+    weft_format(s->a->policy, sizeof(s->a->policy), "weft");
+}
+
+/* Another program has no relays. */
+static void cut_off_without_relays(struct scene *s)
+{
+    cut_off_there(s);
+    weft_format(s->a->policy, sizeof(s->a->policy), "nccl-2.25");
+}
+
 /* A step of set-up is not answered while pause frames of titanic hold iceberg's port. */
 static void hold_set_up(struct scene *s, int64_t held_ns)
 {
@@ -654,6 +693,10 @@ const struct scene_case scene_cases[] = {
     {refusal, "conn.refused", "titanic -> iceberg"},
     {no_answer, "conn.timeout", "titanic -> iceberg"},
     {set_up_hangs, "conn.timeout", "titanic -> iceberg"},
+    {silent_probe, "link.one_way", "titanic:p0 -> iceberg"},
+    {peer_cannot_accept, "host.fd_limit", "iceberg -> titanic"},
+    {cut_off_there, "link.down", "iceberg:p1 -> titanic"},
+    {cut_off_without_relays, "route.no_facing_port", "titanic -> iceberg"},
     {limit_reached, "host.memlock", "titanic"},
     {no_device, "host.no_device", "titanic"},
     {no_gpu, "host.no_gpu", "titanic"},

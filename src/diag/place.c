@@ -169,9 +169,35 @@ static diag_end_test *end_test_of(enum diag_code code)
         return diag_hca_list_at;
     case DIAG_HOST_BOND_PEERS:
         return diag_bond_peers_at;
+    case DIAG_HOST_FD_LIMIT:
+        return diag_is_short_at;
     default:
         return NULL;
     }
+}
+
+/* Names the port of the end that has none with carrier, and the host at the other end of its cable
+ * instead of the one that it could not reach. */
+static void name_cut_off(const struct diag_case *c, struct diag_finding *out)
+{
+    bool is_far = diag_is_cut_off_at(c, DIAG_NEAR) != DIAG_YES && c->peer != NULL;
+    struct diag_case headed = is_far ? diag_case_from_far(c) : *c;
+    const struct diag_entry *entry = out->entry;
+    const struct diag_input *input = c->input;
+
+    headed.local_port = headed.local.n == 1 ? &headed.local.items[0] : NULL;
+    for (uint32_t i = 0; headed.local_port != NULL && i < input->n_hosts; i++) {
+        const struct diag_host *other = &input->hosts[i];
+
+        if (!diag_is_same_machine(other->name, headed.host->name) &&
+            diag_faces_one_of(headed.local_port, diag_ports_of(input, other->name)) ==
+                DIAG_YES) {
+            headed.peer_name = other->name;
+        }
+    }
+    *out = (struct diag_finding){.entry = entry};
+    diag_describe(&headed, out);
+    diag_evidence_text(out, "unreached", is_far ? c->host->name : c->peer_name);
 }
 
 static const struct diag_port *only_port(struct diag_ports ports, diag_port_test *is_so)
@@ -235,15 +261,14 @@ static void name_pausing(const struct diag_case *c, struct diag_finding *out)
     head_by_fault(is_found ? &rail : c, diag_pauses_other_at, out);
 }
 
-/* Adds both ends of the cable between the hosts whose ends have addresses in different subnets, if
- * there is one and no port is known. */
+/* Places the finding at both ends of the cable between the hosts whose ends have addresses in
+ * different subnets, if there is one, whatever ports were used instead. */
 static void name_apart(const struct diag_case *c, struct diag_finding *out)
 {
     const struct diag_entry *entry = out->entry;
     struct diag_case headed = *c;
 
-    if (c->local_port == NULL && c->remote_port == NULL &&
-        diag_find_apart(c, &headed.local_port, &headed.remote_port)) {
+    if (diag_find_apart(c, &headed.local_port, &headed.remote_port)) {
         *out = (struct diag_finding){.entry = entry};
         diag_describe(&headed, out);
     }
@@ -359,6 +384,9 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         name_apart(c, out);
     } else if (out->entry->id == DIAG_LINK_PAUSE_STORM) {
         name_pausing(c, out);
+    } else if (out->entry->id == DIAG_LINK_DOWN && c->status == WEFT_ERR_ROUTE &&
+               c->phase == WEFT_PHASE_ROUTE && diag_is_cut_off(c) == DIAG_YES) {
+        name_cut_off(c, out);
     } else if (end_test_of(out->entry->id) != NULL) {
         head_by_fault(c, end_test_of(out->entry->id), out);
         name_dropper(c, out);

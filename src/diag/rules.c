@@ -142,6 +142,7 @@ static const struct hypothesis given_up[] = {
 static const struct hypothesis no_route[] = {
     {DIAG_DEVICE_FAILED, diag_is_gone},
     {DIAG_HOST_HCA_LIST, diag_is_hca_list},
+    {DIAG_LINK_DOWN, diag_is_cut_off},
     NO_PORT,
     {DIAG_ADDR_DUPLICATE, diag_is_one_address},
     {DIAG_LINK_DOWN, diag_is_facing_down},
@@ -169,7 +170,7 @@ static const struct hypothesis unroutable[] = {{DIAG_CONN_LOOPBACK, diag_is_loop
                                                {DIAG_CONN_NO_ROUTE, diag_is_certain}};
 #define UNANSWERED                                                                       \
     {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},            \
-        {DIAG_PEER_LATE, diag_is_peer_late},                                             \
+        {DIAG_HOST_FD_LIMIT, diag_is_peer_short}, {DIAG_PEER_LATE, diag_is_peer_late},   \
         {DIAG_CONN_NO_ROUTE, diag_has_peer_no_route},                                    \
         {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored_at_all},                            \
         {DIAG_LINK_CORRUPTING, diag_is_any_corrupting},                                  \

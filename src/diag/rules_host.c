@@ -17,6 +17,41 @@ enum diag_known diag_is_unsure(const struct diag_case *c)
     return DIAG_UNKNOWN;
 }
 
+static bool is_shortage(int sys_errno)
+{
+    return sys_errno == EMFILE || sys_errno == ENFILE;
+}
+
+/* Returns YES if that end failed because it has no file descriptor left. */
+enum diag_known diag_is_short_at(const struct diag_case *c, enum diag_end end)
+{
+    const struct diag_host *host = end == DIAG_NEAR ? c->host : c->peer;
+    enum diag_known answer = DIAG_NO;
+
+    if (host == NULL || !host->was_observed) {
+        return DIAG_UNKNOWN;
+    }
+    for (uint32_t i = 0; i < host->n_errors; i++) {
+        const struct weft_error *error = &host->errors[i].error;
+
+        if (is_shortage(error->sys_errno)) {
+            return DIAG_YES;
+        }
+        if (error->phase == WEFT_PHASE_ACCEPT && error->sys_errno == 0) {
+            answer = DIAG_UNKNOWN;
+        }
+    }
+    return answer;
+}
+
+/* Returns YES if the peer reported that it has no file descriptor left. A peer that reported
+ * nothing is judged by the other rules. */
+enum diag_known diag_is_peer_short(const struct diag_case *c)
+{
+    return c->peer != NULL && c->peer->was_observed ? diag_is_short_at(c, DIAG_FAR)
+                                                    : DIAG_NO;
+}
+
 enum diag_known diag_leaves_no_port(struct diag_ports ports)
 {
     enum diag_known leaves = ports.n == 0 ? DIAG_UNKNOWN : DIAG_NO, has_other = leaves;

@@ -301,7 +301,9 @@ enum diag_known diag_is_black_hole(const struct diag_case *c)
     int64_t small_passed = diag_number(c, WEFT_VALUE_SMALL_PASSED);
 
     if (small_passed == IO_UNKNOWN) {
-        return c->phase == WEFT_PHASE_DATA || c->use != NULL ? DIAG_NO : DIAG_UNKNOWN;
+        return c->phase == WEFT_PHASE_DATA || c->use != NULL
+                   ? DIAG_NO
+                   : diag_and(DIAG_UNKNOWN, only_full_ones_vanish(c));
     }
     return small_passed == 1 ? only_full_ones_vanish(c) : DIAG_NO;
 }

@@ -483,6 +483,33 @@ enum diag_known diag_is_rank_order(const struct diag_case *c)
     return diag_and(diag_is_no_cable(c), is_better);
 }
 
+/* Returns YES if all ports at that end, at least one, have no carrier. */
+enum diag_known diag_is_cut_off_at(const struct diag_case *c, enum diag_end end)
+{
+    const struct diag_host *host = end == DIAG_NEAR ? c->host : c->peer;
+    struct diag_ports ports = ports_at(c, end);
+    enum diag_known answer = ports.n == 0 ? DIAG_UNKNOWN : DIAG_YES;
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        answer = diag_and(answer, diag_and(diag_was_down(host, &ports.items[i]),
+                                           diag_not(ports.items[i].is_up)));
+    }
+    return answer;
+}
+
+/* Returns YES if relays could join the two hosts, which share no cable, if one of them had a port
+ * with carrier. */
+enum diag_known diag_is_cut_off(const struct diag_case *c)
+{
+    enum diag_known relays = c->host->policy[0] == '\0'
+                                 ? DIAG_UNKNOWN
+                                 : diag_known_of(strcmp(c->host->policy, "weft") == 0);
+    enum diag_known is_dark =
+        diag_or(diag_is_cut_off_at(c, DIAG_NEAR), diag_is_cut_off_at(c, DIAG_FAR));
+
+    return diag_and(relays, diag_and(none_faces(c), is_dark));
+}
+
 enum diag_known diag_is_no_facing_port(const struct diag_case *c)
 {
     enum diag_known any = diag_any_facing(c->local, c->remote);
