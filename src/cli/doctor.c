@@ -228,7 +228,7 @@ static int examine_scenario(struct cli_options *options, const char *path,
         look_at_host(world->ops->host_env(world, i, 0), &all->input.hosts[i]);
         doctor_check_host(&plan->spec.hosts[i], i, all);
     }
-    run_facts_cables(&plan->spec, &all->input);
+    run_facts_cables(&plan->spec, false, &all->input);
     world->ops->destroy(world);
     scenario_world_free(plan);
     return CLI_OK;

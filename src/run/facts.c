@@ -193,7 +193,8 @@ static int compare_cables(const void *left, const void *right)
     return 0;
 }
 
-void run_facts_cables(const struct world_spec *spec, struct diag_input *out)
+void run_facts_cables(const struct world_spec *spec, bool is_simulated,
+                      struct diag_input *out)
 {
     struct sorted_cable *sorted = weft_calloc(spec->n_cables + 1, sizeof(*sorted));
 
@@ -203,8 +204,9 @@ void run_facts_cables(const struct world_spec *spec, struct diag_input *out)
 
         sorted[i].ends[0] = given[first];
         sorted[i].ends[1] = given[1 - first];
-        sorted[i].rate_bps =
-            spec->cables[i].is_rate_assumed ? 0 : spec->cables[i].rate_bps;
+        sorted[i].rate_bps = spec->cables[i].is_rate_assumed && !is_simulated
+                                 ? 0
+                                 : spec->cables[i].rate_bps;
     }
     qsort(sorted, spec->n_cables, sizeof(*sorted), compare_cables);
     out->cables = weft_calloc(spec->n_cables + 1, sizeof(*out->cables));

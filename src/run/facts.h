@@ -15,6 +15,7 @@ void run_facts(const struct host *host, struct diag_host *out);
 /* Fills `out` (zeroed) for a host on which nothing has run, from its devices alone. */
 void run_facts_before(struct rdma *rdma, struct diag_host *out);
 /* Adds the cables of a mesh to `out`, which must have none, ordered by hosts and ports. */
-void run_facts_cables(const struct world_spec *spec, struct diag_input *out);
+void run_facts_cables(const struct world_spec *spec, bool is_simulated,
+                      struct diag_input *out);
 
 #endif

@@ -261,7 +261,7 @@ void run_observe(const struct run *run, struct diag_input *out)
     out->hosts = weft_calloc(run->n_members + 1, sizeof(*out->hosts));
     out->n_hosts = run->n_members;
     observe_order(run, &out->rank_order);
-    run_facts_cables(&run->plan->spec, out);
+    run_facts_cables(&run->plan->spec, !run->options->backend->is_unpaced, out);
     for (uint32_t i = 0; i < run->n_members; i++) {
         observe_host(run, run->hosts[i], &out->hosts[i]);
     }

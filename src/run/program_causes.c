@@ -379,7 +379,7 @@ void program_causes_observe(const struct program_causes *causes, struct diag_inp
     out->hosts = weft_calloc((size_t)causes->spec->n_hosts + 1, sizeof(*out->hosts));
     out->n_hosts = causes->spec->n_hosts;
     out->rank_order.is_known = true; /* there are no ranks */
-    run_facts_cables(causes->spec, out);
+    run_facts_cables(causes->spec, false, out);
     for (uint32_t i = 0; i < causes->n; i++) {
         program_words_read(causes->commands[i], causes->facts[i].output.bytes,
                            &o.words[i]);
