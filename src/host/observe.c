@@ -174,6 +174,7 @@ static void add_device(const struct io_hostinfo *info, struct io_device *device,
                  ? io_hostinfo_netdev(info, ifindex)
                  : NULL;
     if (netdev != NULL) {
+        out->netdev_mtu = netdev->mtu_bytes; /* no event reports that it changed */
         out->rp_filter = netdev->rp_filter;
         out->arp_ignore = netdev->arp_ignore;
         out->n_addresses = count_addresses(info, device, port, netdev, out);
