@@ -317,10 +317,12 @@ static int soft_poll_cq(struct ibv_cq *cq, int n_max, struct ibv_wc *wc, int *ou
     return error;
 }
 
+/* Neither receives nor advances the clock. What becomes due now comes after the arming, so it
+ * notifies the user. */
 static int soft_req_notify(struct ibv_cq *cq, int solicited_only)
 {
     struct soft_engine *engine = engine_of_cq(cq);
-    soft_enter(engine);
+    soft_look(engine);
     int error = sim_nic_req_notify(cq, solicited_only != 0);
     soft_leave(engine);
     return error;

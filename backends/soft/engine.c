@@ -88,44 +88,44 @@ static bool run_until(struct soft_engine *engine, weft_ps until)
  * distance to later events is unchanged.
  *
  * Also advances the clock to now, because timers started by received packets must count from
- * here, not from the last event. */
-static void bring_to_date(struct soft_engine *engine)
+ * here, not from the last event. Returns the time until which events are due. */
+static weft_ps bring_to_date(struct soft_engine *engine)
 {
     weft_ps next = sim_next(engine->sim);
     weft_ps now = now_of(engine);
     if (next != SIM_NEVER && now - next > LATE_PS) {
         engine->origin_ns += (now - next) / PS_PER_NS;
+        now = next;
     }
     if (next > sim_now(engine->sim)) {
         (void)sim_step(engine->sim, now < next ? now : next - 1);
     }
+    return now;
 }
 
 /* Receives pending packets, in at most `n_rounds`. Returns true if none are left. */
 static bool receive(struct soft_engine *engine, unsigned n_rounds)
 {
     struct epoll_event events[WIRES_PER_LOOK];
-    for (unsigned i = 0; i < n_rounds; i++) {
+    bool has_all = false;
+    for (unsigned i = 0; i < n_rounds && !has_all; i++) {
         int n = epoll_wait(engine->epoll_fd, events, WIRES_PER_LOOK, 0);
-        if (n <= 0) {
-            return true;
-        }
+        has_all = n < WIRES_PER_LOOK;
         for (int j = 0; j < n; j++) {
             struct soft_wire *wire = events[j].data.ptr;
-            wire->receive(wire);
+            has_all = wire->receive(wire) && has_all;
             (void)run_until(engine, sim_now(engine->sim));
         }
         soft_batch_flush(engine->batch);
     }
-    return false;
+    return has_all;
 }
 
 /* Receives pending packets first, and then handles due events, so that a timer does not expire
  * while its ACK is waiting to be read. Returns false if there may be more. */
 static bool turn(struct soft_engine *engine, unsigned n_rounds, bool in_any_case)
 {
-    bring_to_date(engine);
-    weft_ps start = now_of(engine);
+    weft_ps start = bring_to_date(engine);
     bool has_all = receive(engine, n_rounds);
     bool is_done = has_all;
     if (has_all || in_any_case) {
@@ -224,7 +224,7 @@ void soft_enter(struct soft_engine *engine)
 void soft_enter_only(struct soft_engine *engine)
 {
     soft_look(engine);
-    bring_to_date(engine);
+    (void)bring_to_date(engine);
 }
 
 void soft_leave(struct soft_engine *engine)

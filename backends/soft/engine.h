@@ -19,8 +19,8 @@ struct soft_batch;
 struct soft_wire {
     int fd;
     /* Called under the lock when `fd` is readable: receives some frames and passes them to the
-     * port. */
-    void (*receive)(struct soft_wire *wire);
+     * port. Returns true if none are left. */
+    bool (*receive)(struct soft_wire *wire);
 };
 
 /* Notifies the user of an event that occurred under the lock. `run` is called on the user's
@@ -70,8 +70,8 @@ weft_status soft_engine_start(struct soft_engine *engine, struct weft_error *err
 
 /* Bracket a call of the user with the lock. soft_enter() receives pending packets and updates the
  * clock; soft_leave() sends what the call caused. soft_enter_only() does not receive, for
- * frequent calls that cause little. soft_look() and soft_looked() are for calls that cause
- * nothing. */
+ * frequent calls that cause little; soft_look() does not update the clock either, for calls to
+ * which the time does not matter. soft_looked() is for calls that cause nothing. */
 void soft_enter(struct soft_engine *engine);
 void soft_enter_only(struct soft_engine *engine);
 void soft_leave(struct soft_engine *engine);

@@ -192,7 +192,7 @@ static void end_list(struct soft_follow *self, bool is_whole)
 
 /* ---- the timer ---- */
 
-static void on_timer(struct soft_wire *wire)
+static bool on_timer(struct soft_wire *wire)
 {
     struct soft_follow *self = weft_container_of(wire, struct soft_follow, timer);
     struct {
@@ -206,7 +206,7 @@ static void on_timer(struct soft_wire *wire)
     uint64_t n_times;
     bool any = false;
     if (read(wire->fd, &n_times, sizeof n_times) < 0) {
-        return;
+        return true;
     }
     if (self->is_stale && self->listing == LISTING_NONE) {
         start_over(self);
@@ -227,6 +227,7 @@ static void on_timer(struct soft_wire *wire)
     if (!any) {
         timerfd_settime(wire->fd, 0, &never, NULL);
     }
+    return true;
 }
 
 /* ---- reports ---- */
@@ -366,7 +367,7 @@ static void take_message(struct soft_follow *self, const struct nlmsghdr *messag
     }
 }
 
-static void on_readable(struct soft_wire *wire)
+static bool on_readable(struct soft_wire *wire)
 {
     struct soft_follow *self = weft_container_of(wire, struct soft_follow, wire);
     union {
@@ -383,6 +384,7 @@ static void on_readable(struct soft_wire *wire)
     for (struct nlmsghdr *at = &buffer.align; NLMSG_OK(at, n); at = NLMSG_NEXT(at, n)) {
         take_message(self, at);
     }
+    return got < 0;
 }
 
 /* ---- set-up and release ---- */

@@ -258,7 +258,7 @@ static void take_frame(struct soft_raw *raw, struct msghdr *header, uint8_t *fra
     (void)sim_port_put_bytes(raw->config.port, frame, n);
 }
 
-static void on_readable(struct soft_wire *wire)
+static bool on_readable(struct soft_wire *wire)
 {
     struct soft_raw *raw = weft_container_of(wire, struct soft_raw, wire);
     struct rx *rx = raw->rx;
@@ -277,6 +277,7 @@ static void on_readable(struct soft_wire *wire)
                        rx->headers[i].msg_len);
         }
     }
+    return n < RX_MESSAGES;
 }
 
 /* ---- set-up and release ---- */

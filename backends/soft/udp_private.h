@@ -42,7 +42,7 @@ struct soft_udp {
 /* udp_receive.c */
 struct soft_rx *soft_rx_create(void);
 void soft_rx_destroy(struct soft_rx *rx);
-void soft_udp_receive(struct soft_wire *wire);
+bool soft_udp_receive(struct soft_wire *wire);
 
 /* Returns a MAC derived from a station's IP address, because this wire resolves no MACs. */
 uint64_t soft_udp_mac(const struct io_ip *ip);

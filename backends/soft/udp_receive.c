@@ -209,7 +209,7 @@ static void deliver_datagram(struct soft_socket *self, uint32_t index)
     }
 }
 
-void soft_udp_receive(struct soft_wire *wire)
+bool soft_udp_receive(struct soft_wire *wire)
 {
     struct soft_socket *self = weft_container_of(wire, struct soft_socket, wire);
     struct soft_rx *rx = self->udp->rx;
@@ -229,4 +229,5 @@ void soft_udp_receive(struct soft_wire *wire)
         self->udp->counters.rx_datagrams++;
         deliver_datagram(self, (uint32_t)i);
     }
+    return n < SOFT_RX_MESSAGES;
 }
