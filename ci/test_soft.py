@@ -122,7 +122,8 @@ def test_a_killed_host_ends_the_others(at_ms):
     assert document["sim_time_ns"] < 20e9
 
 
-TWO_ROWS = ["--set", "jobs=[{all_reduce: {bytes: 8}}, {all_reduce: {bytes: 1MiB, repeat: 4000}}]"]
+def two_rows(repeat):
+    return ["--set", f"jobs=[{{all_reduce: {{bytes: 8}}}}, {{all_reduce: {{bytes: 1MiB, repeat: {repeat}}}}}]"]
 
 
 def first_at(events, *words):
@@ -139,7 +140,7 @@ def first_at(events, *words):
 def test_a_fault_comes_at_a_moment_of_the_job(tmp_path, moment, begins, later_ns):
     """However long the hosts took to meet: not before it, and in the midst of the job."""
     events = tmp_path / "events"
-    document = run("--backend", "soft", "scenarios/basic/triangle.yaml", *TWO_ROWS, "--events",
+    document = run("--backend", "soft", "scenarios/basic/triangle.yaml", *two_rows(4000), "--events",
                    str(events), "--set", f"faults=[{{on: iceberg, kind: kill, at: {moment}}}]",
                    "--set", "expect={result: fail}", layout="loopback")
     assert first_at(events, "fault kind=kill") >= first_at(events, *begins) + later_ns
@@ -150,7 +151,7 @@ def test_a_fault_comes_at_a_moment_of_the_job(tmp_path, moment, begins, later_ns
 def test_a_process_meets_a_fault_at_its_own_moment(tmp_path):
     """The first work request of its second row is refused, once, which it survives."""
     events = tmp_path / "events"
-    document = run("--backend", "soft", "scenarios/basic/triangle.yaml", *TWO_ROWS, "--events",
+    document = run("--backend", "soft", "scenarios/basic/triangle.yaml", *two_rows(40), "--events",
                    str(events), "--set",
                    "faults=[{on: iceberg, kind: call_error, call: post_send, errno: 12, at: row 2}, "
                    "{on: titanic, kind: kill, at: row 2+1000s}]",
