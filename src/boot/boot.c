@@ -121,14 +121,20 @@ void boot_gather(struct boot *boot, const void *mine, size_t n_bytes)
     gather(boot, mine, n_bytes, false);
 }
 
-void boot_gather_last(struct boot *boot, const void *mine, size_t n_bytes,
-                      weft_ns work_ns)
+void boot_gather_after(struct boot *boot, const void *mine, size_t n_bytes,
+                       weft_ns work_ns)
 {
-    boot->is_last = true;
     gather(boot, mine, n_bytes, false);
     if (boot->due_ns == NULL) { /* the others do not work without one that has ended */
         boot->started_ns += work_ns;
     }
+}
+
+void boot_gather_last(struct boot *boot, const void *mine, size_t n_bytes,
+                      weft_ns work_ns)
+{
+    boot->is_last = true;
+    boot_gather_after(boot, mine, n_bytes, work_ns);
 }
 
 void boot_gather_to_first(struct boot *boot, const void *mine, size_t n_bytes)

@@ -77,10 +77,13 @@ struct io_task *boot_task(struct boot *boot);
  * `mine` is copied. Only one can be active at a time. It can be started before all members have
  * joined. */
 void boot_gather(struct boot *boot, const void *mine, size_t n_bytes);
-/* Like boot_gather, but this process can exit when it has the result. A member of a mesh therefore
- * also waits for neighbours whose stream has ended, until they have the result or count as dead.
- * The other members may still work for `work_ns`, so the limit counts from the end of that time, or
- * from when boot_ended() reports the exit of a member. */
+/* Like boot_gather, but the other members may still work for `work_ns`, so the limit counts from
+ * the end of that time, or from when boot_ended() reports the exit of a member. */
+void boot_gather_after(struct boot *boot, const void *mine, size_t n_bytes,
+                       weft_ns work_ns);
+/* Like boot_gather_after, but this process can exit when it has the result. A member of a mesh
+ * therefore also waits for neighbours whose stream has ended, until they have the result or count
+ * as dead. */
 void boot_gather_last(struct boot *boot, const void *mine, size_t n_bytes,
                       weft_ns work_ns);
 /* Like boot_gather, but only boot_first is certain to get the result. For large blobs that the

@@ -531,8 +531,9 @@ static int send_unless_failing(struct io_stream *stream, const void *bytes,
                              : real_oob->send(stream, bytes, n_bytes, out_n);
 }
 
-/* An error counts as the peer's death only if the peer caused it. A stream that timed out shows only
- * that its machine is cut off. The first half of the loop fails in the first call, the second one in the next, when bytes wait to be sent. */
+/* An error counts as the peer's death only if the peer caused it. A stream that timed out shows
+ * only that its machine is cut off. The first half of the loop fails in the first call, the second
+ * one in the next, when bytes wait to be sent. */
 START_TEST(a_call_that_fails_here_is_no_death_of_the_peer)
 {
     static const struct {

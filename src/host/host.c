@@ -345,7 +345,9 @@ static weft_status connect_step(struct host *host)
     if (!host_all_connected(host)) {
         return WEFT_AGAIN;
     }
-    boot_gather(host->boot, NULL, 0);
+    /* A port of another member that keeps coming up extends the time of its flows up to that. */
+    boot_gather_after(host->boot, NULL, 0,
+                      timer_limit(TIMER_FAILOVER_MAX_NS, host->config.boot.patience));
     enter(host, HOST_BARRIER);
     return WEFT_OK;
 }

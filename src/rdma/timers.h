@@ -160,9 +160,9 @@ static inline weft_ns timer_limit(weft_ns limit, uint32_t patience)
 
 /* Time for which members wait for those that have not joined. */
 #define TIMER_JOIN_NS (900000 * TIMER_MS)
-/* Longest absence of the management network that a job survives once all members have joined, unless
- * it needs that network for data. TCP sends what was lost again after 0.2, 0.6, ... 12.6 and 25.4 s
- * (RFC 6298), the last of which follows such an absence. */
+/* Longest absence of the management network that a job survives once all members have joined,
+ * unless it needs that network for data. TCP sends what was lost again after 0.2, 0.6, ... 12.6 and
+ * 25.4 s (RFC 6298), the last of which follows such an absence. */
 #define TIMER_ABSENCE_NS (20000 * TIMER_MS)
 #define TIMER_RESEND_NS (25400 * TIMER_MS)
 /* Time after which a stream of the rendezvous fails that is cut off. Flows notice sooner that a
