@@ -377,6 +377,13 @@ const uint8_t *boot_result(const struct boot *boot)
     return boot->to_first && boot->config.rank != 0 ? NULL : boot->result;
 }
 
+int boot_accept_errno(const struct boot *boot)
+{
+    return boot->mesh != NULL     ? boot->mesh->door.short_errno
+           : boot->server != NULL ? boot->server->door.short_errno
+                                  : 0;
+}
+
 void boot_abort(struct boot *boot, const char *reason)
 {
     if (boot->error.status == WEFT_OK) {

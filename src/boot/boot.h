@@ -135,6 +135,8 @@ void boot_ended(struct boot *boot, uint32_t member);
  * leads to it. */
 void boot_expect_all(struct boot *boot);
 
+/* Returns the errno of the last accept if it failed, so that others wait to join; otherwise 0. */
+int boot_accept_errno(const struct boot *boot);
 /* Gives up, and reports that to the others, whose boot_progress fails with the values "rank" and
  * "reason". */
 void boot_abort(struct boot *boot, const char *reason);

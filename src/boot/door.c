@@ -99,9 +99,11 @@ void boot_door_welcome(struct boot *boot, struct boot_door *door)
     door->resume_ns = 0;
     while ((result = client_accept(boot->env, door->listener, &boot->task, &n,
                                    &stream)) == 0) {
+        door->short_errno = 0;
         admit(boot, door, stream);
     }
     if (result != EAGAIN) {
+        door->short_errno = result;
         door->resume_ns = now + CLIENT_PAUSE_NS;
     }
 }

@@ -52,6 +52,7 @@ struct boot_door {
     uint32_t n_strangers;
     uint32_t n_used;   /* slots used so far; the others are not initialised */
     weft_ns resume_ns; /* no accept before this, because accept failed; 0 if it did not */
+    int short_errno;   /* of the last accept if it failed; otherwise 0 */
     weft_ns next_log_ns; /* no refusal is logged before this */
     uint64_t n_unlogged; /* refusals not logged since the last one */
 };

@@ -220,6 +220,8 @@ weft_status conn_listen(struct rdma *rdma, const struct conn_config *config,
                         struct weft_error *error) WEFT_MUST_CHECK;
 /* Accepts and serves clients. It cannot fail, because it counts, logs and drops bad clients. */
 void conn_listener_progress(struct conn_listener *listener);
+/* Returns the errno of the last accept if it failed, so that clients wait; otherwise 0. */
+int conn_listener_errno(const struct conn_listener *listener);
 /* Returns an authenticated connection (state META or later), or NULL if there is none. The caller
  * owns it and must progress and destroy it. */
 struct conn *conn_accept(struct conn_listener *listener);

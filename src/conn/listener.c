@@ -35,7 +35,7 @@ struct conn_listener_private {
     struct recent recent[RECENT_MAX];
     uint32_t next_recent;
     weft_ns resume_ns; /* end of the pause after a failed accept(), absolute; 0 if none */
-    bool is_short;     /* the last accept() failed, which was logged */
+    int short_errno; /* of the last accept() if it failed, which was logged; otherwise 0 */
     weft_ns next_log_ns;
     uint64_t unlogged; /* refusals since the last log line */
 };
@@ -354,10 +354,10 @@ static void hold_off(struct conn_listener *listener, int sys_errno)
     char text[300];
 
     private->resume_ns = io_now(env_of(listener)) + CLIENT_PAUSE_NS;
-    if (private->is_short) {
+    if (private->short_errno != 0) {
         return;
     }
-    private->is_short = true;
+    private->short_errno = sys_errno;
     weft_fail_errno(&why, sys_errno, WEFT_PHASE_ACCEPT, "who comes has to wait");
     word(listener, &why, text, sizeof(text));
     weft_log(env_of(listener)->log, WEFT_LOG_WARN, "listener: %s", text);
@@ -381,7 +381,7 @@ static void accept_clients(struct conn_listener *listener)
             result =
                 client_accept(env, private->sockets[i], &listener->task, &n, &stream);
             if (result == 0) {
-                private->is_short = false;
+                private->short_errno = 0;
                 admit(listener, stream);
             }
         }
@@ -390,6 +390,11 @@ static void accept_clients(struct conn_listener *listener)
             return;
         }
     }
+}
+
+int conn_listener_errno(const struct conn_listener *listener)
+{
+    return listener->private->short_errno;
 }
 
 void conn_listener_progress(struct conn_listener *listener)

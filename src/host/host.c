@@ -131,6 +131,22 @@ static void name_awaited(struct host *host)
     weft_text_fini(&text);
 }
 
+/* If others could not connect to this host because accept() fails, that is why they gave up and why
+ * this host waited in vain. */
+static void tell_shortage(struct host *host)
+{
+    int sys_errno = host->listener != NULL ? conn_listener_errno(host->listener) : 0;
+
+    if (sys_errno == 0 && host->boot != NULL) {
+        sys_errno = boot_accept_errno(host->boot);
+    }
+    if (sys_errno != 0 && host->error_is_hearsay) {
+        host_forgive(host);
+        weft_fail_errno(&host->error, sys_errno, WEFT_PHASE_ACCEPT,
+                        "no connection can be accepted");
+    }
+}
+
 static void fail(struct host *host)
 {
     char reason[256];
@@ -142,6 +158,7 @@ static void fail(struct host *host)
         name_awaited(host);
     }
     host_relay_trouble(host);
+    tell_shortage(host);
     host->failed_in = host->state;
     host->error_ns = now_of(host);
     look_again(host);
