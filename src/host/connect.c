@@ -9,7 +9,9 @@
 
 bool host_is_hearsay(const struct weft_error *error)
 {
-    return error->phase == WEFT_PHASE_PEER || error->phase == WEFT_PHASE_EPOCH;
+    return error->phase == WEFT_PHASE_PEER || error->phase == WEFT_PHASE_EPOCH ||
+           (weft_error_value(error, WEFT_VALUE_NEXT_HOP) != NULL &&
+            flow_failed_beyond(error));
 }
 
 uint32_t host_concerned(const struct host *host, uint32_t member)

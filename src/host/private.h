@@ -68,7 +68,7 @@ weft_status host_accept(struct host *host) WEFT_MUST_CHECK;
 weft_status host_connection_progress(struct host *host,
                                      struct conn *conn) WEFT_MUST_CHECK;
 /* Returns true if `error` only says that the peer failed first (phase "peer") or reconnected (phase
- * "epoch"), so the cause is at the peer. */
+ * "epoch"), or that a relay's connection onwards did not come up: the cause is not here. */
 bool host_is_hearsay(const struct weft_error *error);
 /* Returns the member that host->error of a flow with `member` concerns: the next hop if the error
  * names one, otherwise `member`. */

@@ -100,6 +100,9 @@ weft_status flow_progress(struct flow *flow) WEFT_MUST_CHECK;
 bool flow_is_up(const struct flow *flow);
 /* Returns why the flow has ended; the status is WEFT_OK if it has not. */
 const struct weft_error *flow_error(const struct flow *flow);
+/* Returns true if `why`, of a connection with a relay, only says that the relay's own connection
+ * onwards did not come up in time: a relay sends META after that. */
+bool flow_failed_beyond(const struct weft_error *why);
 /* Returns true if the peer has closed its end in order, and everything that it did before has been
  * processed. flow_test() then returns WEFT_OK for each request that the peer completed or this end
  * can complete. The other requests never complete, and flow_test() returns the flow's error for

@@ -380,6 +380,12 @@ void flow_lane_leave(struct flow *flow, struct flow_lane *lane, bool is_at_rest)
     }
 }
 
+bool flow_failed_beyond(const struct weft_error *why)
+{
+    return why->status == WEFT_ERR_TIMEOUT && why->phase == WEFT_PHASE_META &&
+           why->sys_errno == 0;
+}
+
 /* Adds the member at the other end of a relayed lane's connection to a sender's error, unless a
  * relay reports about another member. */
 static void name_next_hop(const struct flow *flow, const struct flow_lane *lane,

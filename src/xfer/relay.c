@@ -82,11 +82,19 @@ static bool is_over(const struct relay *relay, const struct relay_lane *lane)
                             &trouble->why);
 }
 
+/* Returns true if the cause of the lane's end is at the next member or beyond it. */
+static bool is_hearsay(const struct relay_lane *lane)
+{
+    return lane->cause.phase == WEFT_PHASE_PEER ||
+           lane->cause.phase == WEFT_PHASE_EPOCH ||
+           (lane->lost == lane->member && lane->member != lane->purpose.to &&
+            flow_failed_beyond(&lane->cause));
+}
+
 static void note_trouble(struct relay *relay, const struct relay_lane *lane)
 {
     struct relay_trouble *trouble = &relay->trouble;
-    bool is_news =
-        lane->cause.phase == WEFT_PHASE_PEER || lane->cause.phase == WEFT_PHASE_EPOCH;
+    bool is_news = is_hearsay(lane);
 
     if (lane->cause.status == WEFT_OK) {
         return;
