@@ -30,9 +30,10 @@ AT_PEER = {"peer.dead", "peer.silent", "peer.late", "peer.receiver_late", "neigh
 class Place:
     """Where a cause was planted: hosts or ports, any of which may head a finding."""
 
-    def __init__(self, *places, peers=()):
+    def __init__(self, *places, peers=(), sender=""):
         self.places = set(places)  # "titanic" or "titanic:p0"
         self.peers = set(peers)  # of whom the finding may be about, "": anybody
+        self.sender = sender  # the end whose frames alone are lost, "": both, or unknown
 
     def hosts(self):
         return {place.split(":")[0] for place in self.places}
@@ -43,7 +44,7 @@ class Place:
         hosts = self.hosts()
         if finding["code"] in AT_PEER:
             return peer in hosts
-        if host not in hosts:
+        if host not in hosts or not self.is_right_way(host, finding.get("evidence") or {}):
             return False
         if self.peers and peer and peer not in self.peers | hosts:
             return False
@@ -51,6 +52,13 @@ class Place:
             return True
         # A pair of hosts is as good as a cable of theirs, if it is a pair that the cable joins.
         return f"{host}:{port}" in self.places if port else peer == "" or peer in self.peers
+
+    def is_right_way(self, host, evidence):
+        """Return false where counters are shown by which the frames of the other end are lost."""
+        sent, received = (evidence.get(f"frames_lost_{way}") for way in ("out", "in"))
+        if not self.sender or sent is None or received is None or sent == received:
+            return True
+        return (int(sent) > int(received)) == (host == self.sender)
 
     def __str__(self):
         return " or ".join(sorted(self.places))
@@ -135,9 +143,14 @@ def pairs_of(kind, rng):
     return rng.choice([2, 3, 3, 4]), []
 
 
+RELAYED = ["triangle", "ring", "line", "star", "grid", "torus", "two triangles"]
 MESHES = ["pair", "triangle", "twins", "ring", "line", "star", "grid", "torus", "two triangles", "switch"]
+RECOVERY, PLUGIN, MOONCAKE = "nccl-2.29-port-recovery", "mesh-plugin-2026-01", "mooncake-2026-06"
 # Programs that know no relays: where every neighbour of the ring of ranks has a cable.
-NCCL_MESHES = {"pair": NCCL, "twins": NCCL, "triangle": NCCL[1:], "ring": NCCL[1:], "switch": NCCL[:1]}
+NCCL_MESHES = {"pair": [*NCCL, RECOVERY, PLUGIN, MOONCAKE], "twins": [*NCCL, RECOVERY],
+               "triangle": [*NCCL[1:], PLUGIN], "ring": [*NCCL[1:], PLUGIN], "switch": [*NCCL[:1], RECOVERY, PLUGIN]}
+# Only cases of numbers from here on have any order of ranks and hosts without one: what a number draws stays the same.
+REORDERED = 2**32
 
 
 def draw_mesh(rng, kind, policy, addressing, profile=None):
@@ -165,6 +178,8 @@ def draw_mesh(rng, kind, policy, addressing, profile=None):
             env = node.setdefault("env", {})
             if is_crossed:
                 env["NCCL_IB_MERGE_NICS"] = "0"
+            if addressing == "ipv6":
+                env["NCCL_IB_ADDR_FAMILY"] = "AF_INET6"
     else:
         order = list(mesh.hosts)
         rng.shuffle(order)
@@ -183,11 +198,32 @@ def draw_mesh(rng, kind, policy, addressing, profile=None):
     return mesh
 
 
+def reorder(rng, mesh):
+    """Draw the order of ranks, and a host that only relays."""
+    order = list(getattr(mesh, "ranks", mesh.hosts))
+    if mesh.policy != "weft" and mesh.kind in ("triangle", "ring"):
+        first = rng.randrange(len(order))
+        order = order[first:] + order[:first]
+        order = order[::rng.choice([1, -1])]
+    else:
+        rng.shuffle(order)
+    if mesh.policy == "weft" and mesh.kind in RELAYED and rng.random() < 0.3:
+        mesh.nodes[order.pop()].update(ranks=0, gpus=0)
+    mesh.ranks = order
+
+
+def addressings(policy, kind):
+    """Return what a program can be numbered with."""
+    if policy == "weft":
+        return ADDRESSING
+    crossed = ADDRESSING[:1] if kind in ("triangle", "ring") else ADDRESSING[:3]
+    return [*crossed, *([] if policy in (PLUGIN, MOONCAKE) else ["ipv6"])]
+
+
 # ---- causes ----
 
 ANY = MOMENTS
 EARLY = MOMENTS[:1]
-RUNNING = MOMENTS[:9]
 
 
 def ends_of(mesh, link):
@@ -259,6 +295,38 @@ def corrupting(rng, mesh, at):
     return Planted({"link.corrupting"}, either_host(mesh, link), also={"link.left_out", "link.lossy"} | UNANSWERED)
 
 
+def one_way(kind, code, low, high):
+    """Only the frames of one end are lost, or damaged."""
+    def plant(rng, mesh, at):
+        link = mesh.any_link()
+        end = rng.choice(ends_of(mesh, link))
+        way = rng.choice(["->", "<-"])
+        mesh.fault(on=end + way, kind=kind, share=f"{rng.randrange(low, high)}%", **at_of(at))
+        place = either_host(mesh, link)
+        if mesh.kind != "switch":
+            hosts = {each.split(":")[0] for each in ends_of(mesh, link)}
+            own = end.split(":")[0]
+            place.sender = own if way == "->" else (hosts - {own}).pop()
+        return Planted({code}, place, also={"link.left_out", "link.lossy"} | UNANSWERED)
+    return plant
+
+
+def cut_one_way(rng, mesh, at):
+    """Ethernet takes the carrier of both directions away, or neither."""
+    link = mesh.any_link()
+    mesh.fault(on=rng.choice(ends_of(mesh, link)) + rng.choice(["->", "<-"]), kind="down", **at_of(at))
+    return Planted({"link.down"}, cable_place(mesh, link))
+
+
+def flapping(rng, mesh, at):
+    link = mesh.any_link()
+    gap = rng.randrange(20, 90)
+    mesh.fault(on=rng.choice(ends_of(mesh, link)), kind="down", every=f"{gap + rng.randrange(1, 4)}ms", times=300,
+               **{"for": f"{gap}ms"}, **at_of(at))
+    # A job may be over before the cable is back once, or long before it is down.
+    return Planted({"link.flapping", "link.down"}, cable_place(mesh, link))
+
+
 def paused(rng, mesh, at):
     link = mesh.any_link()
     mesh.fault(on=rng.choice(ends_of(mesh, link)), kind="pause", **at_of(at))
@@ -276,6 +344,22 @@ def mtu_mismatch(rng, mesh, _):
     if mesh.kind == "switch":
         place = either_host(mesh, link)
     return Planted({"link.mtu_mismatch"}, place) if host else None
+
+
+def mtu_lowered(rng, mesh, at):
+    """One end gets a smaller MTU while the job is set up, or runs."""
+    link = mesh.any_link()
+    mesh.mtu = 9000
+    mesh.fault(on=rng.choice(ends_of(mesh, link)), kind="mtu", mtu=1500, **at_of(at))
+    return Planted({"link.mtu_mismatch"}, either_host(mesh, link), also={"link.left_out"})
+
+
+def path_narrowed(rng, mesh, at):
+    link = mesh.any_link()
+    mesh.mtu = 9000
+    mesh.fault(on=rng.choice(ends_of(mesh, link)), kind="path_limit", size=rng.choice([1500, 2000]), **at_of(at))
+    # Once full frames have passed, nothing tells one that is too long from one that is lost.
+    return Planted({"link.black_hole"}, either_host(mesh, link), also={"link.left_out", "link.lossy", "link.one_way"})
 
 
 def black_hole(rng, mesh, _):
@@ -374,6 +458,40 @@ def address_gone(rng, mesh, at):
     return Planted({"addr.missing"}, Place(end, peers={""} | set(mesh.hosts)), also={"gid.missing"})
 
 
+def readdressed(rng, mesh, at):
+    """A port gets another address of its network, or one of another network."""
+    link = mesh.any_link()
+    end = rng.choice(ends_of(mesh, link))
+    network = ipaddress.ip_network(link["subnet"])
+    is_elsewhere = network.prefixlen in (31, 127) or rng.random() < 0.5
+    if is_elsewhere:
+        network = ipaddress.ip_network(mesh.subnet())
+    n = 1 if network.prefixlen in (31, 127) else rng.randrange(100, 200)
+    mesh.fault(on=end, kind="addr_change", address=f"{network[n]}/{network.prefixlen}", **at_of(at))
+    # A connection that uses the address loses its GID; one that is made later finds no port that faces it, and of
+    # two ends that do not face each other none is the wrong one by itself.
+    if is_elsewhere and mesh.kind != "switch":
+        return Planted({"addr.changed", "route.no_facing_port", "addr.no_facing_port"}, cable_place(mesh, link),
+                       also={"gid.missing", "addr.missing"})
+    return Planted({"addr.changed"}, Place(end, peers={""} | set(mesh.hosts)),
+                   also={"gid.missing", "addr.missing", "route.no_facing_port", "addr.no_facing_port"})
+
+
+def prefix_mismatch(rng, mesh, _):
+    """One end of a cable has so long a prefix that the other is not in its network."""
+    if mesh.addressing != "/24" or mesh.kind == "switch" or mesh.policy not in ("weft", NCCL[0]):
+        return None
+    mesh.numbered()
+    link = mesh.any_link()
+    ends = ends_of(mesh, link)
+    near, far = rng.sample(ends, 2)
+    for end, last, length in ((near, rng.randrange(1, 3), 30), (far, rng.randrange(100, 250), 24)):
+        host, port = end.split(":")
+        network = ipaddress.ip_interface(mesh.nodes[host]["addresses"][port][0]).network
+        mesh.nodes[host]["addresses"][port] = [f"{network[last]}/{length}"]
+    return Planted({"addr.prefix_mismatch"}, Place(*ends, peers={""} | set(mesh.hosts)))
+
+
 def device_gone(rng, mesh, at):
     link = mesh.any_link()
     end = rng.choice(ends_of(mesh, link))
@@ -413,6 +531,14 @@ def refused_verb(verb, errno, code):
         # A rail that another one stands in for is left out, because of that.
         return Planted({code}, Place(end.split(":")[0], end), also={"link.left_out"})
     return plant
+
+
+def no_descriptors(rng, mesh, at):
+    host = rng.choice(mesh.hosts)
+    mesh.fault(on=host, kind="call_error", call=rng.choice(["connect", "accept"]), errno=rng.choice([23, 24]),
+               count=65536, **at_of(at))
+    # Who cannot join is late to those who wait for it.
+    return Planted({"host.fd_limit"}, Place(host), boot_limit_s=PATIENCE_S)
 
 
 def firewall_roce(rng, mesh, _):
@@ -479,17 +605,25 @@ def fixed_slot(rng, mesh, _):
 
 
 CAUSES = {
-    "cut": (cut, RUNNING), "silent_one_way": (silent_one_way, RUNNING), "silent": (silent, RUNNING),
-    "lossy": (lossy, RUNNING), "corrupting": (corrupting, RUNNING), "paused": (paused, RUNNING),
+    "cut": (cut, ANY), "silent_one_way": (silent_one_way, ANY), "silent": (silent, ANY),
+    "lossy": (lossy, ANY), "corrupting": (corrupting, ANY), "paused": (paused, ANY),
+    "cut_one_way": (cut_one_way, ANY), "lossy_one_way": (one_way("loss", "link.one_way", 70, 95), ANY),
+    "corrupting_one_way": (one_way("corrupt", "link.corrupting", 80, 100), ANY), "flapping": (flapping, ANY),
+    "mtu_lowered": (mtu_lowered, ANY[1:]), "path_narrowed": (path_narrowed, ANY[1:]),
     "mtu_mismatch": (mtu_mismatch, EARLY), "black_hole": (black_hole, EARLY),
     "vlan_mismatch": (vlan_mismatch, EARLY), "misnumbered": (misnumbered, EARLY),
     "unnumbered": (unnumbered, EARLY), "one_address": (one_address, EARLY), "swapped": (swapped, EARLY),
-    "gid_deleted": (gid_deleted, RUNNING[1:]), "address_gone": (address_gone, RUNNING[1:]),
-    "device_gone": (device_gone, RUNNING), "killed": (killed, ANY), "stopped": (stopped, ANY),
+    "prefix_mismatch": (prefix_mismatch, EARLY), "readdressed": (readdressed, ANY[1:]),
+    "gid_deleted": (gid_deleted, ANY[1:]), "address_gone": (address_gone, ANY[1:]),
+    "device_gone": (device_gone, ANY), "killed": (killed, ANY), "stopped": (stopped, ANY),
     "late": (late, EARLY), "memlock": (memlock, EARLY),
     "no_qp": (refused_verb("create_qp", 16, "device.qp_limit"), EARLY),
     "no_pd": (refused_verb("alloc_pd", 13, "host.permission"), EARLY),
     "no_mr": (refused_verb("reg_mr", 12, "host.kernel_memory"), EARLY),
+    "no_cq": (refused_verb("create_cq", 22, "device.rejected"), EARLY),
+    "verb_failed": (refused_verb("modify_qp", 5, "device.failed"), EARLY),
+    "no_netdev": (refused_verb("modify_qp", 19, "gid.no_netdev"), EARLY),
+    "no_descriptors": (no_descriptors, EARLY),
     "firewall_roce": (firewall_roce, EARLY), "firewall_tcp": (firewall_tcp, EARLY),
     "arp_ignored": (arp_ignored, EARLY), "no_route": (no_route, EARLY), "loopback": (loopback, EARLY),
     "hca_list": (hca_list, EARLY), "fixed_slot": (fixed_slot, EARLY),
@@ -521,11 +655,9 @@ class Setting:
                 self.policy = want["policy"]
             if self.cause in ("hca_list", "fixed_slot") and self.kind in NCCL_MESHES:
                 self.policy = NCCL_MESHES[self.kind][0]
-            self.addressing = rng.choice(ADDRESSING if self.policy == "weft" else ADDRESSING[:3])
-            if self.policy != "weft" and self.kind in ("triangle", "ring"):
-                self.addressing = "/24"
+            self.addressing = rng.choice(addressings(self.policy, self.kind))
             self.profile = "rxe" if self.cause == "firewall_roce" else None
-            self.number = rng.randrange(2**32)
+            self.number = REORDERED + rng.randrange(2**32)
             if self.break_at(0) is not None:
                 return
 
@@ -536,6 +668,8 @@ class Setting:
     def healthy(self):
         rng = random.Random(self.number)
         mesh = draw_mesh(rng, self.kind, self.policy, self.addressing, self.profile)
+        if self.number >= REORDERED:
+            reorder(random.Random(f"{self.number} order"), mesh)
         if self.moment == "close":
             mesh.jobs = mesh.jobs[:1]
         return mesh
@@ -606,13 +740,16 @@ HELD_S = 2 * 0.6 + 2.75
 # Of an attempt whose frames are lost one by one: a second for RTR, and before TCP is connected SYNs at 0, 1 and 3 s,
 # before the first failure.
 RTR_S, SYNS_S = 1, 3
-LIMITS_S = {"late": PATIENCE_S, "stopped": STILL_S, "firewall_tcp": STILL_S, "no_route": 1, "loopback": 1, "killed": 3,
-            "paused": HELD_S}
+LIMITS_S = {"late": PATIENCE_S, "stopped": STILL_S, "firewall_tcp": STILL_S, "no_descriptors": STILL_S, "no_route": 1,
+            "loopback": 1, "killed": 3, "paused": HELD_S}
 # Causes by which frames vanish: what was never up waits for lost ones to be sent again.
 VANISHING = {"silent_one_way", "silent", "lossy", "corrupting", "paused", "mtu_mismatch", "black_hole", "vlan_mismatch",
-             "swapped", "firewall_roce", "arp_ignored"}
+             "swapped", "firewall_roce", "arp_ignored", "lossy_one_way", "corrupting_one_way", "mtu_lowered",
+             "path_narrowed"}
+CUT = {"cut", "cut_one_way", "flapping"}
+AT_RANDOM = {"lossy", "corrupting", "lossy_one_way", "corrupting_one_way"}
 SET_UP = {"before start", "rendezvous", "hello", "facts", "rtr", "probe"}
-LACKING = {"gid_deleted", "address_gone", "unnumbered"}
+LACKING = {"gid_deleted", "address_gone", "unnumbered", "readdressed"}
 DIRECT = {"pair", "twins", "switch"}
 BEFORE_TCP = {"before start", "rendezvous", "hello"}
 
@@ -622,12 +759,12 @@ def limit_s(cause, moment, kind):
     if cause == "stopped" and moment in ("before start", "rendezvous"):
         return PATIENCE_S  # it may as well be late
     limit = LIMITS_S.get(cause, 0)
-    if moment in SET_UP and cause in VANISHING | {"cut"}:
+    if moment in SET_UP and cause in VANISHING | CUT:
         # A cable that is cut may be back.
         limit = max(limit, FIRST_LANE_S)
     if moment in SET_UP and cause in LACKING and kind not in DIRECT:
         limit = max(limit, OUTAGE_S)
-    if moment in SET_UP and cause in ("lossy", "corrupting"):
+    if moment in SET_UP and cause in AT_RANDOM:
         limit += RTR_S + (SYNS_S if moment in BEFORE_TCP else 0)
     return limit
 
@@ -656,6 +793,19 @@ ONCE_WRONG = {
     ("device_gone", "triangle", "hello", "weft", "/24", 2519228572): "right",
     ("unnumbered", "twins", "before start", "weft", "/24", 681217426): "right",
     ("firewall_roce", "star", "before start", "weft", "ipv6", 1869545585): "right",
+    # A relay waits for the next one, which waits for its own cable.
+    ("lossy", "line", "facts", "weft", "/24", 5839541705): "right",
+    ("silent_one_way", "pair", "probe", "weft", "/24", 5430229927): "right",
+    # A host whose only cable is out has no cable to one that it reaches by relays.
+    ("cut", "line", "before start", "weft", "/31", 8413960816): "right",
+    # The program used a port that leads to a third host.
+    ("misnumbered", "ring", "before start", "nccl-2.30-subnet-aware", "/24", 5017916444): "right",
+    ("mtu_lowered", "triangle", "hello", "weft", "/31", 7196138069): "right",
+    ("mtu_lowered", "ring", "first row", "weft", "/24", 5952714007): "right",
+    # Who cannot accept is not filtered by others, and not silent.
+    ("no_descriptors", "star", "before start", "weft", "/31", 5428367133): "right",
+    ("no_descriptors", "triangle", "before start", "mesh-plugin-2026-01", "/24", 7018567352): "right",
+    ("no_descriptors", "two triangles", "before start", "weft", "/24", 7180120462): "right",
 }
 
 # Settings of which something was said too late once.

@@ -113,6 +113,25 @@ def test_the_judge_of_the_matrix(code, host, port, peer, want):
     assert places.verdict([], planted, False) == "quiet"
 
 
+@pytest.mark.parametrize("host, n_out, n_in, want", [
+    ("b", 90, 0, "right"), ("c", 0, 90, "right"), ("b", 0, 90, "place"), ("c", 90, 0, "place"), ("b", 3, 3, "right")])
+def test_the_direction_of_lost_frames_is_judged(host, n_out, n_in, want):
+    """Only what b sends is lost."""
+    planted = matrix.Planted({"link.one_way"}, matrix.Place("b:p1", "c:p0", peers={"b", "c"}, sender="b"))
+    finding = {"code": "link.one_way", "where": {"host": host, "port": None, "peer": None},
+               "evidence": {"frames_lost_out": n_out, "frames_lost_in": n_in}}
+    assert places.verdict([finding], planted, True) == want
+
+
+def test_what_a_number_draws_stays_the_same():
+    """Cases of numbers below REORDERED keep the order of ranks that they had."""
+    case = ["lossy", "line", "facts", "weft", "/24", 5]
+    for number, n_same in ((5, 20), (matrix.REORDERED + 5, 0)):
+        orders = [matrix.Setting(0, 0, {"case": [*case[:5], number + i]}).healthy() for i in range(20)]
+        assert sum(mesh.ranks == mesh.hosts for mesh in orders) >= n_same
+    assert any(mesh.ranks != mesh.hosts for mesh in orders)
+
+
 @pytest.mark.parametrize("policy, by_s", [("weft", 2), ("nccl-2.25", 901)])
 def test_no_route_to_the_rendezvous_is_said_at_once(policy, by_s, tmp_path):
     """Whose program has times of its own keeps them; the finding is the same."""
