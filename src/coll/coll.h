@@ -93,13 +93,6 @@ void coll_plan_channels(const struct coll_plan *plan, uint32_t *send_channels,
                         uint32_t *receive_channels);
 /* Appends the steps as text, one line each. */
 void coll_plan_print(const struct coll_plan *plan, struct weft_text *out);
-/* Proves that the plans of all ranks ([n_ranks]) together compute `job`: every element is
- * reduced exactly once per rank into its place and divided exactly once for avg, no step
- * overwrites what another still uses, and no step waits forever, however small the windows
- * are. Works on symbols: moves no data and does not depend on how plans are made. Fails with
- * WEFT_ERR_PROTOCOL. */
-weft_status coll_plan_check(const struct coll_job *job, const struct coll_plan *plans,
-                            struct weft_error *error) WEFT_MUST_CHECK;
 
 /* ---- execution ---- */
 

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "base/suite_testing.h"
 #include "coll/mesh_testing.h"
+#include "coll/plan_check_testing.h"
 #include "coll/plan_private.h"
 
 #define HOSTS_MAX 4

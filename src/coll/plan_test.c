@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/suite_testing.h"
 #include "coll/mesh_testing.h"
+#include "coll/plan_check_testing.h"
 #include "coll/plan_private.h"
 
 #define RANKS 9

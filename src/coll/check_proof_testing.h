@@ -1,8 +1,9 @@
-/* The state of a proof. Private to plan_check.c and check_result.c. */
-#ifndef WEFT_COLL_CHECK_PROOF_H
-#define WEFT_COLL_CHECK_PROOF_H
+/* The state of a proof. Private to plan_check_testing.c and
+ * check_result_testing.c. */
+#ifndef WEFT_COLL_CHECK_PROOF_TESTING_H
+#define WEFT_COLL_CHECK_PROOF_TESTING_H
 
-#include "coll/check_strip.h"
+#include "coll/check_strip_testing.h"
 #include "coll/coll.h"
 
 /* The steps to or from one peer, or on this rank, in list order. */

@@ -1,4 +1,4 @@
-#include "coll/check_strip.h"
+#include "coll/check_strip_testing.h"
 
 #include <stdlib.h>
 #include <string.h>

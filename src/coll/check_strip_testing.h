@@ -1,7 +1,7 @@
 /* The symbolic contents of a buffer: ranges of elements, each reduced from the inputs of a set
  * of ranks. Private to the plan check. */
-#ifndef WEFT_COLL_CHECK_STRIP_H
-#define WEFT_COLL_CHECK_STRIP_H
+#ifndef WEFT_COLL_CHECK_STRIP_TESTING_H
+#define WEFT_COLL_CHECK_STRIP_TESTING_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "coll/check_races.h"
+#include "coll/check_races_testing.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 #include "base/check.h"
-#include "coll/check_proof.h"
+#include "coll/check_proof_testing.h"
 
 weft_status proof_wrong(struct proof *proof, uint32_t rank, uint32_t index,
                         const char *what)

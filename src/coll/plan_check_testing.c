@@ -4,8 +4,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "coll/check_proof.h"
-#include "coll/check_races.h"
+#include "coll/check_proof_testing.h"
+#include "coll/check_races_testing.h"
+#include "coll/plan_check_testing.h"
 
 static bool is_local(const struct coll_step *step)
 {

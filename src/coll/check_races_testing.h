@@ -1,7 +1,7 @@
 /* Checks that steps of one rank that touch the same element are ordered. Private to
- * plan_check.c. */
-#ifndef WEFT_COLL_CHECK_RACES_H
-#define WEFT_COLL_CHECK_RACES_H
+ * plan_check_testing.c. */
+#ifndef WEFT_COLL_CHECK_RACES_TESTING_H
+#define WEFT_COLL_CHECK_RACES_TESTING_H
 
 #include "coll/coll.h"
 
