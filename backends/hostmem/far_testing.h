@@ -1,10 +1,10 @@
 /* GPUs whose memory only they can access. An address in it faults on the CPU and in a simulated
  * NIC alike, and NICs refuse to register it. Copies and reductions happen later and in pieces, as
- * drawn by backends/hostmem/machine.h. */
+ * drawn by backends/hostmem/machine_testing.h. */
 #ifndef WEFT_BACKENDS_HOSTMEM_FAR_TESTING_H
 #define WEFT_BACKENDS_HOSTMEM_FAR_TESTING_H
 
-#include "backends/hostmem/machine.h"
+#include "backends/hostmem/machine_testing.h"
 #include "io/env.h"
 
 enum hostmem_far_reach {

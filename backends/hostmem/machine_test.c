@@ -1,6 +1,6 @@
 /* The machine of GPUs conforms to the GPU interface, and exposes what real GPUs may hide: each
  * planted bug causes wrong data or a violation. */
-#include "backends/hostmem/machine.h"
+#include "backends/hostmem/machine_testing.h"
 
 #include <check.h>
 #include <errno.h>

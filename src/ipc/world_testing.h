@@ -1,5 +1,5 @@
 /* A test environment of two processes of a host that send each other GPU memory over a channel,
- * on emulated GPUs (backends/hostmem/machine.h). GPU work that is not complete at the send
+ * on emulated GPUs (backends/hostmem/machine_testing.h). GPU work that is not complete at the send
  * produces each message, in memory with other contents before. The memory is overwritten as soon
  * as the channel reports the send complete, and each received message is compared. Buffers are
  * freed, and new ones get the same addresses. Events are drawn from a seed, or scheduled by
@@ -7,10 +7,10 @@
 #ifndef WEFT_IPC_WORLD_TESTING_H
 #define WEFT_IPC_WORLD_TESTING_H
 
-#include "backends/hostmem/machine.h"
+#include "backends/hostmem/machine_testing.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "ipc/channel.h"
+#include "ipc/channel_testing.h"
 
 #define IPC_WORLD_SLOTS 4u
 #define IPC_WORLD_BYTES_MAX 20000u

@@ -1,13 +1,13 @@
 /* Tests long messages that are copied directly between buffers of emulated GPUs
- * (backends/hostmem/machine.h), in random orders of events. Whatever cannot be exported, opened
- * or copied, all messages must arrive once and in order, and no process may use memory that it
- * must not use. */
+ * (backends/hostmem/machine_testing.h), in random orders of events. Whatever cannot be exported,
+ * opened or copied, all messages must arrive once and in order, and no process may use memory that
+ * it must not use. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/hostmem/machine.h"
+#include "backends/hostmem/machine_testing.h"
 #include "base/rng.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
