@@ -1,7 +1,7 @@
 /* Direct copies between GPU memory of two processes of a host that have agreed on CUDA IPC
  * (link.h). One process offers a message in its memory; the other waits for the work that
  * produces it and copies it. An offered allocation is invalidated before it is freed. The user
- * carries the messages: channel.h over a stream, transport/steps.h in a ring of shared memory. */
+ * carries the messages: transport/steps.h in a ring of shared memory. */
 #ifndef WEFT_IPC_PEER_H
 #define WEFT_IPC_PEER_H
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "ipc/channel_private.h"
+#include "ipc/channel_private_testing.h"
 
 void ipc_channel_init(struct ipc_channel *channel,
                       const struct ipc_channel_config *config)

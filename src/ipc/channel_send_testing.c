@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "ipc/channel_private.h"
+#include "ipc/channel_private_testing.h"
 
 static struct ipc_send *send_of(struct ipc_channel *channel, uint64_t transfer)
 {

@@ -1,9 +1,9 @@
-/* Messages between GPU memory of two processes on one host, in both directions: the ith send of
- * one end fills the ith receive of the other. If CUDA IPC is agreed on, the receiver copies from
- * the sender's memory. Before that, and for memory that cannot be opened, the message is staged:
- * copied to the host in chunks, carried as bytes, and copied back. The sender announces the path
- * with every message, and a receiver that cannot use an offer asks for staging, so both ends
- * always agree. No send waits for the negotiation.
+/* Messages between GPU memory of two processes on one host, in both directions, for tests of what
+ * they agree on (peer.h): the ith send of one end fills the ith receive of the other. If CUDA IPC
+ * is agreed on, the receiver copies from the sender's memory. Before that, and for memory that
+ * cannot be opened, the message is staged: copied to the host in chunks, carried as bytes, and
+ * copied back. The sender announces the path with every message, and a receiver that cannot use an
+ * offer asks for staging, so both ends always agree. No send waits for the negotiation.
  *
  *   sender    OFFER ------------------------> wait for its event, copy     receiver
  *             DONE  <------------------------ copied                (or RETRY: staged then)
@@ -14,8 +14,8 @@
  *
  * The caller provides the carrier. It must keep order, lose nothing until it ends, and move one
  * message at a time from ipc_channel_next() of one end to ipc_channel_take() of the other. */
-#ifndef WEFT_IPC_CHANNEL_H
-#define WEFT_IPC_CHANNEL_H
+#ifndef WEFT_IPC_CHANNEL_TESTING_H
+#define WEFT_IPC_CHANNEL_TESTING_H
 
 #include "ipc/peer.h"
 

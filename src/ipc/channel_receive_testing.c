@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "ipc/channel_private.h"
+#include "ipc/channel_private_testing.h"
 
 /* Returns the slot of a message, which may be announced before its receive is posted. */
 static struct ipc_receive *slot_of(struct ipc_channel *channel, uint64_t transfer)

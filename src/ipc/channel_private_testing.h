@@ -1,8 +1,8 @@
 /* Definitions shared by the files of the channel. */
-#ifndef WEFT_IPC_CHANNEL_PRIVATE_H
-#define WEFT_IPC_CHANNEL_PRIVATE_H
+#ifndef WEFT_IPC_CHANNEL_PRIVATE_TESTING_H
+#define WEFT_IPC_CHANNEL_PRIVATE_TESTING_H
 
-#include "ipc/channel.h"
+#include "ipc/channel_testing.h"
 
 static inline struct ipc_node *ipc_channel_node(const struct ipc_channel *channel)
 {
@@ -23,7 +23,7 @@ void ipc_channel_say(struct ipc_channel *channel, const struct ipc_word *word);
 struct ipc_stage *ipc_channel_stage(struct ipc_channel *channel, uint64_t transfer,
                                     bool is_send);
 
-/* channel_send.c */
+/* channel_send_testing.c */
 void ipc_sends_progress(struct ipc_channel *channel);
 /* Returns the next message of a send in `out`, and its stage, which is free once the message is
  * encoded. Returns false if there is none. */
@@ -32,7 +32,7 @@ bool ipc_sends_next(struct ipc_channel *channel, struct ipc_message *out,
 weft_status ipc_sends_take(struct ipc_channel *channel,
                            const struct ipc_message *message) WEFT_MUST_CHECK;
 
-/* channel_receive.c */
+/* channel_receive_testing.c */
 void ipc_receives_progress(struct ipc_channel *channel);
 weft_status ipc_receives_take(struct ipc_channel *channel,
                               const struct ipc_message *message) WEFT_MUST_CHECK;
