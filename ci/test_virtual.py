@@ -216,6 +216,16 @@ expect: {data: exact}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["killed-seed-5.yaml", "killed.yaml"]
 
 
+@pytest.mark.parametrize("backend", ["rxe", "soft"])
+def test_a_swarm_says_what_a_backend_has_not(tmp_path, backend):
+    done = weft("swarm", "--backend", backend, "-q", ROOT / "scenarios/faults/black-hole.yaml", "--seeds", "1..1",
+                cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    row = json.loads(done.stdout)
+    assert (row["result"], row["failed"]) == (
+        "error", [{"expect": "the run ends", "got": f"{backend}: backend {backend} has no path_limit: titanic"}])
+
+
 def test_a_swarm_says_what_it_needs(tmp_path):
     ask = ("swarm", "scenarios/basic/pair.yaml", "--seeds", "1..2", "--backend")
     refused = weft(*ask, "verbs")

@@ -44,14 +44,19 @@ static json_t *symptom_of(const json_t *symptom)
                : json_null();
 }
 
-/* Adds the result, the unmet expectations and the codes of the findings. */
+/* Adds the result, why there is none or the unmet expectations, and the codes of the findings. */
 static void put_outcome(json_t *row, const json_t *document)
 {
+    const json_t *error = json_object_get(document, "error");
     json_t *failed = json_array();
     json_t *findings = json_array();
     json_t *item;
     size_t i;
 
+    if (json_is_string(error)) {
+        json_array_append_new(
+            failed, json_pack("{s:s, s:O}", "expect", "the run ends", "got", error));
+    }
     json_array_foreach(json_object_get(document, "expectations"), i, item)
     {
         if (!json_is_true(json_object_get(item, "ok"))) {

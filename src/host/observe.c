@@ -174,7 +174,10 @@ static void add_device(const struct io_hostinfo *info, struct io_device *device,
                  ? io_hostinfo_netdev(info, ifindex)
                  : NULL;
     if (netdev != NULL) {
-        out->netdev_mtu = netdev->mtu_bytes; /* no event reports that it changed */
+        /* No event reports that it changed. The lower one limits what passed. */
+        if (out->netdev_mtu <= 0 || netdev->mtu_bytes < out->netdev_mtu) {
+            out->netdev_mtu = netdev->mtu_bytes;
+        }
         out->rp_filter = netdev->rp_filter;
         out->arp_ignore = netdev->arp_ignore;
         out->n_addresses = count_addresses(info, device, port, netdev, out);
