@@ -326,6 +326,8 @@ bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t po
 /* Returns true if one of these ports is active and has no GID of an address that is not
  * link-local. */
 bool conn_any_bare(const struct rdma_port_facts *ports, uint32_t n_ports);
+/* Does the same for ports that can be down. */
+bool conn_any_unaddressed(const struct rdma_port_facts *ports, uint32_t n_ports);
 /* Writes the facts of the first `cap` ports of this host and returns their number. */
 uint32_t conn_local_facts(const struct rdma *rdma, struct rdma_port_facts *out,
                           uint32_t cap);

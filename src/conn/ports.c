@@ -67,6 +67,16 @@ static bool has_address(const struct rdma_port_facts *port)
     return false;
 }
 
+bool conn_any_unaddressed(const struct rdma_port_facts *ports, uint32_t n_ports)
+{
+    for (uint32_t i = 0; i < n_ports; i++) {
+        if (!has_address(&ports[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool conn_any_bare(const struct rdma_port_facts *ports, uint32_t n_ports)
 {
     for (uint32_t i = 0; i < n_ports; i++) {

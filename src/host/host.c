@@ -201,7 +201,7 @@ static bool lacks_an_address(const struct host *host)
             return false;
         }
     }
-    return conn_any_bare(host->ports, host->n_ports);
+    return conn_any_unaddressed(host->ports, host->n_ports);
 }
 
 /* Opens the listener. Returns WEFT_AGAIN if the host lacks an address to listen on that can still
