@@ -3,7 +3,7 @@
 
     ci/random_meshes.py [--count 2000] [--seed N] [--first 0] [--build build]
     ci/random_meshes.py --sample 60 [--seed 1] [--build build]
-    ci/random_meshes.py --faults [--count 3000] ...
+    ci/random_meshes.py --faults [--count 3000] [--hosts 12] ...
 
 Without --seed one is drawn, and printed. With --sample the commit chooses the first mesh, so that
 COUNT of the first FIXED meshes of a fixed seed are run, always the same for a commit. Each mesh has
@@ -54,6 +54,7 @@ PROFILES = ["mlx5", "mlx5", "hns-hip08", "hns-hip09", "rxe"]
 # of a larger mesh run out of them.
 SMALL_PROFILES = [*PROFILES, "minimal", "minimal"]
 SMALL_HOSTS = 5
+HOSTS_MAX = 12
 # A handle has room for ten IPv4 addresses: without a management network nobody could dial the
 # eleventh port (docs/wire.md, "The handle").
 HANDLE_ADDRESSES = 10
@@ -143,8 +144,8 @@ def draw_faults(rng, ends, prefixes, tight, shape):
     return lines
 
 
-def draw(rng, name, fault_rng=None):
-    n = rng.randrange(2, 13)
+def draw(rng, name, fault_rng=None, hosts_max=HOSTS_MAX):
+    n = rng.randrange(2, hosts_max + 1)
     names = [f"h{i}" for i in range(n)]
     ports = [0] * n
     links, cables = [], draw_cables(rng, n)
@@ -254,6 +255,8 @@ def parse_arguments():
     parser.add_argument("--sample", type=int, metavar="COUNT",
                         help=f"COUNT of {FIXED} fixed meshes, by the commit's hash")
     parser.add_argument("--faults", action="store_true", help="each mesh with faults that end")
+    parser.add_argument("--hosts", type=int, default=HOSTS_MAX, metavar="N",
+                        help="meshes of at most N hosts, which take less time; default: %(default)s")
     parser.add_argument("--build", default="build")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
@@ -270,15 +273,18 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+    kind = (" --faults" if options.faults else "") + (
+        f" --hosts {options.hosts}" if options.hosts != HOSTS_MAX else "")
     print(f"random meshes: --seed {seed} --first {options.first} --count {options.count}"
-          f"{' --faults' if options.faults else ''}", flush=True)
+          f"{kind}", flush=True)
     (ROOT / KEPT).mkdir(parents=True, exist_ok=True)
+    size = f"-of-{options.hosts}" if options.hosts != HOSTS_MAX else ""
     weft = str((Path.cwd() / options.build / "weft").resolve())
 
     def one(i):
-        path = KEPT / f"{'faults' if options.faults else 'mesh'}-{seed}-{i}.yaml"
+        path = KEPT / f"{'faults' if options.faults else 'mesh'}{size}-{seed}-{i}.yaml"
         faults = random.Random(f"{seed}/{i}/faults") if options.faults else None
-        (ROOT / path).write_text(draw(random.Random(f"{seed}/{i}"), path.stem, faults))
+        (ROOT / path).write_text(draw(random.Random(f"{seed}/{i}"), path.stem, faults, options.hosts))
         problem = judge(weft, path)
         if problem is None:
             (ROOT / path).unlink()
@@ -292,7 +298,7 @@ def main():
                 print(f"FAILED {problem}\nreplay: weft run {path}", flush=True)
                 failures.keep(f"random meshes: {path.stem}", problem,
                               f"ci/random_meshes.py --build {options.build} --seed {seed} "
-                              f"--first {i} --count 1{' --faults' if options.faults else ''}")
+                              f"--first {i} --count 1{kind}")
     print(f"{options.count - n_failed} passed, {n_failed} failed, 0 skipped")
     return 1 if n_failed else 0
 
