@@ -24,7 +24,7 @@ def needs(*programs):
             pytest.skip(f"SKIP lab program: {program} is not installed; enable with: ci/deps lab")
 
 
-def weft(*args, kernel=None, cache=None):
+def weft(*args, kernel=None, cache=None, cwd=ROOT):
     """(exit status, stdout, stderr without what this machine's hypervisor does)."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")
            or name in ("WEFT_GUEST_KERNEL", "WEFT_GUEST_MEMORY", "WEFT_BUILD")}
@@ -32,7 +32,7 @@ def weft(*args, kernel=None, cache=None):
         env["WEFT_GUEST_KERNEL"] = kernel
     if cache is not None:
         env["XDG_CACHE_HOME"] = str(cache)
-    done = subprocess.run([WEFT, *args], cwd=ROOT, timeout=400, env=env, capture_output=True, text=True,
+    done = subprocess.run([WEFT, *args], cwd=cwd, timeout=400, env=env, capture_output=True, text=True,
                           check=False)
     errors = [line for line in done.stderr.splitlines() if not line.startswith(NO_TIME_STAMPS)]
     return done.returncode, done.stdout, "\n".join(errors)
@@ -347,6 +347,47 @@ def test_seeds_over_programs(tmp_path):
     assert set(results) == {"pass", "fail"} and code == 1
     for row, result in zip(rows, results):
         assert run(path, "--seed", row["seed"])[1]["result"] == result
+
+
+@pytest.fixture(scope="module", name="racy")
+def fixture_racy(tmp_path_factory):
+    program = tmp_path_factory.mktemp("racy") / "racy"
+    subprocess.run(["cc", "-O1", "-o", program, ROOT / "ci" / "guest" / "racy.c", "-libverbs", "-lpthread"],
+                   check=True)
+    return program
+
+
+def swarm_of(path, seeds, *args, cwd=ROOT):
+    """Rows of JSON, and what went wrong."""
+    _, out, errors = weft("swarm", path, "--backend", "rxe", "--seeds", seeds, "--jobs", "2", *args, cwd=cwd)
+    return [json.loads(line) for line in out.splitlines()], errors
+
+
+@needs_guest
+def test_a_race_of_two_threads_is_lost_on_some_seeds_and_each_time(tmp_path, racy):
+    """And its replay line, typed as it is, fails alike."""
+    path = scenario(tmp_path, [f'{{a: "{racy} {{device}} 1"}}'])
+    rows, errors = swarm_of(path, "1..12")
+    results = [row["result"] for row in rows]
+    assert len(rows) == 12 and set(results) == {"pass", "fail"}, errors
+    assert swarm_of(path, "1..12")[0] == rows
+    lost = next(row for row in rows if row["result"] == "fail")
+    code, out, _ = weft(*lost["replay"].split()[1:], "--json")
+    document = json.loads(out)
+    assert code == 1 and document["trace_hash"] == lost["trace_hash"]
+    assert document["jobs"][0]["programs"][0]["output"].startswith("Got completion with status 13")
+
+
+@needs_guest
+def test_what_fails_with_a_program_is_made_small(tmp_path):
+    """The program that fails stays, and nothing else: no other job, before it or after it, and no fault."""
+    path = scenario(tmp_path, ['{b: "true"}', '{a: "exit 3"}', '{b: "sleep 1"}'],
+                    'faults: [{at: 1ms, on: "a:p0", kind: loss, share: 1%, for: 1ms}]\n')
+    rows, errors = swarm_of(path, "7..7", "--shrink", cwd=tmp_path)
+    assert [row["result"] for row in rows] == ["fail"], errors
+    text = (tmp_path / "p-seed-7.yaml").read_text()
+    assert "exit 3" in text and not any(word in text for word in ("true", "sleep", "loss")), text
+    assert run(tmp_path / "p-seed-7.yaml")[1]["jobs"][0]["programs"][0]["status"] == 3
 
 
 def test_the_documentation_lists_them_all():

@@ -112,8 +112,10 @@ json_t *swarm_guest_document(const struct swarm_run *run, const char **result,
     size_t n_sets = run->has_sets ? 0 : options->n_sets;
     char **argv = weft_calloc(WORDS_MAX + 2 * n_sets, sizeof(*argv));
     char *self = realpath("/proc/self/exe", NULL);
+    /* As in the replay line but for the document, which is written at the end: an earlier call that
+     * one of the two does not make would change what chance does to its programs. */
     const char *words[] = {
-        self,      "run",     "--ndjson", "--quiet", "--backend", options->backend,
+        self,      "run",     "--ndjson", "--backend", options->backend,
         "--clock", "virtual", "--seed",   NULL};
     char seed[32], scratch[4096] = "";
     json_t *document = NULL;
