@@ -387,7 +387,8 @@ DEBIAN = "127.0.0.1 localhost\n127.0.1.1 a.lan a\n::1 ip6-localhost\nfe00::0 ip6
 JOINED = {"endpoints": ["a:e0", "b:e0"], "subnet": "10.1.0.0/24"}
 # A hosts file, flags, and what is expected of the topology.
 NAMED = {
-    "a cable": (PAIR, ["--prefix", "24"], {"links": [JOINED], "nodes": {"a": {"ports": ["e0"]}, "b": {"ports": ["e0"]}}}),
+    "a cable": (PAIR, ["--prefix", "24"],
+                {"links": [JOINED], "nodes": {"a": {"ports": ["e0"]}, "b": {"ports": ["e0"]}}}),
     "a file of Debian": (DEBIAN + PAIR, ["--prefix", "24"], {"links": [JOINED]}),
     "lines of several hosts' files": (PAIR + "10.1.0.2 b.lan b\n", ["--prefix", "24"], {"links": [JOINED]}),
     "prefixes in the file": ("10.1.0.1/24 a\n10.1.0.2/24 b # of a cable\n", [], {"links": [JOINED]}),
@@ -422,7 +423,8 @@ UNKNOWN = {
     "another file": ("network: {}\n", ["--prefix", "24"], ["-:1: expected an address and its names"]),
     "nothing": (DEBIAN, [], ["no file has an address of the mesh"]),
     "the other end": ("10.1.0.1 a\n10.1.0.2 b\n10.2.0.1 a\n", ["--prefix", "24"], ["only a:e1 is in it"]),
-    "an address of two hosts": (PAIR + "10.1.0.2 c\n", ["--prefix", "24"], ["10.1.0.2 is the address of b:e0 and of c:e0"]),
+    "an address of two hosts": (PAIR + "10.1.0.2 c\n", ["--prefix", "24"],
+                                ["10.1.0.2 is the address of b:e0 and of c:e0"]),
     "names that would be one": ("10.1.0.1 a_1\n10.1.0.2 a-1\n", ["--prefix", "24"],
                                 ["would be one host 'a-1' in a scenario; rename one in the file"]),
     "a name that is too long": (PAIR + f"10.1.0.3 {'h' * 64}\n", ["--prefix", "24"], ["has more than 63 characters"]),
@@ -463,7 +465,7 @@ def test_usage():
                         (["netplan", "-"], "write HOST=-"), (["netplan", "a=-", "b=-"], "`-` is given 2 times"),
                         (["hosts", "-", "--hosts", "-"], "`-` is given 2 times"),
                         (["netplan", "x", "--prefix", "24"], "--prefix: netplan files have the prefixes"),
-                        (["hosts", "x", "--prefix", "32"], "expected 1 to 31 for IPv4, or 33 to 127 for IPv6, got '32'"),
+                        (["hosts", "x", "--prefix", "32"], "1 to 31 for IPv4, or 33 to 127 for IPv6, got '32'"),
                         (["netplan", "/nonexistent"], "/nonexistent: cannot read")):
         done = subprocess.run([WEFT, "import", *words], capture_output=True, text=True, check=False,
                               timeout=60)

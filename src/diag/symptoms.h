@@ -38,9 +38,9 @@ const struct diag_symptom *diag_symptom_at(size_t index);
 /* Returns the number of causes. The last one has no question. */
 size_t diag_symptom_causes(const struct diag_symptom *symptom);
 /* Finds the symptoms named in a user's text: "110", "errno 110", "ETIMEDOUT", "Connection timed
- * out", "failed with 110", "status 12", "IBV_WC_RETRY_EXC_ERR", or a line of a log that contains one
- * of these. Writes up to n_max symptoms to out[] and returns their number. A bare number can be an
- * errno and a status; a negative one is an errno, as the kernel has it. */
+ * out", "failed with 110", "status 12", "IBV_WC_RETRY_EXC_ERR", or a line of a log that contains
+ * one of these. Writes up to n_max symptoms to out[] and returns their number. A bare number can be
+ * an errno and a status; a negative one is an errno, as the kernel has it. */
 size_t diag_symptoms_find(const char *text, const struct diag_symptom **out,
                           size_t n_max);
 

@@ -170,78 +170,76 @@ START_TEST(lines_of_logs_are_understood)
 }
 END_TEST
 
-/* Lines of NCCL, UCX, perftest, Open MPI, PyTorch and the kernel. NULL: nothing is known. */
+/* Lines of NCCL, UCX, perftest, Open MPI, PyTorch and the kernel, and the symptom. NULL: nothing
+ * is known. */
+static const struct {
+    const char *line, *name;
+} lines[] = {
+    {"ibv_modify_qp failed with 110", "ETIMEDOUT"},
+    {"Call to ibv_modify_qp failed with 22 Invalid argument", "EINVAL"},
+    {"Got completion with error 12, opcode 1, len 32601, vendor err 129",
+     "RETRY_EXC_ERR"},
+    {"Got completion with error 5, opcode 1, len 32601, vendor err 249", "WR_FLUSH_ERR"},
+    {"NCCL failure: 'unhandled system error' error code 2", "unhandled system error"},
+    {"ncclSystemError: System call (e.g. socket, malloc) or external library call "
+     "failed",
+     "unhandled system error"},
+    {"ncclRemoteError: A call failed possibly due to a network error",
+     "remote process exited or there was a network error"},
+    {"invalid argument (run with NCCL_DEBUG=WARN for details)", "invalid usage"},
+    {"unhandled system error, ncclSystemError: Last error: Call to ibv_modify_qp "
+     "failed with error Connection timed out",
+     "ETIMEDOUT"},
+    {"Connect to 10.0.0.2<51234> returned 113(No route to host) errno 115(Operation "
+     "now in progress)",
+     "EHOSTUNREACH"},
+    {"Connect to 10.0.0.2<51234> returned 111 errno 115", "ECONNREFUSED"},
+    {"NCCL WARN Cuda failure 'out of memory'", "unhandled cuda error"},
+    {"UCX  ERROR Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend "
+     "0x81 hw_synd 0/0)",
+     "RETRY_EXC_ERR"},
+    {"UCX  ERROR Receive-no-ready retry count exceeded on mlx5_0:1", "RNR_RETRY_EXC_ERR"},
+    {"ep 0x7f: error 'Endpoint timeout' on rc_mlx5/mlx5_0:1 will not be handled by "
+     "ep close",
+     "endpoint timeout"},
+    {"UCX  ERROR   Destination is unreachable", "destination is unreachable"},
+    {"Failed to modify QP 255 to RTR", "failed to modify QP"},
+    {"Failed to modify QP 255 to RTR: Connection timed out", "ETIMEDOUT"},
+    {"Completion with error at client:  Failed status 12: wr_id 0 syndrom 0x81",
+     "RETRY_EXC_ERR"},
+    {"Failed status transport retry counter exceeded (12) for wr_id 2", "RETRY_EXC_ERR"},
+    {"vendor err 129", "RETRY_EXC_ERR"},
+    {"[Errno 101] Network is unreachable", "ENETUNREACH"},
+    {"rc=-110", "ETIMEDOUT"},
+    {"-22", "EINVAL"},
+    {"failed, status limits exceeded(0x8), syndrome (0x59c8a4), err(-12)", "ENOMEM"},
+    {"async reg mr failed. status -12", "ENOMEM"},
+    {"initialize while trying to allocate some locked memory", "ENOMEM"},
+    {"WARNING: Open MPI failed to TCP connect to a peer MPI process.",
+     "failed to TCP connect to a peer MPI process"},
+    {"mlx5_0:1 Got async event : port error", "IBV_EVENT_PORT_ERR"},
+    {"The client socket has timed out after 900s while trying to connect to "
+     "(spark-1, 29500).",
+     "client socket has timed out"},
+    {"Operation now in progress", "EINPROGRESS"},
+    {"exit status 1", NULL},
+    {"exited with code 12", NULL},
+    {"NCCL error 2", NULL},
+    {"ncclNetInit returned 2", NULL},
+    {"vendor err 104", NULL},
+    {"everything is fine", NULL},
+    {"version 2.21.5 failed with 11.2", NULL},
+};
+
 START_TEST(lines_of_many_programs_are_understood)
 {
-    static const struct {
-        const char *line, *name;
-    } rows[] = {
-        {"ibv_modify_qp failed with 110", "ETIMEDOUT"},
-        {"Call to ibv_modify_qp failed with 22 Invalid argument", "EINVAL"},
-        {"Got completion with error 12, opcode 1, len 32601, vendor err 129",
-         "RETRY_EXC_ERR"},
-        {"Got completion with error 5, opcode 1, len 32601, vendor err 249",
-         "WR_FLUSH_ERR"},
-        {"NCCL failure: 'unhandled system error' error code 2", "unhandled system error"},
-        {"ncclSystemError: System call (e.g. socket, malloc) or external library call "
-         "failed",
-         "unhandled system error"},
-        {"ncclRemoteError: A call failed possibly due to a network error",
-         "remote process exited or there was a network error"},
-        {"invalid argument (run with NCCL_DEBUG=WARN for details)", "invalid usage"},
-        {"unhandled system error, ncclSystemError: Last error: Call to ibv_modify_qp "
-         "failed with error Connection timed out",
-         "ETIMEDOUT"},
-        {"Connect to 10.0.0.2<51234> returned 113(No route to host) errno 115(Operation "
-         "now in progress)",
-         "EHOSTUNREACH"},
-        {"Connect to 10.0.0.2<51234> returned 111 errno 115", "ECONNREFUSED"},
-        {"NCCL WARN Cuda failure 'out of memory'", "unhandled cuda error"},
-        {"UCX  ERROR Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend "
-         "0x81 hw_synd 0/0)",
-         "RETRY_EXC_ERR"},
-        {"UCX  ERROR Receive-no-ready retry count exceeded on mlx5_0:1",
-         "RNR_RETRY_EXC_ERR"},
-        {"ep 0x7f: error 'Endpoint timeout' on rc_mlx5/mlx5_0:1 will not be handled by "
-         "ep close",
-         "endpoint timeout"},
-        {"UCX  ERROR   Destination is unreachable", "destination is unreachable"},
-        {"Failed to modify QP 255 to RTR", "failed to modify QP"},
-        {"Failed to modify QP 255 to RTR: Connection timed out", "ETIMEDOUT"},
-        {"Completion with error at client:  Failed status 12: wr_id 0 syndrom 0x81",
-         "RETRY_EXC_ERR"},
-        {"Failed status transport retry counter exceeded (12) for wr_id 2",
-         "RETRY_EXC_ERR"},
-        {"vendor err 129", "RETRY_EXC_ERR"},
-        {"[Errno 101] Network is unreachable", "ENETUNREACH"},
-        {"rc=-110", "ETIMEDOUT"},
-        {"-22", "EINVAL"},
-        {"failed, status limits exceeded(0x8), syndrome (0x59c8a4), err(-12)", "ENOMEM"},
-        {"async reg mr failed. status -12", "ENOMEM"},
-        {"initialize while trying to allocate some locked memory", "ENOMEM"},
-        {"WARNING: Open MPI failed to TCP connect to a peer MPI process.",
-         "failed to TCP connect to a peer MPI process"},
-        {"mlx5_0:1 Got async event : port error", "IBV_EVENT_PORT_ERR"},
-        {"The client socket has timed out after 900s while trying to connect to "
-         "(spark-1, 29500).",
-         "client socket has timed out"},
-        {"Operation now in progress", "EINPROGRESS"},
-        {"exit status 1", NULL},
-        {"exited with code 12", NULL},
-        {"NCCL error 2", NULL},
-        {"ncclNetInit returned 2", NULL},
-        {"vendor err 104", NULL},
-        {"everything is fine", NULL},
-        {"version 2.21.5 failed with 11.2", NULL},
-    };
-
-    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+    for (size_t i = 0; i < WEFT_LENGTH(lines); i++) {
         const struct diag_symptom *found[2] = {NULL, NULL};
-        size_t n = diag_symptoms_find(rows[i].line, found, 2);
+        size_t n = diag_symptoms_find(lines[i].line, found, 2);
 
-        ck_assert_msg(n == (rows[i].name != NULL ? 1 : 0), "%s: %zu", rows[i].line, n);
-        ck_assert_msg(n == 0 || strcmp(found[0]->name, rows[i].name) == 0, "%s: %s",
-                      rows[i].line, n == 0 ? "" : found[0]->name);
+        ck_assert_msg(n == (lines[i].name != NULL ? 1 : 0), "%s: %zu", lines[i].line, n);
+        ck_assert_msg(n == 0 || strcmp(found[0]->name, lines[i].name) == 0, "%s: %s",
+                      lines[i].line, n == 0 ? "" : found[0]->name);
     }
 }
 END_TEST

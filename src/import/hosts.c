@@ -217,8 +217,8 @@ static bool is_shared(const struct lines *lines, uint32_t of, const char *name)
     return false;
 }
 
-/* Returns the name of the host of a line: one that other lines have, too, else the first. Of several
- * it is the first without a domain. */
+/* Returns the name of the host of a line: one that other lines have, too, else the first. Of
+ * several it is the first without a domain. */
 static const char *host_of(const struct lines *lines, uint32_t index)
 {
     const struct line *line = &lines->items[index];

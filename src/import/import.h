@@ -1,6 +1,6 @@
 /* Creates scenarios from the network configuration of hosts: netplan's files (netplan(5)), or files
- * of addresses and names (hosts(5)). Cables are inferred from the networks. If that is ambiguous the
- * user is asked; nothing is guessed. Opens no files. */
+ * of addresses and names (hosts(5)). Cables are inferred from the networks. If that is ambiguous
+ * the user is asked; nothing is guessed. Opens no files. */
 #ifndef WEFT_IMPORT_IMPORT_H
 #define WEFT_IMPORT_IMPORT_H
 
@@ -11,7 +11,8 @@
 
 /* One file. Nothing is owned. */
 struct import_file {
-    /* Netplan only: host that the file belongs to; NULL to derive it from the path (import_host_of). */
+    /* Netplan only: host that the file belongs to; NULL to derive it from the path
+     * (import_host_of). */
     const char *host;
     const char *path; /* for messages, and to order the files of a host */
     const char *bytes;

@@ -1,5 +1,5 @@
-/* The hosts described by the files of an import, and the cables between them. All memory is in the arena of
- * the import. */
+/* The hosts described by the files of an import, and the cables between them. All memory is in the
+ * arena of the import. */
 #ifndef WEFT_IMPORT_MODEL_H
 #define WEFT_IMPORT_MODEL_H
 
