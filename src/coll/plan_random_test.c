@@ -218,6 +218,45 @@ START_TEST(all_to_all_between_neighbours_is_proven)
 }
 END_TEST
 
+/* On a torus of 8 x 8 every cable direction has the same share of the blocks, within a half, and
+ * one message of each source whose tree passes it, however the ranks beyond it are numbered. */
+START_TEST(all_to_all_between_neighbours_is_divided_evenly)
+{
+    struct coll_job job = {.kind = WEFT_ALL_TO_ALL,
+                           .algorithm = WEFT_ALGORITHM_FORWARD,
+                           .dtype = WEFT_FLOAT32,
+                           .count = 64,
+                           .op = WEFT_SUM};
+    struct weft_error error = {0};
+    uint64_t whole = 0, most = 0;
+    uint32_t n_messages = 0, n_lanes = 64 * 4;
+    struct coll_mesh mesh;
+
+    large_mesh(1, &mesh);
+    for (uint32_t r = 0; r < mesh.n_ranks; r++) {
+        uint64_t load[64] = {0};
+        struct coll_plan plan;
+
+        ck_assert_int_eq(coll_plan_make(&job, r, &mesh, &plan, &error), WEFT_OK);
+        for (uint32_t i = 0; i < plan.n_steps; i++) {
+            if (plan.steps[i].kind == COLL_SEND) {
+                load[plan.steps[i].peer] += plan.steps[i].count;
+                n_messages++;
+            }
+        }
+        for (uint32_t peer = 0; peer < mesh.n_ranks; peer++) {
+            whole += load[peer];
+            most = load[peer] > most ? load[peer] : most;
+        }
+        coll_plan_fini(&plan);
+    }
+    ck_assert_uint_eq(whole, 64 * 256); /* 64 sources, 256 hops to all others */
+    ck_assert_uint_le(most * n_lanes * 2, whole * 3);
+    ck_assert_uint_eq(n_messages, 64 * 63); /* an edge of a tree is a message */
+    coll_mesh_fini(&mesh);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("coll/plan_random");
@@ -227,6 +266,7 @@ int main(void)
     suite_add_sweep(tcase, every_plan_on_random_meshes_is_proven, 0, SHARDS);
     suite_add_sweep(tcase, a_ring_of_256_is_planned_and_proven, 1, 2);
     tcase_add_loop_test(tcase, all_to_all_between_neighbours_is_proven, 0, 4);
+    tcase_add_test(tcase, all_to_all_between_neighbours_is_divided_evenly);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
