@@ -249,8 +249,18 @@ static weft_status unexpected(const struct frame *frame, enum weft_phase wanted,
     return status;
 }
 
+/* Returns true if the client rejects what this listener sent: its proof, a message, or a version. A
+ * relay reports failures of other connections in the same way. */
+static bool is_rejected(const struct codec_abort *abort)
+{
+    return abort->status == WEFT_ERR_AUTH ||
+           ((abort->status == WEFT_ERR_PROTOCOL ||
+             abort->status == WEFT_ERR_UNSUPPORTED) &&
+            weft_phase_find(abort->phase) != WEFT_PHASE_RELAY);
+}
+
 /* Fails with the contents of the client's ABORT. Adds the value "gave_up" unless the client rejects
- * this listener's proof. */
+ * what this listener sent. */
 static weft_status gave_up(const struct frame *frame, struct weft_error *error)
 {
     struct codec_abort abort;
@@ -266,7 +276,9 @@ static weft_status gave_up(const struct frame *frame, struct weft_error *error)
     status =
         weft_fail(error, abort.status, WEFT_PHASE_AUTH, "the client gave up: %s in %s",
                   weft_status_name(abort.status), abort.phase);
-    weft_error_text(error, WEFT_VALUE_GAVE_UP, abort.phase);
+    if (!is_rejected(&abort)) {
+        weft_error_text(error, WEFT_VALUE_GAVE_UP, abort.phase);
+    }
     return status;
 }
 

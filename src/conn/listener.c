@@ -210,8 +210,9 @@ static void refuse(struct conn_listener *listener, struct client *client,
                    const struct weft_error *error)
 {
     struct io_env *env = env_of(listener);
+    bool gave_up = weft_error_value(error, WEFT_VALUE_GAVE_UP) != NULL;
 
-    if (weft_error_value(error, WEFT_VALUE_GAVE_UP) == NULL) {
+    if (!gave_up) {
         log_refusal(listener, client, error);
     }
     weft_trace_event(env->trace, io_now(env), env->name, "listener", "refuse",
@@ -220,7 +221,7 @@ static void refuse(struct conn_listener *listener, struct client *client,
     client_refuse(client, error);
     listener->counters.pending--;
     listener->counters.rejected++;
-    if (error->status == WEFT_ERR_TIMEOUT) {
+    if (error->status == WEFT_ERR_TIMEOUT && !gave_up) {
         listener->counters.timed_out++;
     }
 }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "base/text.h"
 #include "conn/hand_testing.h"
 
 START_TEST(silence_costs_a_slot_for_five_seconds)
@@ -425,6 +426,50 @@ START_TEST(facts_that_do_not_suit_are_refused)
 }
 END_TEST
 
+static uint32_t n_warnings;
+
+static void count_warning(void *context, enum weft_log_level level, const char *line)
+{
+    (void)context;
+    n_warnings += level == WEFT_LOG_WARN && strstr(line, "the client") != NULL ? 1 : 0;
+}
+
+/* A client that rejects what the listener sent is logged. One that gives up for a reason of its own
+ * is not, and does not count as one that was too slow. */
+START_TEST(a_client_that_gives_up_is_logged_if_it_rejects)
+{
+    static const struct {
+        weft_status status;
+        const char *phase;
+        uint32_t n_warnings;
+    } rows[] = {{WEFT_ERR_AUTH, "challenge", 1},     {WEFT_ERR_PROTOCOL, "challenge", 1},
+                {WEFT_ERR_UNSUPPORTED, "header", 1}, {WEFT_ERR_TIMEOUT, "challenge", 0},
+                {WEFT_ERR_CLOSED, "port", 0},        {WEFT_ERR_PROTOCOL, "relay", 0}};
+    struct codec_abort abort = {.status = rows[_i].status};
+    struct weft_log log = {.level = WEFT_LOG_WARN, .write = count_warning};
+    uint8_t body[CODEC_BODY_MAX];
+    struct bed bed;
+    struct hand hand;
+
+    n_warnings = 0;
+    hand_open_listener(&bed, 42);
+    bed.hosts[1].env->log = &log;
+    hand_open(&hand, &bed);
+    hand_hello(&hand, 1, 1);
+    weft_format(abort.phase, sizeof(abort.phase), "%s", rows[_i].phase);
+    ck_assert(
+        frame_send(&hand.link, CODEC_ABORT, body, codec_encode_abort(&abort, body)));
+    hand_flush(&hand);
+    bed_run(&bed, 10 * BED_MS, NULL);
+    ck_assert_uint_eq(n_warnings, rows[_i].n_warnings);
+    hand_check_counters(&bed, 1, 1, 0);
+    bed.hosts[1].env->log = NULL;
+    hand_close(&hand);
+    hand_check_service(&bed);
+    bed_close(&bed);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("listener");
@@ -448,5 +493,6 @@ int main(void)
     tcase_add_test(tcase, a_connection_is_accepted_once);
     tcase_add_loop_test(tcase, a_broken_seal_is_refused, 0, 3);
     tcase_add_loop_test(tcase, facts_that_do_not_suit_are_refused, 0, 2);
+    tcase_add_loop_test(tcase, a_client_that_gives_up_is_logged_if_it_rejects, 0, 6);
     return suite_run(suite);
 }
