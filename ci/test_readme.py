@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "docs/tutorial.md", "docs/howto-errno.md", "docs/howto-extend.md"]
+PAGES = ["README.md", "docs/tutorial.md", "docs/howto-ci.md", "docs/howto-errno.md",
+         "docs/howto-extend.md"]
 WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
 BLOCK = re.compile(r"(?:<!-- (?P<comment>[^\n]*) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)\n```$",
                    re.DOTALL | re.MULTILINE)
