@@ -40,7 +40,8 @@ struct rxe_guest_tender {
     bool (*is_idle)(const void *context);
 };
 
-/* Called when a guest that was started has ended, before a signal that ended it ends this process. */
+/* Called when a guest that was started has ended, before a signal that ended it ends this
+ * process. */
 struct rxe_guest_listener {
     void *context;
     void (*ended)(void *context, const struct rxe_guest_end *end);

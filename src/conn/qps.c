@@ -261,8 +261,8 @@ static void init_qps(struct conn *conn)
     }
 }
 
-/* Posts `n` receives on a QP, many per call. They are for WRITE_WITH_IMM, which needs no memory, only
- * an entry of the queue. */
+/* Posts `n` receives on a QP, many per call. They are for WRITE_WITH_IMM, which needs no memory,
+ * only an entry of the queue. */
 static weft_status fill_queue(struct conn *conn, uint32_t q, uint32_t n)
 {
     struct io_device *device = device_of(&conn->rails[q % conn->n_rails]);

@@ -67,8 +67,8 @@ static const char *look(const char *(*get)(const char *name), const char *name)
     return value == NULL || value[0] == '\0' ? NULL : value;
 }
 
-/* Copies the value of a variable to `room`. Returns `room`, or NULL if the variable is unset, empty,
- * or does not fit. */
+/* Copies the value of a variable to `room`. Returns `room`, or NULL if the variable is unset or
+ * empty, or does not fit. */
 static const char *keep(const char *(*get)(const char *name),
                         void (*warn)(const char *text), const char *name, char *room,
                         size_t n_room)
