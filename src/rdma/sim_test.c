@@ -6,7 +6,6 @@
 #include "backends/sim/backend.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
-#include "rdma/async.h"
 #include "rdma/cq.h"
 #include "rdma/mr.h"
 #include "rdma/qp.h"
@@ -16,7 +15,7 @@ enum { TITANIC, ICEBERG, N_HOSTS };
 struct end {
     struct io_env *env;
     struct rdma *rdma;
-    struct rdma_cq cq;
+    struct ibv_cq *cq;
     struct rdma_qp qp;
     struct io_task task;
     struct rdma_mr mr;
@@ -57,6 +56,30 @@ static void pass(void)
     (void)world->ops->step(world, now() + 10000000);
     while (io_loop_pop(loop) != NULL) {
     }
+}
+
+static void open_cq(struct end *end)
+{
+    struct io_device *device = end->env->devices[0];
+    struct io_op op = {.kind = IO_OP_CREATE_CQ, .task = &end->task};
+    int failure;
+
+    op.arg.create_cq.cqe = 16;
+    op.arg.create_cq.task = &end->task;
+    ck_assert_int_eq(device->ops->submit(device, &op), 0);
+    while ((failure = device->ops->poll(device, &op)) == EINPROGRESS) {
+        pass();
+    }
+    ck_assert_int_eq(failure, 0);
+    end->cq = op.out.cq;
+}
+
+static void close_cq(struct end *end)
+{
+    struct io_op destroy = {.kind = IO_OP_DESTROY_CQ};
+
+    destroy.arg.destroy_cq = end->cq;
+    rdma_forget_op(end->env->devices[0], &destroy);
 }
 
 static void setup(void)
@@ -101,15 +124,11 @@ static void setup(void)
         while (rdma_progress(end->rdma, &error) == WEFT_AGAIN) {
             pass();
         }
-        rdma_async_start(end->rdma, &end->task);
-        ck_assert_int_eq(rdma_cq_open(&end->cq, end->rdma, 0, 16, &end->task, &error),
-                         WEFT_OK);
-        while (rdma_cq_progress(&end->cq, &error) == WEFT_AGAIN) {
-            pass();
-        }
+        end->env->devices[0]->async_task = &end->task;
+        open_cq(end);
         struct rdma_qp_config config = {.port = &end->rdma->ports[0],
                                         .gid_type = IBV_GID_TYPE_ROCE_V2,
-                                        .cq = end->cq.cq,
+                                        .cq = end->cq,
                                         .max_send_wr = 4,
                                         .max_recv_wr = 4,
                                         .psn = 100 + h,
@@ -126,9 +145,9 @@ static void teardown(void)
 {
     for (int h = 0; h < N_HOSTS; h++) {
         rdma_qp_abandon(&ends[h].qp);
-        rdma_cq_close(&ends[h].cq);
+        close_cq(&ends[h]);
         rdma_mr_put(ends[h].rdma->mrs, &ends[h].mr);
-        rdma_async_start(ends[h].rdma, NULL);
+        ends[h].env->devices[0]->async_task = NULL;
         rdma_close(ends[h].rdma);
         io_task_fini(&ends[h].task);
     }
@@ -168,7 +187,6 @@ static void bring_up(void)
     for (int h = 0; h < N_HOSTS; h++) {
         connect_end(h, &addresses[1 - h].ip);
         progress_until(&ends[h], RDMA_QP_RTS);
-        rdma_cq_route(&ends[h].cq, ends[h].qp.qpn, (uint32_t)h);
     }
 }
 
@@ -204,14 +222,16 @@ static void write_to_iceberg(uint64_t wr_id)
 static struct ibv_wc wait_completion(void)
 {
     struct ibv_wc wc;
-    uint32_t index = UINT32_MAX;
-    weft_status status;
-    while ((status = rdma_cq_next(&ends[TITANIC].cq, &wc, &index, &error)) ==
-           WEFT_AGAIN) {
+    int n = 0;
+    for (;;) {
+        ck_assert_int_eq(rdma_poll(ends[TITANIC].rdma, 0, ends[TITANIC].cq, 1, &wc, &n),
+                         0);
+        if (n == 1) {
+            break;
+        }
         pass();
     }
-    ck_assert_int_eq(status, WEFT_OK);
-    ck_assert_uint_eq(index, TITANIC);
+    ck_assert_uint_eq(wc.qp_num, ends[TITANIC].qp.qpn);
     return wc;
 }
 
@@ -296,11 +316,12 @@ START_TEST(gids_that_move_are_followed)
     bring_up();
     ck_assert_uint_eq(ends[TITANIC].qp.sgid_index, 5);
     ck_assert_uint_eq(ends[TITANIC].rdma->ports[0].gids[3].prefix_len, 24);
-    struct rdma_async event;
+    struct io_device *device = ends[TITANIC].env->devices[0];
+    struct io_async_event event;
     uint32_t n_changes = 0;
-    while (rdma_async_next(ends[TITANIC].rdma, &event)) {
-        ck_assert_int_eq((int)event.scope, RDMA_ASYNC_GIDS);
-        ck_assert_str_eq(event.port->name, "p0");
+    while (device->ops->async_event(device, &event) == 0) {
+        ck_assert_int_eq(event.type, IBV_EVENT_GID_CHANGE);
+        ck_assert_uint_eq(event.port, 1);
         n_changes++;
     }
     ck_assert_uint_ge(n_changes, 3);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "rdma/async.h"
 
 static struct grid *grid_of(struct fabric *fabric)
 {
@@ -64,34 +63,42 @@ static void on_conn(struct fabric *fabric, struct conn *conn)
     }
 }
 
+static void port_event(struct grid *grid, uint32_t host, uint32_t device,
+                       const struct io_async_event *event)
+{
+    for (uint32_t i = 0; i < grid->n_flows; i++) {
+        struct grid_flow *flow = &grid->flows[i];
+
+        if (flow->from == host && flow->out != NULL) {
+            flow_device_event(flow->out, device, event);
+        }
+        if (flow->to == host && flow->in != NULL) {
+            flow_device_event(flow->in, device, event);
+        }
+    }
+    if (grid->relays[host] != NULL) {
+        relay_device_event(grid->relays[host], device, event);
+    }
+}
+
 static void on_event(struct fabric *fabric, uint32_t host)
 {
     struct grid *grid = grid_of(fabric);
     struct rdma *rdma = fabric->hosts[host].rdma;
     struct weft_error error = {0};
-    struct rdma_async event;
+    struct io_async_event event;
 
-    while (rdma_async_next(rdma, &event)) {
-        if ((event.scope != RDMA_ASYNC_PORT && event.scope != RDMA_ASYNC_GIDS) ||
-            event.port == NULL) {
-            continue;
-        }
-        ck_assert_int_eq(rdma_refresh(rdma, &error), WEFT_OK);
-        for (uint32_t i = 0; i < grid->n_flows && !grid->no_port_events; i++) {
-            struct grid_flow *flow = &grid->flows[i];
-            struct io_async_event told = {.type = event.type, .port = event.port->port};
+    for (uint32_t d = 0; d < rdma->env->n_devices; d++) {
+        struct io_device *device = rdma->env->devices[d];
 
-            if (flow->from == host && flow->out != NULL) {
-                flow_device_event(flow->out, event.device_index, &told);
+        while (device->ops->async_event(device, &event) == 0) {
+            if (event.port == 0) {
+                continue;
             }
-            if (flow->to == host && flow->in != NULL) {
-                flow_device_event(flow->in, event.device_index, &told);
+            ck_assert_int_eq(rdma_refresh(rdma, &error), WEFT_OK);
+            if (!grid->no_port_events) {
+                port_event(grid, host, d, &event);
             }
-        }
-        if (grid->relays[host] != NULL && !grid->no_port_events) {
-            struct io_async_event told = {.type = event.type, .port = event.port->port};
-
-            relay_device_event(grid->relays[host], event.device_index, &told);
         }
     }
 }
@@ -109,7 +116,11 @@ void grid_open(struct grid *grid, const struct fabric_config *config)
     filled.user = grid;
     fabric_open(&grid->fabric, &filled);
     for (uint32_t h = 0; h < config->n_hosts; h++) {
-        rdma_async_start(grid->fabric.hosts[h].rdma, &grid->fabric.hosts[h].rdma_task);
+        struct rdma *rdma = grid->fabric.hosts[h].rdma;
+
+        for (uint32_t d = 0; d < rdma->env->n_devices; d++) {
+            rdma->env->devices[d]->async_task = &grid->fabric.hosts[h].rdma_task;
+        }
     }
 }
 
