@@ -154,6 +154,59 @@ def test_mutable_globals_are_found_in_objects(tmp_path):
     assert found == {("4", "count"), ("5", "total"), ("8", "calls"), ("10", "getenv")}
 
 
+# A tree with both products, and functions that they reach or not: path -> text.
+PRODUCTS = {
+    "src/plugin/exports.map": "{ global: table; local: *; };\n",
+    "src/cli/main.c": "int used(int);\nint main(int argc, char **argv)\n{\n    return used(argc) + argv[0][0];\n}\n",
+    "src/plugin/tables.c": "int engine(int);\nint (*const table)(int) = engine;\n",
+    "backends/linux/netlink_late.c": "int late(void);\nint late(void)\n{\n    return 1;\n}\n",
+    "src/base/a.c": "int used(int a);\nint engine(int a);\nint inlined(int a);\nint dead(int a);\n"
+                    "int inlined(int a)\n{\n    return a + 1;\n}\n\n"
+                    "int used(int a)\n{\n    return inlined(a);\n}\n\n"
+                    "int engine(int a)\n{\n    return 3 * a;\n}\n\n"
+                    "static int of_dead(int a)\n{\n    return 5 * a;\n}\n\n"
+                    "/* Nothing calls it. */\nint dead(int a)\n{\n    return of_dead(a) + used(a);\n}\n",
+    "src/base/a_test.c": "int dead(int a);\nint main(void)\n{\n    return dead(1);\n}\n",
+}
+# what ci/unreachable.txt says, and what is found then
+ALLOWED = {
+    "no list": ("", [("backends/linux/netlink_late.c", 2, "`late` is in neither product"),
+                     ("src/base/a.c", 20, "`of_dead` is in neither product"),
+                     ("src/base/a.c", 26, "`dead` is in neither product")]),
+    "all allowed": ("# Why.\nsrc/base/a.c *dead\n*/netlink_late.c *\n", []),
+    "no reason": ("src/base/a.c dead\n\n# Why.\n* of_dead\n* late\n", [("ci/unreachable.txt", 1, "no reason")]),
+    "a reason ends with its group": ("# Why.\n* *dead\n\n* late\n", [("ci/unreachable.txt", 4, "no reason")]),
+    "a line that is not needed": ("# Why.\n* *dead\n* late\n* inlined\n* gone\n",
+                                  [("ci/unreachable.txt", 4, "is reached, or is gone"),
+                                   ("ci/unreachable.txt", 5, "is reached, or is gone")]),
+}
+
+
+@pytest.fixture(scope="module", name="products")
+def fixture_products(tmp_path_factory):
+    root = tmp_path_factory.mktemp("products")
+    for path, text in PRODUCTS.items():
+        write(root, path, text)
+        if path.endswith(".c"):
+            obj = (root / "build/obj" / path).with_suffix(".o")
+            obj.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["gcc", "-O2", "-fPIC", "-fno-semantic-interposition", "-ffunction-sections", "-c",
+                            "-o", obj, path], cwd=root, check=True)
+    return root
+
+
+@pytest.mark.parametrize("case", ALLOWED)
+def test_what_neither_product_reaches(products, case):
+    text, wanted = ALLOWED[case]
+    write(products, "ci/unreachable.txt", text)
+    output = tidy(products, "--no-tools", "--build", "build")[1]
+    found = [line.split(":", 2) for line in output.splitlines()]
+    assert len(found) == len(wanted), output
+    for (path, line, words), (in_path, in_line, in_words) in zip(found, wanted):
+        assert (path, int(line)) == (in_path, in_line)
+        assert in_words in words
+
+
 @pytest.mark.skipif(shutil.which("clang-format-14") is None,
                     reason="SKIP clang-format-14: not installed; enable with: ci/deps test")
 def test_format(tmp_path):
