@@ -46,7 +46,7 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
 LEVEL := $(O)
 CPPFLAGS += -Isrc -I. -D_POSIX_C_SOURCE=200809L
 CFLAGS_ALL = -std=c11 $(LEVEL) $(G) -fdebug-prefix-map=$(CURDIR)=. -fPIC -fno-semantic-interposition \
-             -fno-strict-aliasing $(WARN) $(if $(WERROR),-Werror) \
+             -fno-strict-aliasing $(if $(SAN)$(COVERAGE),,-ffunction-sections) $(WARN) $(if $(WERROR),-Werror) \
              $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
              -fno-sanitize-recover=all) $(COVERAGE) $(CFLAGS)
 LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(COVERAGE) $(LDFLAGS)
