@@ -5,6 +5,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -122,6 +123,25 @@ START_TEST(a_client_that_has_reset_is_known)
 }
 END_TEST
 
+/* Keep-alives would end an idle stream after 20 s. */
+START_TEST(a_stream_endures_its_limit)
+{
+    const struct io_oob_ops *oob = linux_env_io(env)->oob;
+    unsigned limit_ms = 0;
+    socklen_t n_bytes = sizeof(limit_ms);
+    struct io_stream *stream;
+    int fd = dup(deaf); /* the number that the stream's socket will get */
+
+    close(fd);
+    ck_assert_int_eq(oob->connect(linux_env_io(env), NULL, &at, &task, &stream), 0);
+    oob->endure(stream, 70 * INT64_C(1000000000));
+    ck_assert_int_eq(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, &n_bytes),
+                     0);
+    ck_assert_uint_eq(limit_ms, 70000);
+    oob->close(stream, true);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("linux streams");
@@ -130,6 +150,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, an_attempt_without_a_peer_failed_whatever_so_error_says);
     tcase_add_test(tcase, a_client_that_has_reset_is_known);
+    tcase_add_test(tcase, a_stream_endures_its_limit);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -102,8 +102,8 @@ void boot_door_welcome(struct boot *boot, struct boot_door *door)
         door->short_errno = 0;
         admit(boot, door, stream);
     }
+    door->short_errno = result == EAGAIN ? 0 : result;
     if (result != EAGAIN) {
-        door->short_errno = result;
         door->resume_ns = now + CLIENT_PAUSE_NS;
     }
 }

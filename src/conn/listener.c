@@ -391,6 +391,9 @@ static void accept_clients(struct conn_listener *listener)
             return;
         }
     }
+    if (!is_deaf(private)) {
+        private->short_errno = 0; /* EAGAIN shows that a descriptor is available */
+    }
 }
 
 int conn_listener_errno(const struct conn_listener *listener)

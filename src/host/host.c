@@ -211,7 +211,7 @@ static weft_status start_listening(struct host *host)
     struct host_private *private = host->private;
     weft_ns now = now_of(host);
     weft_status status = WEFT_AGAIN;
-    bool may_wait;
+    bool may_wait, lacks;
 
     private->listen_ns = private->listen_ns == 0 ? now : private->listen_ns;
     may_wait = host->config.conn.policy == WEFT_POLICY_WEFT &&
@@ -225,7 +225,9 @@ static weft_status start_listening(struct host *host)
         }
         host->n_ports = conn_local_facts(host->rdma, host->ports, HOST_PORTS_MAX);
     }
-    if (!may_wait || !lacks_an_address(host)) {
+    /* Patience does not extend this wait, after which nothing fails. */
+    lacks = now - private->listen_ns < TIMER_CABLES_NS && lacks_an_address(host);
+    if (!may_wait || !lacks) {
         status = conn_listen(host->rdma, &host->config.conn, HOST_TASK_LISTENER,
                              HOST_TASK_ACCEPTED, host->peers[host->config.rank].handle,
                              &host->listener, &host->error);

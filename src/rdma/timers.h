@@ -167,7 +167,7 @@ static inline weft_ns timer_limit(weft_ns limit, uint32_t patience)
 #define TIMER_RESEND_NS (25400 * TIMER_MS)
 /* Time after which a stream of the rendezvous fails that is cut off. Flows notice sooner that a
  * machine is dead. */
-#define TIMER_STREAM_NS (60000 * TIMER_MS)
+#define TIMER_STREAM_NS (70000 * TIMER_MS)
 /* Time in which all members take part in an all-gather once all have joined. */
 #define TIMER_GATHER_NS (30000 * TIMER_MS)
 /* Time for a client to authenticate, and for one attempt to connect, and time for the whole set-up
@@ -234,7 +234,8 @@ TIMER_ASSERT(TIMER_HANG_NS > TIMER_ROW_NS + TIMER_FAILOVER_NS);
 /* What an absence of the management network held up comes before a member counts as late. */
 TIMER_ASSERT(TIMER_RESEND_NS > TIMER_ABSENCE_NS);
 TIMER_ASSERT(TIMER_GATHER_NS > TIMER_RESEND_NS + TIMER_BUSY_NS);
-TIMER_ASSERT(TIMER_STREAM_NS > TIMER_GATHER_NS + TIMER_RESEND_NS);
+/* Members that wait for rank 0 (boot/client.c) give up before their stream does. */
+TIMER_ASSERT(TIMER_STREAM_NS > 2 * TIMER_GATHER_NS);
 TIMER_ASSERT(TIMER_ROW_NS + TIMER_HANG_NS > TIMER_STREAM_NS);
 /* One BUSY can be lost. */
 TIMER_ASSERT(TIMER_SILENCE_NS > 2 * TIMER_BUSY_NS);

@@ -2,6 +2,7 @@
  * others again. The first of them (rank 0 if it is left) receives all records, judges the run as
  * `weft run` does, and sends the verdict. A member that does not come to the meeting counts as
  * killed. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,7 +138,11 @@ static weft_status gather_all(struct run *run, struct meeting *meeting, uint32_t
 static weft_ns patience_of(uint32_t member, enum boot_mode mode,
                            const struct weft_error *host_error)
 {
-    if (member != 0 && mode == BOOT_RENDEZVOUS) {
+    bool is_cut_off = host_error->phase == WEFT_PHASE_BOOT &&
+                      host_error->status == WEFT_ERR_TIMEOUT &&
+                      host_error->sys_errno == ETIMEDOUT;
+
+    if (member != 0 && mode == BOOT_RENDEZVOUS && !is_cut_off) {
         return PATIENCE_NS;
     }
     return host_error->status == WEFT_OK ? PATIENCE_OF_FIRST_NS : PATIENCE_OF_FAILED_NS;
