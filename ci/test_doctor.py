@@ -47,7 +47,9 @@ def test_a_mesh_that_works_has_nothing_wrong(file):
     ("s23-shared-index", "gid.fixed_index"),
     ("s31-mtu-after-reboot", "link.mtu_mismatch"),
     ("s38-address-lost", "addr.missing"),
-    ("s47-memlock", "host.memlock")])
+    ("s47-memlock", "host.memlock"),
+    ("../net/peer-address", "gid.peer_address"),
+    ("../net/vlan-mismatch", "link.vlan_mismatch")])
 def test_what_is_wrong_before_it_runs_is_found_before_it_runs(file, code):
     assert codes(doctor(f"{FIELD}/{file}.yaml")) == {code}
 

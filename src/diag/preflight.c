@@ -65,6 +65,8 @@ static void look_at_port(const struct diag_host *host, const struct diag_port *p
     }
     if (may_be_bare(port)) {
         /* No finding. */
+    } else if (diag_is_without_gid(port) == DIAG_YES) {
+        say(out, DIAG_GID_MISSING, DIAG_ERROR, host, port);
     } else if (diag_has_address(port) == DIAG_NO) {
         say(out, DIAG_ADDR_MISSING, DIAG_WARNING, host, port);
     } else if (!has_usable_gid(port) && !diag_may_lack_addresses(port)) {
@@ -411,6 +413,104 @@ static bool share_an_address(const struct diag_port *a, const struct diag_port *
     return false;
 }
 
+/* Returns true if the cables of the file join `port` to a port of a host other than `other`. */
+static bool leads_elsewhere(const struct diag_input *input, const struct diag_host *host,
+                            const struct diag_port *port, const struct diag_host *peer,
+                            const struct diag_port *other)
+{
+    for (uint32_t i = 0; i < input->n_cables; i++) {
+        const struct diag_cable *cable = &input->cables[i];
+        bool is_from = strcmp(cable->from, host->name) == 0 &&
+                       strcmp(cable->from_port, port->name) == 0;
+        bool is_to =
+            strcmp(cable->to, host->name) == 0 && strcmp(cable->to_port, port->name) == 0;
+        const char *node = is_from ? cable->to : cable->from;
+        const char *end = is_from ? cable->to_port : cable->from_port;
+
+        if ((is_from || is_to) && diag_find_host(input, node) != NULL) {
+            return strcmp(node, peer->name) != 0 || strcmp(end, other->name) != 0;
+        }
+    }
+    return false;
+}
+
+/* Finds two addresses that face each other and are in different VLANs. Returns false if there are
+ * none, or if two others are in one. */
+static bool find_vlans(const struct diag_port *port, const struct diag_port *other,
+                       int vlans[2])
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        for (uint32_t k = 0; k < other->n_gids; k++) {
+            const struct diag_gid *a = &port->gids[i], *b = &other->gids[k];
+            enum nearness nearness = compare(a, b, DIAG_SUBNET_LEN);
+
+            if (nearness != IN_ONE_SUBNET) {
+                continue;
+            }
+            if (a->vlan_id == IO_UNKNOWN || b->vlan_id == IO_UNKNOWN ||
+                a->vlan_id == b->vlan_id) {
+                return false;
+            }
+            any = true;
+            vlans[0] = a->vlan_id;
+            vlans[1] = b->vlan_id;
+        }
+    }
+    return any;
+}
+
+static void look_at_vlans(const struct diag_input *input, const struct diag_host *host,
+                          const struct diag_port *port, const struct diag_host *peer,
+                          const struct diag_port *other, struct diag_findings *out)
+{
+    struct diag_finding *finding;
+    int vlans[2];
+
+    if (!diag_preflight_faces(port, other) ||
+        leads_elsewhere(input, host, port, peer, other) ||
+        leads_elsewhere(input, peer, other, host, port) ||
+        !find_vlans(port, other, vlans)) {
+        return;
+    }
+    finding = say(out, DIAG_LINK_VLAN_MISMATCH, DIAG_ERROR, host, port);
+    diag_name_place(finding, host->name, port->name, peer->name);
+    diag_evidence_text(finding, "local_port", port->name);
+    diag_evidence_int(finding, "local_vlan_id", vlans[0]);
+    diag_evidence_text(finding, "remote_port", other->name);
+    diag_evidence_int(finding, "remote_vlan_id", vlans[1]);
+}
+
+/* If the ports of a cable have only the GID of an address that names the other end as its peer,
+ * they are not without a GID: replaces what was said of each port by itself. */
+static void look_at_peer_addresses(const struct diag_input *input,
+                                   const struct diag_cable *cable,
+                                   struct diag_findings *out)
+{
+    const struct diag_host *ends[2] = {diag_find_host(input, cable->from),
+                                       diag_find_host(input, cable->to)};
+    const struct diag_port *ports[2] = {diag_find_port(ends[0], cable->from_port),
+                                        diag_find_port(ends[1], cable->to_port)};
+
+    if (diag_has_peers_only(ports[0]) != DIAG_YES ||
+        diag_has_peers_only(ports[1]) != DIAG_YES) {
+        return;
+    }
+    for (uint32_t i = 0; i < out->n; i++) {
+        struct diag_finding *said = &out->items[i];
+
+        for (int k = 0; k < 2; k++) {
+            if (said->entry->id == DIAG_GID_MISSING &&
+                strcmp(said->host, ends[k]->name) == 0 &&
+                strcmp(said->port, ports[k]->name) == 0) {
+                said->entry = diag_entry(DIAG_GID_PEER_ADDRESS);
+                diag_name_place(said, ends[k]->name, ports[k]->name, ends[1 - k]->name);
+            }
+        }
+    }
+}
+
 static void look_at_ends(const struct diag_host *host, const struct diag_port *port,
                          const struct diag_host *peer, const struct diag_port *other,
                          struct diag_findings *out)
@@ -454,6 +554,9 @@ static void look_at_bonds(const struct diag_input *input, const struct diag_host
 
 void diag_preflight_ends(const struct diag_input *input, struct diag_findings *out)
 {
+    for (uint32_t i = 0; i < input->n_cables; i++) {
+        look_at_peer_addresses(input, &input->cables[i], out);
+    }
     for (uint32_t i = 0; i < input->n_hosts; i++) {
         look_at_bonds(input, &input->hosts[i], out);
     }
@@ -467,6 +570,7 @@ void diag_preflight_ends(const struct diag_input *input, struct diag_findings *o
             for (uint32_t k = 0; k < a->n_ports; k++) {
                 for (uint32_t l = 0; l < b->n_ports; l++) {
                     look_at_ends(a, &a->ports[k], b, &b->ports[l], out);
+                    look_at_vlans(input, a, &a->ports[k], b, &b->ports[l], out);
                 }
             }
         }

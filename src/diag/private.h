@@ -203,6 +203,9 @@ enum diag_known diag_leaves_no_port(struct diag_ports ports);
 /* Return YES if the port has carrier but no address (diag_is_bare), or an address but no GID of it
  * (diag_is_without_gid). */
 diag_port_test diag_is_bare, diag_is_without_gid;
+/* Returns YES if the port has an IPv4 GID that is not its address, and none that is. Each of its
+ * addresses can then name a peer (`ip address add ADDRESS peer PEER`). */
+diag_port_test diag_has_peers_only;
 /* Returns the same failure from the point of view of the other end. */
 struct diag_case diag_case_from_far(const struct diag_case *c);
 

@@ -126,9 +126,7 @@ static enum diag_known has_family(const struct diag_port *port, bool is_v4)
     return answer;
 }
 
-/* Returns YES if the port has an IPv4 GID that is not its address, and none that is. Each of its
- * addresses can then name a peer (`ip address add ADDRESS peer PEER`). */
-static enum diag_known has_peers_only(const struct diag_port *port)
+enum diag_known diag_has_peers_only(const struct diag_port *port)
 {
     enum diag_known any;
 
@@ -160,9 +158,9 @@ enum diag_known diag_is_peer_address(const struct diag_case *c)
     if (gid->prefix_len > 0) {
         return DIAG_NO;
     }
-    return diag_or(
-        diag_is_anothers(c, &c->local_gid, c->host->name),
-        diag_and(has_peers_only(c->local_port), has_peers_only(c->remote_port)));
+    return diag_or(diag_is_anothers(c, &c->local_gid, c->host->name),
+                   diag_and(diag_has_peers_only(c->local_port),
+                            diag_has_peers_only(c->remote_port)));
 }
 
 /* Returns YES if the GIDs of both ends differ in their family, and this port has an address of the
