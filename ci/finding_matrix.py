@@ -101,6 +101,8 @@ class Drawn(Mesh):
         """Give every end its address by hand, so that one may be changed."""
         taken = {}
         for link in self.links:
+            if "subnet" not in link:
+                continue  # numbered already
             subnet = link.pop("subnet")
             link.pop("overlap", None)
             network = ipaddress.ip_network(subnet)
@@ -631,19 +633,23 @@ CAUSES = {
 
 
 class Setting:
-    """What is drawn of one number: a healthy mesh, and how to break it."""
+    """What is drawn of one number: a healthy mesh, and how to break it, in one way or in two at once."""
 
     def __init__(self, seed, index, want=None):
+        self.second = None
         if "case" in (want or {}):
-            self.cause, self.kind, self.moment, self.policy, self.addressing, self.number = want["case"]
-            self.plant = CAUSES[self.cause][0]
-            self.profile = "rxe" if self.cause == "firewall_roce" else None
+            self.cause, self.kind, self.moment, self.policy, self.addressing, self.number, *second = want["case"]
+            self.second = second[0] if second else None
+            self.profile = "rxe" if "firewall_roce" in (self.cause, self.second) else None
             return
-        rng = random.Random(f"{seed} matrix {index}")
         want = want or {}
+        is_two = want.get("two", False)
+        rng = random.Random(f"{seed} matrix{' two' if is_two else ''} {index}")
         while True:
             self.cause = want.get("cause") or rng.choice(sorted(CAUSES))
-            self.plant, moments = CAUSES[self.cause]
+            moments = CAUSES[self.cause][1]
+            if is_two:
+                self.second = rng.choice(sorted(CAUSES))
             self.moment = rng.choice(moments)
             if want.get("moment") in moments:
                 self.moment = want["moment"]
@@ -656,14 +662,15 @@ class Setting:
             if self.cause in ("hca_list", "fixed_slot") and self.kind in NCCL_MESHES:
                 self.policy = NCCL_MESHES[self.kind][0]
             self.addressing = rng.choice(addressings(self.policy, self.kind))
-            self.profile = "rxe" if self.cause == "firewall_roce" else None
+            self.profile = "rxe" if "firewall_roce" in (self.cause, self.second) else None
             self.number = REORDERED + rng.randrange(2**32)
             if self.break_at(0) is not None:
                 return
 
     def case(self):
         """Return what makes this setting again, whatever is drawn of a seed."""
-        return (self.cause, self.kind, self.moment, self.policy, self.addressing, self.number)
+        return (self.cause, self.kind, self.moment, self.policy, self.addressing, self.number,
+                *([self.second] if self.second else []))
 
     def healthy(self):
         rng = random.Random(self.number)
@@ -684,7 +691,7 @@ class Setting:
         return document
 
     def break_at(self, at_ns):
-        """Return the broken mesh and what is planted in it, or None where the cause does not fit."""
+        """Return the broken mesh and all that is planted in it, or None where a cause does not fit."""
         mesh = self.healthy()
         rng = random.Random(f"{self.number} plant")
         at = None
@@ -692,8 +699,18 @@ class Setting:
             at = rng.choice(["row 2", "row 3"])
         elif self.moment != "before start":
             at = f"{at_ns}ns"
-        planted = self.plant(rng, mesh, at)
-        return None if planted is None else (mesh, planted)
+        planted = [CAUSES[self.cause][0](rng, mesh, at)]
+        if self.second:
+            # At the same moment, or before the start if it has no other.
+            plant, moments = CAUSES[self.second]
+            try:
+                planted.append(plant(rng, mesh, at if self.moment in moments else None))
+            except (KeyError, IndexError):
+                return None  # the first one took the address that it needs
+            if any(set(ends) - set(link["endpoints"]) for link in mesh.links
+                   for ends in (link.get("mtu"), link.get("vlan")) if isinstance(ends, dict)):
+                return None  # what one gave an end of a cable, the other took to another cable
+        return None if None in planted else (mesh, planted)
 
     def find_moment(self, story):
         """Return when the moment is, by the story of the healthy run; None: it has none."""

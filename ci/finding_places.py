@@ -47,6 +47,7 @@ class Judged:
         self.verdict, self.detail, self.said, self.took_s = "broken", "", [], None
         self.text = self.observations = ""
         self.symptom, self.place, self.limit_s = None, "?", 0
+        self.absent = set()
 
     def judge(self):
         with tempfile.TemporaryDirectory(prefix="weft-findings-") as name:
@@ -67,7 +68,8 @@ class Judged:
             return
         at_ns = self.setting.find_moment(story)
         mesh, planted = self.setting.break_at(at_ns)
-        self.place = planted.place
+        self.place = " and ".join(str(one.place) for one in planted)
+        self.absent = planted[0].place.hosts() if self.setting.cause == "late" else set()
         self.text = json.dumps(self.setting.text(mesh), indent=1)
         scenario.write_text(self.text)
         ran = run(self.weft, scenario, "--observations", work / "OBS.json")
@@ -77,14 +79,13 @@ class Judged:
         failed = self.setting.moment != "close" and any(
             host.get("errors") or not host["observed"] for host in json.loads(self.observations)["hosts"])
         self.took_s = self.all_said(ran["sim_time_ns"], at_ns) if failed else None
-        self.limit_s = planted.boot_limit_s if self.has_failed_in("boot") else 0
+        self.limit_s = planted[0].boot_limit_s if self.has_failed_in("boot") else 0
         self.said = [says(finding) for finding in ran["findings"]]
         self.verdict = verdict(ran["findings"], planted, failed)
 
     def all_said(self, end_ns, at_ns):
         """Seconds until the last host that was there reported a failure; without one, until the run was over."""
-        absent = self.place.hosts() if self.setting.cause == "late" else set()
-        times = [error["at_ns"] for host in json.loads(self.observations)["hosts"] if host["name"] not in absent
+        times = [error["at_ns"] for host in json.loads(self.observations)["hosts"] if host["name"] not in self.absent
                  for error in host.get("errors", [])]
         return (max(times, default=end_ns) - at_ns) / 1e9
 
@@ -96,19 +97,22 @@ class Judged:
         """Return true if it was said later than the cause's own limit allows; other policies have theirs."""
         kinds_s = matrix.limit_s(self.setting.cause, self.setting.moment, self.setting.kind)
         limit_s = max(self.limit_s, kinds_s) + LATE_AFTER_S
-        return self.took_s is not None and self.setting.policy == "weft" and self.took_s > limit_s
+        # Of two causes the limits add up in ways that no table has.
+        return (self.took_s is not None and self.setting.policy == "weft" and not self.setting.second
+                and self.took_s > limit_s)
 
     def explain(self):
         setting = self.setting
         took = f"{self.took_s:.3f} s after it" if self.took_s is not None else "went on"
-        return (f"{self.verdict}: {self.index} {setting.cause}, {setting.kind}, {setting.moment}, {setting.policy}, "
+        causes = f"{setting.cause}{f' and {setting.second}' if setting.second else ''}"
+        return (f"{self.verdict}: {self.index} {causes}, {setting.kind}, {setting.moment}, {setting.policy}, "
                 f"{setting.addressing}: planted at {self.place}; {'; '.join(self.said) or 'nothing'}; {took}; "
                 f"{(self.symptom or {}).get('text', '')} {self.detail}")
 
     def again(self):
         if "case" in self.want:
             return f"ci/findings --matrix --case '{json.dumps(self.want['case'])}'"
-        more = "".join(f" --{key} '{value}'" for key, value in self.want.items())
+        more = "".join(f" --{key}" if value is True else f" --{key} '{value}'" for key, value in self.want.items())
         return f"ci/findings --matrix --seed {self.seed} --first {self.index} --count 1{more}"
 
     def keep(self):
@@ -119,11 +123,12 @@ class Judged:
 
 
 def verdict(findings, planted, failed):
-    """Judge what was found of a run by what was planted in it."""
+    """Judge what was found of a run by all that was planted in it. One of several causes is enough."""
     decided = [finding for finding in findings if finding["code"] != "undetermined"]
-    if any(finding["code"] not in planted.codes | planted.also for finding in decided):
+    places = [[one.place for one in planted if finding["code"] in one.codes | one.also] for finding in decided]
+    if not all(places):
         return "cause"
-    if any(not planted.place.is_right(finding) for finding in decided):
+    if any(not any(place.is_right(finding) for place in of_code) for finding, of_code in zip(decided, places)):
         return "place"
     if len(decided) < len(findings) or (failed and not findings):
         return "undetermined"
@@ -176,7 +181,8 @@ def judge_all(weft, seed, numbers, want, jobs):
 def main(options, weft, seed):
     """Draw settings of the matrix, judge and print them; return the exit status."""
     want = {key: value for key, value in (
-        ("mesh", options.mesh), ("moment", options.moment), ("cause", (options.cause or [None])[0])) if value}
+        ("mesh", options.mesh), ("moment", options.moment), ("cause", (options.cause or [None])[0]),
+        ("two", options.two)) if value}
     if options.case:
         want = {"case": json.loads(options.case)}
     settings = judge_all(weft, seed, range(options.first, options.first + options.count), want, options.jobs)

@@ -106,11 +106,23 @@ def test_the_judge_of_the_matrix(code, host, port, peer, want):
     """The cable from b:p1 to c:p0 was cut; a is innocent."""
     planted = matrix.Planted({"link.down"}, matrix.Place("b:p1", "c:p0", peers={"b", "c"}))
     finding = {"code": code, "where": {"host": host, "port": port, "peer": peer}}
-    assert places.verdict([finding], planted, True) == want
+    assert places.verdict([finding], [planted], True) == want
     innocent = {"code": "conn.timeout", "where": {"host": "c", "port": None, "peer": "a"}}
-    assert places.verdict([finding, innocent], planted, True) == "cause"
-    assert places.verdict([], planted, True) == "undetermined"
-    assert places.verdict([], planted, False) == "quiet"
+    assert places.verdict([finding, innocent], [planted], True) == "cause"
+    assert places.verdict([], [planted], True) == "undetermined"
+    assert places.verdict([], [planted], False) == "quiet"
+
+
+def test_of_two_causes_one_is_named_and_never_a_third():
+    cut = matrix.Planted({"link.down"}, matrix.Place("b:p1", "c:p0", peers={"b", "c"}))
+    killed = matrix.Planted({"peer.dead"}, matrix.Place("a"))
+    down, dead, timeout = (
+        {"code": code, "where": {"host": "b", "port": port, "peer": peer}} for code, port, peer in (
+            ("link.down", "p1", "c"), ("peer.dead", None, "a"), ("conn.timeout", None, "c")))
+    for found, want in ([down], "right"), ([dead], "right"), ([down, dead], "right"), ([down, timeout], "cause"):
+        assert places.verdict(found, [cut, killed], True) == want
+    dead["where"]["peer"] = "c"
+    assert places.verdict([dead], [cut, killed], True) == "place"
 
 
 @pytest.mark.parametrize("host, n_out, n_in, want", [

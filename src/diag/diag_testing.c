@@ -540,7 +540,6 @@ static void silent_probe(struct scene *s)
 static void peer_cannot_accept(struct scene *s)
 {
     no_answer(s);
-    s->b->errors = weft_calloc(1, sizeof(*s->b->errors));
     s->b->n_errors = 1;
     s->b->errors[0].at_ns = s->failure->at_ns + 1;
     s->b->errors[0].source = DIAG_HEARSAY;
