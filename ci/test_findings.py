@@ -132,7 +132,7 @@ def test_the_direction_of_lost_frames_is_judged(host, n_out, n_in, want):
     planted = matrix.Planted({"link.one_way"}, matrix.Place("b:p1", "c:p0", peers={"b", "c"}, sender="b"))
     finding = {"code": "link.one_way", "where": {"host": host, "port": None, "peer": None},
                "evidence": {"frames_lost_out": n_out, "frames_lost_in": n_in}}
-    assert places.verdict([finding], planted, True) == want
+    assert places.verdict([finding], [planted], True) == want
 
 
 def test_what_a_number_draws_stays_the_same():

@@ -541,8 +541,8 @@ static void peer_cannot_accept(struct scene *s)
 {
     no_answer(s);
     s->b->n_errors = 1;
-    s->b->errors[0].at_ns = s->failure->at_ns + 1;
-    s->b->errors[0].source = DIAG_HEARSAY;
+    s->b->errors[0] =
+        (struct diag_error){.at_ns = s->failure->at_ns + 1, .source = DIAG_HEARSAY};
     (void)weft_fail_errno(&s->b->errors[0].error, EMFILE, WEFT_PHASE_ACCEPT, "no room");
 }
 
