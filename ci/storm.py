@@ -32,7 +32,7 @@ from pathlib import Path
 from processes import kill_session
 
 ROOT = Path(__file__).resolve().parent.parent
-LIMIT_S = 150  # the longest deadline that a host of a round can meet is 90 s (RUN_HANG_NS)
+LIMIT_S = 150  # the longest deadline that a host of a round can meet is 90 s (TIMER_HANG_NS)
 STOP_SHORT_S = 0.6  # an end that stands still for less than 1.6 s costs nothing (docs/soft.md)
 FLAP_SHORT_S = 0.3
 PORTS = range(4791, 4807)

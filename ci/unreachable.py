@@ -141,6 +141,9 @@ def check(root, build, sources):
     except RuntimeError as error:
         yield "ci/unreachable.py", 1, str(error)
         return
+    except FileNotFoundError as error:
+        print(f"tidy: {error.filename} is not installed: what nothing reaches not checked", file=sys.stderr)
+        return
     if dead is None:
         return
     allowed = Allowed(root)

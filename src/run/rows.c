@@ -190,7 +190,6 @@ double run_bus_bandwidth(const struct run *run, const struct host_row *row,
     if (time_ps <= 0) {
         return 0;
     }
-    mesh_bus_factor((enum weft_collective)row->coll.kind, run->n_ranks, &numerator,
-                    &denominator);
+    mesh_bus_factor(row->coll.kind, run->n_ranks, &numerator, &denominator);
     return (double)row->size_bytes * numerator / denominator * 1e12 / (double)time_ps;
 }

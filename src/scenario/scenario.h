@@ -255,8 +255,6 @@ struct scenario_bandwidth {
     struct scenario_mark mark;
 };
 
-/* Transport between two ranks, in NCCL's order. */
-
 /* An expected connection: rank `from` sends to rank `to`. */
 struct scenario_connection {
     uint32_t from, to; /* ranks */
