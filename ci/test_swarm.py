@@ -198,9 +198,9 @@ faults:
 
 
 def test_the_last_word_and_the_last_process():
-    """last-word-lost and all-killed: what runs of a space found, with the seeds 1 to 10."""
+    """last-word-lost and all-killed: what runs of a space found, with the seeds 1 to 60."""
     for row in rows_of(swarm("scenarios/swarm/last-word-lost.yaml",
-                             "scenarios/swarm/all-killed.yaml", "--seeds", "1..10")):
+                             "scenarios/swarm/all-killed.yaml", "--seeds", "1..60")):
         assert row["result"] == "pass", row
 
 
