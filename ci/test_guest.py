@@ -120,6 +120,7 @@ echo 0 >"$scratch/exit"
         assert running.wait(timeout=60) == 0
 
 
+@needs_guest
 def test_what_a_guest_writes_is_not_lost_unnoticed():
     with open("/dev/full", "w", encoding="ascii") as full:
         done = subprocess.run([BUILD / "weft", "guest", "--", "sh", "-c", "echo a; sleep 1; echo b; exit 1"], cwd=ROOT,
