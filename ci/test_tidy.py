@@ -154,6 +154,84 @@ def test_mutable_globals_are_found_in_objects(tmp_path):
     assert found == {("4", "count"), ("5", "total"), ("8", "calls"), ("10", "getenv")}
 
 
+# A tree whose files call each other in circles: path -> what it defines and calls.
+CALLS = {
+    "src/base/a.c": "int b(int);\nint c(int);\nint a(int x);\nint a(int x)\n{\n    return b(x) + c(x);\n}\n",
+    "src/base/b.c": "int a(int);\nint b(int x);\nint b(int x)\n{\n    return a(x);\n}\n",
+    "src/base/c.c": "extern const int d;\nint c(int x);\nint c(int x)\n{\n    return d * x;\n}\n",
+    "src/base/d.c": "int f(int);\nextern const int d;\nconst int d = 5;\nint e(int x);\n"
+                    "int e(int x)\n{\n    return f(x);\n}\n",
+    "src/base/f.c": "int c(int);\nint f(int x);\nint f(int x)\n{\n    return c(x);\n}\n",
+    # A function whose address is passed, and a test that calls back.
+    "src/base/g.c": "int h(int (*)(int), int);\nint g(int x);\nstatic int of_g(int x)\n{\n    return -x;\n}\n\n"
+                    "int g(int x)\n{\n    return h(of_g, x);\n}\n",
+    "src/base/h.c": "int h(int (*of)(int), int x);\nint h(int (*of)(int), int x)\n{\n    return of(x);\n}\n",
+    "src/base/g_test.c": "int g(int);\nint main(void)\n{\n    return g(1);\n}\n",
+    # A default that another file replaces: main.c needs i.c and not the reverse.
+    "src/base/i.c": "int ends(void);\n__attribute__((weak)) int ends(void)\n{\n    return 1;\n}\n",
+    "src/base/j.c": "int ends(void);\nint j(void);\nint j(void)\n{\n    return ends();\n}\n",
+    "src/base/main.c": "int ends(void);\nint j(void);\nint ends(void)\n{\n    return 2;\n}\n\n"
+                       "int main(void)\n{\n    return j();\n}\n",
+}
+# what ci/circles.txt says, and what is found then
+CIRCLES = {
+    "no list": ("", [("src/base/a.c", 6, "a.c calls b of src/base/b.c, which calls a of src/base/a.c"),
+                     ("src/base/b.c", 5, "b.c calls a of src/base/a.c"),
+                     ("src/base/c.c", 5, "c.c calls d of src/base/d.c, which calls f of src/base/f.c, which calls c"),
+                     ("src/base/d.c", 7, "d.c calls f of"), ("src/base/f.c", 5, "f.c calls c of")]),
+    "all listed": ("# Why.\nsrc/base/a.c src/base/b.c\n\n# Why.\nsrc/base/c.c\nsrc/base/d.c src/base/f.c\n", []),
+    "no reason": ("src/base/a.c src/base/b.c\n\n# Why.\nsrc/base/c.c src/base/d.c src/base/f.c\n",
+                  [("ci/circles.txt", 1, "no reason")]),
+    "a file more": ("# Why.\nsrc/base/a.c src/base/b.c\n\n# Why.\nsrc/base/c.c src/base/d.c\n",
+                    [("src/base/f.c", 5, "f.c calls c of")]),
+    "a circle over two groups": ("# Why.\nsrc/base/a.c\n\n# Why.\nsrc/base/b.c\n\n# Why.\nsrc/base/c.c\n"
+                                 "src/base/d.c src/base/f.c\n", [("ci/circles.txt", 1, "a circle joins 2 groups")]),
+    "a line that is not needed": ("# Why.\nsrc/base/a.c src/base/b.c src/base/g.c\nsrc/base/gone.c\n\n# Why.\n"
+                                  "src/base/c.c src/base/d.c src/base/f.c\n",
+                                  [("ci/circles.txt", 2, "src/base/g.c is in no circle"),
+                                   ("ci/circles.txt", 3, "src/base/gone.c is in no circle")]),
+}
+
+
+def compile_tree(root, tree):
+    for path, text in tree.items():
+        write(root, path, text)
+        if path.endswith(".c"):
+            obj = (root / "build/obj" / path).with_suffix(".o")
+            obj.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["gcc", "-O2", "-fPIC", "-fno-semantic-interposition", "-ffunction-sections", "-c",
+                            "-o", obj, path], cwd=root, check=True)
+
+
+def compare(output, wanted):
+    """Each line of tidy's `output` with what is `wanted`: path, line, words."""
+    found = [line.split(":", 2) for line in output.splitlines()]
+    assert len(found) == len(wanted), output
+    for (path, line, words), (in_path, in_line, in_words) in zip(found, wanted):
+        assert (path, int(line)) == (in_path, in_line)
+        assert in_words in words
+
+
+@pytest.fixture(scope="module", name="calls")
+def fixture_calls(tmp_path_factory):
+    root = tmp_path_factory.mktemp("calls")
+    compile_tree(root, CALLS)
+    return root
+
+
+@pytest.mark.parametrize("case", CIRCLES)
+def test_circles_of_calls(calls, case):
+    text, wanted = CIRCLES[case]
+    write(calls, "ci/circles.txt", text)
+    compare(tidy(calls, "--no-tools", "--build", "build")[1], wanted)
+
+
+def test_a_build_that_is_not_whole_says_nothing_of_circles(tmp_path):
+    compile_tree(tmp_path, {path: CALLS[path] for path in ("src/base/a.c", "src/base/b.c")})
+    write(tmp_path, "src/base/c.c", CALLS["src/base/c.c"])
+    assert tidy(tmp_path, "--no-tools", "--build", "build") == (0, "")
+
+
 # A tree with both products, and functions that they reach or not: path -> text.
 PRODUCTS = {
     "src/plugin/exports.map": "{ global: table; local: *; };\n",
@@ -185,13 +263,7 @@ ALLOWED = {
 @pytest.fixture(scope="module", name="products")
 def fixture_products(tmp_path_factory):
     root = tmp_path_factory.mktemp("products")
-    for path, text in PRODUCTS.items():
-        write(root, path, text)
-        if path.endswith(".c"):
-            obj = (root / "build/obj" / path).with_suffix(".o")
-            obj.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run(["gcc", "-O2", "-fPIC", "-fno-semantic-interposition", "-ffunction-sections", "-c",
-                            "-o", obj, path], cwd=root, check=True)
+    compile_tree(root, PRODUCTS)
     return root
 
 
@@ -199,12 +271,7 @@ def fixture_products(tmp_path_factory):
 def test_what_neither_product_reaches(products, case):
     text, wanted = ALLOWED[case]
     write(products, "ci/unreachable.txt", text)
-    output = tidy(products, "--no-tools", "--build", "build")[1]
-    found = [line.split(":", 2) for line in output.splitlines()]
-    assert len(found) == len(wanted), output
-    for (path, line, words), (in_path, in_line, in_words) in zip(found, wanted):
-        assert (path, int(line)) == (in_path, in_line)
-        assert in_words in words
+    compare(tidy(products, "--no-tools", "--build", "build")[1], wanted)
 
 
 @pytest.mark.skipif(shutil.which("clang-format-14") is None,
