@@ -38,10 +38,22 @@ struct cli_list {
     size_t n;
 };
 
+struct cli_options;
+typedef int (*cli_verb)(struct cli_options *options);
+
+struct cli_verb_spec {
+    const char *name;
+    cli_verb run;
+    const char *operands; /* "FILE...", "[DIR]", "" */
+    const char *help;
+};
+
 /* Everything that flags and WEFT_<FLAG> can say. Strings are not owned: argv's or the
  * environment's. */
 struct cli_options {
-    const char *json; /* file, "-" for stdout, or NULL */
+    const struct cli_verb_spec *verb;  /* of the command line */
+    const struct cli_verb_spec *verbs; /* all; the last has no name */
+    const char *json;                  /* file, "-" for stdout, or NULL */
     bool ndjson;
     const char *junit, *html, *pcap, *trace, *events, *observations;
     bool events_packet;
@@ -84,12 +96,6 @@ struct cli_options {
     struct weft_log log;       /* to stderr */
 };
 
-/* Parses argv[first..argc) after the environment. False after a message on stderr. */
-bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
-                       char **argv, int first);
-/* The flags that `verb` takes, for --help. */
-void cli_options_help(const char *verb);
-
 /* The flags that `verb` takes, one at a time: *index is 0 at first, and moves on. False: there
  * are no more. */
 struct cli_flag {
@@ -101,18 +107,11 @@ struct cli_flag {
 };
 bool cli_flag_next(const char *verb, size_t *index, struct cli_flag *out);
 
-typedef int (*cli_verb)(struct cli_options *options);
-
-struct cli_verb_spec {
-    const char *name;
-    cli_verb run;
-    const char *operands; /* "FILE...", "[DIR]", "" */
-    const char *help;
-};
-/* NULL past the last. */
-const struct cli_verb_spec *cli_verb_at(size_t index);
+/* Parses argv[first..argc) after the environment. False after a message on stderr. */
+bool cli_options_parse(struct cli_options *options, const struct cli_verb_spec *verb,
+                       int argc, char **argv, int first);
 /* What `weft VERB --help` prints. */
-void cli_help(const char *verb);
+void cli_help(const struct cli_verb_spec *verb);
 
 int cli_run(struct cli_options *options);
 int cli_validate(struct cli_options *options);

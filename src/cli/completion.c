@@ -56,16 +56,6 @@ static enum kind kind_of_operand(const struct cli_verb_spec *verb, struct weft_t
     return KIND_CHOICE;
 }
 
-static const struct cli_verb_spec *next_verb(size_t *index)
-{
-    const struct cli_verb_spec *verb;
-
-    do {
-        verb = cli_verb_at((*index)++);
-    } while (verb != NULL && verb->run == NULL);
-    return verb;
-}
-
 /* ---- bash ---- */
 
 /* The line that offers what `kind` can be. */
@@ -124,7 +114,7 @@ static void bash_verb(const struct cli_verb_spec *verb, struct weft_text *out)
 
 /* Readline begins a word after = and :, which are in our words; so the words are found in the
  * line, and what stands before the last = or : is taken off what is offered. */
-static void bash(struct weft_text *out)
+static void bash(const struct cli_verb_spec *verbs, struct weft_text *out)
 {
     const struct cli_verb_spec *verb;
 
@@ -150,7 +140,7 @@ static void bash(struct weft_text *out)
         "    if [[ ${#words[@]} -le 2 ]]; then\n"
         "        _weft_offer -W '",
         weft_version);
-    for (size_t i = 0; (verb = next_verb(&i)) != NULL;) {
+    for (verb = verbs; verb->name != NULL; verb++) {
         weft_text_add(out, "%s ", verb->name);
     }
     weft_text_add(out, "--help --version'\n"
@@ -163,7 +153,7 @@ static void bash(struct weft_text *out)
                        "        flag=${words[${#words[@]} - 2]}\n"
                        "    fi\n"
                        "    case ${words[1]} in\n");
-    for (size_t i = 0; (verb = next_verb(&i)) != NULL;) {
+    for (verb = verbs; verb->name != NULL; verb++) {
         bash_verb(verb, out);
     }
     weft_text_add(out, "    esac\n"
@@ -229,7 +219,7 @@ static void zsh_flag(const struct cli_flag *flag, struct weft_text *out)
     weft_text_add(out, "'");
 }
 
-static void zsh(struct weft_text *out)
+static void zsh(const struct cli_verb_spec *verbs, struct weft_text *out)
 {
     const struct cli_verb_spec *verb;
     struct cli_flag flag;
@@ -240,7 +230,7 @@ static void zsh(struct weft_text *out)
                   "_weft() {\n"
                   "    local -a verbs=(",
                   weft_version);
-    for (size_t i = 0; (verb = next_verb(&i)) != NULL;) {
+    for (verb = verbs; verb->name != NULL; verb++) {
         weft_text_add(out, "\n        '%s:", verb->name);
         zsh_text(verb->help, out);
         weft_text_add(out, "'");
@@ -254,7 +244,7 @@ static void zsh(struct weft_text *out)
                        "    shift words\n"
                        "    (( CURRENT-- ))\n"
                        "    case $verb in\n");
-    for (size_t i = 0; (verb = next_verb(&i)) != NULL;) {
+    for (verb = verbs; verb->name != NULL; verb++) {
         struct weft_text choices = {0};
         enum kind kind = kind_of_operand(verb, &choices);
 
@@ -344,7 +334,7 @@ static void fish_verb(const struct cli_verb_spec *verb, struct weft_text *out)
     weft_text_fini(&choices);
 }
 
-static void fish(struct weft_text *out)
+static void fish(const struct cli_verb_spec *verbs, struct weft_text *out)
 {
     const struct cli_verb_spec *verb;
 
@@ -355,7 +345,7 @@ static void fish(struct weft_text *out)
         "complete -c weft -n __fish_use_subcommand -l version -d version\n"
         "complete -c weft -n __fish_use_subcommand -l help -d 'what there is'\n",
         weft_version);
-    for (size_t i = 0; (verb = next_verb(&i)) != NULL;) {
+    for (verb = verbs; verb->name != NULL; verb++) {
         fish_verb(verb, out);
     }
 }
@@ -364,7 +354,7 @@ int cli_completion(struct cli_options *options)
 {
     static const struct {
         const char *name;
-        void (*write)(struct weft_text *out);
+        void (*write)(const struct cli_verb_spec *verbs, struct weft_text *out);
     } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
     const char *name = options->n_operands == 1 ? options->operands[0] : "";
     struct weft_text out = {0};
@@ -373,7 +363,7 @@ int cli_completion(struct cli_options *options)
         if (strcmp(name, shells[i].name) == 0) {
             bool ok;
 
-            shells[i].write(&out);
+            shells[i].write(options->verbs, &out);
             ok = cli_print(out.bytes, out.n);
             weft_text_fini(&out);
             return ok ? CLI_OK : CLI_FAILED;

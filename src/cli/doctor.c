@@ -236,41 +236,6 @@ static int examine_scenario(struct cli_options *options, const char *path,
 
 /* ---- saved results of machines ---- */
 
-static bool is_known(const struct examination *all, const char *name)
-{
-    for (uint32_t i = 0; i < all->input.n_hosts; i++) {
-        if (strcmp(all->input.hosts[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool doctor_add_hosts(struct examination *all, const json_t *document, bool only_new,
-                      struct weft_error *error)
-{
-    struct diag_input input = {.hosts = NULL};
-    struct diag_host *hosts;
-
-    if (diag_observations_decode(document, &input, error) != WEFT_OK) {
-        diag_input_fini(&input);
-        return false;
-    }
-    hosts = weft_realloc(all->input.hosts,
-                         (all->input.n_hosts + input.n_hosts + 1) * sizeof(*hosts));
-    all->input.hosts = hosts;
-    for (uint32_t i = 0; i < input.n_hosts; i++) {
-        if (only_new && is_known(all, input.hosts[i].name)) {
-            diag_host_fini(&input.hosts[i]);
-        } else {
-            hosts[all->input.n_hosts++] = input.hosts[i]; /* takes over the contents */
-        }
-    }
-    input.n_hosts = 0;
-    diag_input_fini(&input);
-    return true;
-}
-
 /* Checks the documents that machines saved with `--json`. Their findings about settings are in
  * those documents. */
 static int examine_files(struct cli_options *options, struct examination *all)

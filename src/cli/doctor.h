@@ -24,13 +24,13 @@ void doctor_end(struct examination *all);
 /* Adds the findings about all->input.hosts[index], with the settings that the scenario gives it. */
 void doctor_check_host(const struct world_host *spec, uint32_t index,
                        struct examination *all);
+
+/* ---- doctor_tell.c ---- */
+
 /* Adds the hosts of a document of `weft doctor --json`; with `only_new`, only those whose names are
  * not known yet. Returns false and fills `error` if the document is malformed. */
 bool doctor_add_hosts(struct examination *all, const json_t *document, bool only_new,
                       struct weft_error *error);
-
-/* ---- doctor_tell.c ---- */
-
 /* Compares the two ends of each cable of which both are known, as `weft diagnose` does. */
 void doctor_compare_ends(struct examination *all);
 /* Returns all results as the document of `--json`. The caller frees it. */

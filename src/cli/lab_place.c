@@ -1,8 +1,9 @@
-/* weft lab: where labs are. */
+/* weft lab: where labs are, and what is asked of one. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "cli/lab.h"
 
 #define LOG_SUFFIX ".log"
+#define PATIENCE_MS 5000
 
 /* Refuses the folder of another user, which `su` and `sudo -E` leave in the environment: root may
  * write there, and what it made would be in the way. */
@@ -256,4 +258,89 @@ int lab_find(const char *name)
         fprintf(stderr, "weft lab: %zu labs are up: name one (weft lab ls)\n", n);
     }
     return fd;
+}
+
+/* ---- asking ---- */
+
+static bool send_all(int fd, const void *bytes, size_t n)
+{
+    const char *at = bytes;
+
+    while (n > 0) {
+        ssize_t now = backend_lab_send(fd, at, n);
+
+        if (now < 0 && errno != EINTR) {
+            return false;
+        }
+        at += now > 0 ? now : 0;
+        n -= now > 0 ? (size_t)now : 0;
+    }
+    return true;
+}
+
+bool lab_ask(int fd, const struct weft_text *words, const struct weft_text *input)
+{
+    const struct lab_request request = {.n_words = (uint32_t)words->n,
+                                        .n_input = (uint32_t)input->n};
+
+    return send_all(fd, &request, sizeof(request)) &&
+           send_all(fd, words->bytes, words->n) && send_all(fd, input->bytes, input->n);
+}
+
+void lab_add_word(struct weft_text *text, const char *word)
+{
+    weft_text_add_bytes(text, word, strlen(word) + 1);
+}
+
+bool lab_await(int fd)
+{
+    struct pollfd answer = {.fd = fd, .events = POLLIN};
+
+    if (poll(&answer, 1, PATIENCE_MS) != 0) {
+        return true;
+    }
+    fprintf(
+        stderr,
+        "weft lab: no answer yet: it is being brought up, or a program keeps its clock "
+        "(`weft lab down` ends it), or its process %d is stopped (kill -9 %d ends it)\n",
+        (int)backend_lab_peer(fd), (int)backend_lab_peer(fd));
+    return false;
+}
+
+void lab_ask_words(int fd, const char *word, const char *more, bool waits,
+                   struct weft_text *out)
+{
+    const struct weft_text none = {NULL, 0, 0};
+    struct weft_text words = {NULL, 0, 0};
+    char bytes[4096];
+    ssize_t n;
+
+    lab_add_word(&words, word);
+    if (more != NULL) {
+        lab_add_word(&words, more);
+    }
+    if (lab_ask(fd, &words, &none) && (lab_await(fd) || waits)) {
+        while ((n = read(fd, bytes, sizeof(bytes))) > 0 || (n < 0 && errno == EINTR)) {
+            weft_text_add_bytes(out, bytes, n > 0 ? (size_t)n : 0);
+        }
+    }
+    weft_text_add(out, "%s", "");
+    weft_text_fini(&words);
+}
+
+int lab_usage(const char *problem)
+{
+    fprintf(stderr,
+            "%s%s%susage: weft lab up FILE [--name NAME]\n"
+            "       weft lab exec [--name NAME] HOST... -- COMMAND... [: ...]\n"
+            "       weft lab run [--name NAME] -- COMMAND... [: ...]\n"
+            "       weft lab fault [--name NAME] '{on: HOST:PORT, kind: ..., for: ...}'\n"
+            "       weft lab clear [--name NAME]\n"
+            "       weft lab capture [--name NAME] [FILE]\n"
+            "       weft lab diagnose [--name NAME]\n"
+            "       weft lab ls\n"
+            "       weft lab down [NAME]\n",
+            problem != NULL ? "weft lab: " : "", problem != NULL ? problem : "",
+            problem != NULL ? "\n" : "");
+    return CLI_USAGE;
 }

@@ -405,7 +405,8 @@ static bool refuse_choice(const struct flag_spec *spec, const char *verb,
     return false;
 }
 
-void cli_options_help(const char *verb)
+/* Prints the flags that `verb` takes. */
+static void print_flags(const char *verb)
 {
     for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
         char left[40];
@@ -425,6 +426,13 @@ void cli_options_help(const char *verb)
         }
         printf("  %-26s %s\n", left, specs[i].help);
     }
+}
+
+void cli_help(const struct cli_verb_spec *verb)
+{
+    printf("usage: weft %s [flags]%s%s\n\n%s\n\n", verb->name,
+           verb->operands[0] == '\0' ? "" : " ", verb->operands, verb->help);
+    print_flags(verb->name);
 }
 
 bool cli_flag_next(const char *verb, size_t *index, struct cli_flag *out)
@@ -480,7 +488,7 @@ static bool apply(struct cli_options *options, const char *verb,
     case VALUE_HELP:
         break;
     }
-    cli_help(verb);
+    cli_help(options->verb);
     exit(cli_with_stdout(CLI_OK));
 }
 
@@ -589,15 +597,17 @@ static int words_behind(int argc, char **argv, int first)
     return -1;
 }
 
-bool cli_options_parse(struct cli_options *options, const char *verb, int argc,
-                       char **argv, int first)
+bool cli_options_parse(struct cli_options *options, const struct cli_verb_spec *of,
+                       int argc, char **argv, int first)
 {
+    const char *verb = of->name;
     int n_behind = words_behind(argc, argv, first); /* getopt moves them */
     struct option longs[WEFT_LENGTH(specs) + 1];
     size_t n = 0;
     int flag;
 
     memset(options, 0, sizeof(*options));
+    options->verb = of;
     memset(longs, 0, sizeof(longs));
     options->backend = strcmp(verb, "plugin-check") == 0 ? NULL : "sim";
     if (!apply_environment(options, verb)) {

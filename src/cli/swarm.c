@@ -20,8 +20,7 @@ enum {
     JOBS_MAX = 256,
     SHRINK_RUNS_MAX = 2000,
     SHRINK_GUESTS_MAX = 200,
-    PATIENCE_DEFAULT_S = 600,
-    GUEST_GRACE_MS = 10000
+    PATIENCE_DEFAULT_S = 600
 };
 
 #define MEMORY_KEPT_BYTES (256 << 20)
@@ -276,13 +275,6 @@ static int load_files(struct swarm *swarm)
 }
 
 /* ---- rows ---- */
-
-int swarm_patience_ms(const struct cli_options *options, int patience_ms)
-{
-    bool is_guest = strcmp(options->backend, "sim") != 0;
-
-    return is_guest ? patience_ms + GUEST_GRACE_MS : patience_ms;
-}
 
 /* Returns the row of `item` from the worker that runs it. Replaces a worker that crashed or
  * hung. */

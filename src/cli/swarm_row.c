@@ -7,6 +7,8 @@
 #include "report/json_read.h"
 #include "run/run.h"
 
+enum { GUEST_GRACE_MS = 10000 };
+
 static void put(json_t *object, const char *key, json_t *value)
 {
     json_object_set_new(object, key, value);
@@ -217,4 +219,11 @@ int swarm_code(const json_t *row)
            : strcmp(result, "error") == 0   ? CLI_USAGE
            : strcmp(result, "timeout") == 0 ? CLI_TIMEOUT
                                             : CLI_FAILED;
+}
+
+int swarm_patience_ms(const struct cli_options *options, int patience_ms)
+{
+    bool is_guest = strcmp(options->backend, "sim") != 0;
+
+    return is_guest ? patience_ms + GUEST_GRACE_MS : patience_ms;
 }
