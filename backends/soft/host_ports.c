@@ -10,7 +10,7 @@
 static void netdev_name(struct soft_host *host, const struct world_port *port, char *out,
                         size_t n_bytes)
 {
-    struct io_env *env = soft_host_env(host);
+    struct io_env *env = linux_env_io(host->linux_env);
     const char *text = env->ops->setting(env, "WEFT_DEVICES");
     size_t n_name = strlen(port->name);
     weft_format(out, n_bytes, "%s", port->name);
@@ -27,7 +27,7 @@ static void netdev_name(struct soft_host *host, const struct world_port *port, c
 static weft_status find_netdev(struct soft_host *host, uint32_t index,
                                const struct io_netdev **out, struct weft_error *error)
 {
-    struct io_env *env = soft_host_env(host);
+    struct io_env *env = linux_env_io(host->linux_env);
     const struct io_hostinfo *info = env->ops->hostinfo(env);
     char name[64];
     netdev_name(host, &host->self->ports[index], name, sizeof name);
@@ -73,7 +73,7 @@ static weft_status choose_wire(struct soft_host *host, unsigned *out,
                                struct weft_error *error)
 {
     static const char *const names[] = {"udp", "udp-foreign", "raw"};
-    struct io_env *env = soft_host_env(host);
+    struct io_env *env = linux_env_io(host->linux_env);
     const char *wire = env->ops->setting(env, "WEFT_SOFT_WIRE");
     *out = 0;
     while (wire != NULL && *out < WEFT_LENGTH(names) && strcmp(wire, names[*out]) != 0) {
@@ -96,7 +96,7 @@ static weft_status choose_wire(struct soft_host *host, unsigned *out,
 static weft_status open_wire(struct soft_host *host, uint32_t index, bool is_up,
                              struct weft_error *error)
 {
-    struct io_env *env = soft_host_env(host);
+    struct io_env *env = linux_env_io(host->linux_env);
     uint32_t cable = 0;
     bool has_cable = soft_port_cable(host->spec, host->index, index, &cable);
     struct soft_host_port *own = &host->ports[index];

@@ -24,20 +24,6 @@
 
 /* ---- addresses ---- */
 
-uint64_t soft_udp_mac(const struct io_ip *ip)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (int i = 0; i < 16; i++) {
-        hash = (hash ^ ip->bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return UINT64_C(0x025355000000) | ((hash ^ hash >> 32) & 0xffffff);
-}
-
-bool soft_udp_reaches(const struct soft_udp *udp, const struct linux_alias *alias)
-{
-    return alias != NULL && alias->link == udp->link;
-}
-
 static struct io_ip ip_of_gid(const union ibv_gid *gid)
 {
     struct io_ip ip;

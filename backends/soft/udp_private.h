@@ -45,8 +45,20 @@ void soft_rx_destroy(struct soft_rx *rx);
 bool soft_udp_receive(struct soft_wire *wire);
 
 /* Returns a MAC derived from a station's IP address, because this wire resolves no MACs. */
-uint64_t soft_udp_mac(const struct io_ip *ip);
+static inline uint64_t soft_udp_mac(const struct io_ip *ip)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (int i = 0; i < 16; i++) {
+        hash = (hash ^ ip->bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return UINT64_C(0x025355000000) | ((hash ^ hash >> 32) & 0xffffff);
+}
+
 /* Returns true if the alias is on this port's link. */
-bool soft_udp_reaches(const struct soft_udp *udp, const struct linux_alias *alias);
+static inline bool soft_udp_reaches(const struct soft_udp *udp,
+                                    const struct linux_alias *alias)
+{
+    return alias != NULL && alias->link == udp->link;
+}
 
 #endif

@@ -11,7 +11,10 @@
 #include "transport/transport.h"
 
 /* Returns true if `kind` reduces its inputs with the job's `op`. */
-bool coll_reduces(enum weft_collective kind);
+static inline bool coll_reduces(enum weft_collective kind)
+{
+    return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE_SCATTER || kind == WEFT_REDUCE;
+}
 
 struct coll_job {
     enum weft_collective kind;

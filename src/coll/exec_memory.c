@@ -267,3 +267,34 @@ weft_status exec_memory_ready(struct coll_exec *exec, struct weft_error *error)
     }
     return result;
 }
+
+static unsigned use_of(const struct exec_queue *queue, const struct coll_step *step)
+{
+    switch (step->kind) {
+    case COLL_SEND:
+        return 1u << (queue->is_staged ? EXEC_HOLD_STAGING : (enum exec_hold)step->from);
+    case COLL_RECV:
+        return 1u << (queue->is_staged ? EXEC_HOLD_STAGING : (enum exec_hold)step->to);
+    case COLL_RECV_REDUCE:
+        return 1u << EXEC_HOLD_STAGING;
+    case COLL_COPY:
+    case COLL_JOIN:
+        break;
+    }
+    return 0;
+}
+
+void exec_find_uses(struct coll_exec *exec, struct exec_queue *queue)
+{
+    queue->uses = 0;
+    queue->n_largest = 0;
+    for (uint32_t i = 0; i < queue->n_steps; i++) {
+        const struct coll_step *step = &exec->plan->steps[queue->steps[i]];
+        unsigned use = use_of(queue, step);
+
+        queue->uses |= use;
+        if ((use >> EXEC_HOLD_STAGING & 1) != 0 && step->count > queue->n_largest) {
+            queue->n_largest = step->count;
+        }
+    }
+}

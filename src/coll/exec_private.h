@@ -136,6 +136,8 @@ void exec_memory_let_go(struct coll_exec *exec);
 /* Releases all registrations; the memory stays allocated. */
 void exec_memory_stop(struct coll_exec *exec);
 void exec_memory_free(struct coll_exec *exec);
+/* Finds which of the run's memory the queue's steps use. */
+void exec_find_uses(struct coll_exec *exec, struct exec_queue *queue);
 
 /* exec_steps.c: progresses what it can and starts steps; sets *moved if anything changed. */
 weft_status exec_queue_progress(struct coll_exec *exec, struct exec_queue *queue,
@@ -145,7 +147,5 @@ weft_status exec_queue_progress(struct coll_exec *exec, struct exec_queue *queue
 bool exec_is_awaited(const struct coll_exec *exec, const struct coll_step *step);
 /* Returns true if all steps of all iterations have ended. */
 bool exec_is_drained(const struct coll_exec *exec, const struct exec_queue *queue);
-/* exec.c: finds which of the run's memory the queue's steps use. */
-void exec_find_uses(struct coll_exec *exec, struct exec_queue *queue);
 
 #endif

@@ -3,11 +3,6 @@
 #include "base/check.h"
 #include "coll/plan_private.h"
 
-bool coll_reduces(enum weft_collective kind)
-{
-    return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE_SCATTER || kind == WEFT_REDUCE;
-}
-
 uint64_t coll_whole_count(enum weft_collective kind, enum weft_dtype dtype,
                           uint64_t bytes, uint32_t n_ranks)
 {

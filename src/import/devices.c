@@ -10,12 +10,6 @@ bool import_is_port(const struct import_device *device)
     return device->kind == IMPORT_ETHERNET;
 }
 
-bool import_same_network(const struct io_prefix *a, const struct io_prefix *b)
-{
-    return a->prefix_len == b->prefix_len &&
-           io_ip_same_subnet(&a->ip, &b->ip, a->prefix_len);
-}
-
 bool import_overlap(const struct io_prefix *a, const struct io_prefix *b)
 {
     struct io_prefix x = subnet_network(a);

@@ -77,11 +77,6 @@ void mesh_graph_fini(struct mesh_graph *graph)
     memset(graph, 0, sizeof(*graph));
 }
 
-uint32_t mesh_n_nodes(const struct mesh_graph *graph)
-{
-    return graph->n_nodes > graph->n_hosts ? graph->n_nodes : graph->n_hosts;
-}
-
 void mesh_distances(const struct mesh_graph *graph, uint32_t from, uint32_t *out)
 {
     struct mesh_index index;

@@ -74,7 +74,10 @@ struct mesh_graph {
 void mesh_graph_fini(struct mesh_graph *graph);
 
 /* Returns the number of nodes, at least n_hosts. */
-uint32_t mesh_n_nodes(const struct mesh_graph *graph);
+static inline uint32_t mesh_n_nodes(const struct mesh_graph *graph)
+{
+    return graph->n_nodes > graph->n_hosts ? graph->n_nodes : graph->n_hosts;
+}
 
 /* Returns the least number of hops, or UINT32_MAX if there is no path. A hop ends in a host:
  * two hosts on one switch are one hop apart. */

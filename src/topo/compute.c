@@ -171,16 +171,6 @@ static weft_status note_c2c(const struct topo_view *view, struct weft_error *err
     return WEFT_OK;
 }
 
-bool topo_pxn_is_off(const struct topo_view *view)
-{
-    return view->settings->pxn_disable || (view->comm != NULL && view->comm->is_net_v4);
-}
-
-enum topo_path_type topo_pxn_reach(const struct topo_view *view)
-{
-    return view->system->rules->has_c2c && view->settings->pxn_c2c ? TOPO_P2C : TOPO_PXB;
-}
-
 /* The GPU that serves a NET for others. Valid until a path that decides it changes. */
 struct relaying {
     struct topo_node *net;

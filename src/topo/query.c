@@ -475,3 +475,13 @@ enum topo_path_type topo_max_path(const struct topo_system *system, enum topo_ty
     }
     return worst;
 }
+
+bool topo_pxn_is_off(const struct topo_view *view)
+{
+    return view->settings->pxn_disable || (view->comm != NULL && view->comm->is_net_v4);
+}
+
+enum topo_path_type topo_pxn_reach(const struct topo_view *view)
+{
+    return view->system->rules->has_c2c && view->settings->pxn_c2c ? TOPO_P2C : TOPO_PXB;
+}

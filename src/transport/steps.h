@@ -127,20 +127,4 @@ void steps_abandon(struct steps *steps);
 /* Returns true while copies or offers are in progress, so that memory is in use. */
 bool steps_is_copying(const struct steps *steps);
 
-/* Internal, in steps_offer.c. Offers the message in the next step. Returns false if it must be
- * sent in pieces. */
-bool steps_offer(struct steps *steps, struct steps_request *request);
-/* Sender: reads the answers in steps that the other end has released. Returns true if there was
- * one. */
-bool steps_take_answers(struct steps *steps);
-/* Receiver: starts to copy what the next step offers into the buffer of a request, or refuses
- * it. */
-void steps_take_offer(struct steps *steps, struct steps_request *request, size_t n_bytes);
-/* Receiver: passes over the offer in the next step. */
-void steps_pass_offer(struct steps *steps);
-/* Receiver: answers the offer of a step whose copy has ended or was never started. */
-void steps_answer(struct steps *steps, struct steps_slot *slot);
-void steps_end_of_step(struct steps *steps, struct steps_request *request);
-void steps_break(struct steps *steps, const char *what, uint64_t value);
-
 #endif
