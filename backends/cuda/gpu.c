@@ -15,28 +15,6 @@
  * would expose the others. */
 #define BLOCK_BYTES ((size_t)2 << 20)
 
-struct cuda_gpu *cuda_gpu_of(struct io_gpu *gpu)
-{
-    return weft_container_of(gpu, struct cuda_gpu, io);
-}
-
-struct cuda_stream *cuda_stream_of(struct cuda_gpu *cuda, struct io_gpu_stream *stream)
-{
-    return stream == NULL ? cuda->stream : stream->stream;
-}
-
-int cuda_enter(struct cuda_gpu *cuda)
-{
-    return cuda->driver.push(cuda->context);
-}
-
-void cuda_leave(struct cuda_gpu *cuda)
-{
-    struct cuda_context *ours;
-
-    (void)cuda->driver.pop(&ours);
-}
-
 /* ---- memory ---- */
 
 /* Allocates zeroed memory. Waits until it is zero, so that no later write can come first. */

@@ -3,6 +3,7 @@
 #define WEFT_BACKENDS_CUDA_PRIVATE_H
 
 #include "backends/cuda/cuda.h"
+#include "base/check.h"
 
 /* An operation in progress. */
 struct cuda_call {
@@ -69,11 +70,29 @@ struct cuda_gpu {
     struct cuda_import *imports; /* Owned */
 };
 
-struct cuda_gpu *cuda_gpu_of(struct io_gpu *gpu);
-struct cuda_stream *cuda_stream_of(struct cuda_gpu *cuda, struct io_gpu_stream *stream);
+static inline struct cuda_gpu *cuda_gpu_of(struct io_gpu *gpu)
+{
+    return weft_container_of(gpu, struct cuda_gpu, io);
+}
+
+static inline struct cuda_stream *cuda_stream_of(struct cuda_gpu *cuda,
+                                                 struct io_gpu_stream *stream)
+{
+    return stream == NULL ? cuda->stream : stream->stream;
+}
+
 /* Makes the device's context current until cuda_leave(). Returns a CUresult. */
-int cuda_enter(struct cuda_gpu *cuda);
-void cuda_leave(struct cuda_gpu *cuda);
+static inline int cuda_enter(struct cuda_gpu *cuda)
+{
+    return cuda->driver.push(cuda->context);
+}
+
+static inline void cuda_leave(struct cuda_gpu *cuda)
+{
+    struct cuda_context *ours;
+
+    (void)cuda->driver.pop(&ours);
+}
 
 /* facts.c */
 void cuda_read_facts(struct cuda_gpu *cuda);

@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "base/version.h"
-#include "plugin/process.h"
+#include "plugin/log.h"
 
 static struct {
     char path[256];
@@ -113,9 +113,9 @@ static void write_state(struct engine *const *engines, uint32_t n, const char *w
         ok = fclose(file) == 0 && ok; /* writes what was buffered */
     }
     if (!ok) {
-        process_log(ABI_LOG_WARN, "NCCL_MESH_DUMP: cannot write %s", dump.path);
+        plugin_log(ABI_LOG_WARN, "NCCL_MESH_DUMP: cannot write %s", dump.path);
     } else {
-        process_log(ABI_LOG_INFO, "state written to %s: %s", dump.path, why);
+        plugin_log(ABI_LOG_INFO, "state written to %s: %s", dump.path, why);
     }
     weft_text_fini(&text);
 }

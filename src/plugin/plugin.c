@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "diag/catalogue.h"
 #include "plugin/finding.h"
+#include "plugin/log.h"
 #include "plugin/process.h"
 
 static abi_status result_of(weft_status status)
@@ -42,7 +43,7 @@ static abi_status failed(const char *call, const struct weft_error *error)
     char text[400];
 
     finding_format(error, text, sizeof(text));
-    process_log(ABI_LOG_WARN, "%s: %s", call, text);
+    plugin_log(ABI_LOG_WARN, "%s: %s", call, text);
     return result_of(error->status);
 }
 
@@ -84,7 +85,7 @@ abi_status plugin_devices(int *n)
     }
     *n = process_n_devices();
     if (*n == 0) {
-        process_log(ABI_LOG_WARN, "no RDMA port has a link and an address");
+        plugin_log(ABI_LOG_WARN, "no RDMA port has a link and an address");
     }
     return ABI_SUCCESS;
 }
@@ -284,18 +285,18 @@ static abi_status not_registered(const char *call, const void *data, size_t size
 {
     const char *code = diag_entry(DIAG_PLUGIN_NOT_REGISTERED)->code;
 
-    process_log(ABI_LOG_WARN,
-                "%s: %zu bytes at %p are not all in the memory of their regMr [%s: weft "
-                "explain %s]",
-                call, size, data, code, code);
+    plugin_log(ABI_LOG_WARN,
+               "%s: %zu bytes at %p are not all in the memory of their regMr [%s: weft "
+               "explain %s]",
+               call, size, data, code, code);
     return ABI_INVALID_ARGUMENT;
 }
 
 /* Rejects a size that no message can have. */
 static abi_status too_large(const char *call, size_t size)
 {
-    process_log(ABI_LOG_WARN, "%s: %zu bytes, of at most %llu", call, size,
-                (unsigned long long)XFER_SIZE_MAX);
+    plugin_log(ABI_LOG_WARN, "%s: %zu bytes, of at most %llu", call, size,
+               (unsigned long long)XFER_SIZE_MAX);
     return ABI_INVALID_ARGUMENT;
 }
 
@@ -334,7 +335,7 @@ abi_status plugin_irecv(void *comm, int n, void **data, size_t *sizes, int *tags
     (void)events;
     *request = NULL;
     if (n < 1 || n > ENGINE_GROUP_MAX) {
-        process_log(ABI_LOG_WARN, "irecv: %d buffers, of 1 to %d", n, ENGINE_GROUP_MAX);
+        plugin_log(ABI_LOG_WARN, "irecv: %d buffers, of 1 to %d", n, ENGINE_GROUP_MAX);
         return ABI_INVALID_ARGUMENT;
     }
     for (int i = 0; i < n; i++) {
@@ -375,7 +376,7 @@ abi_status plugin_iflush(void *comm, int n, void **data, int *sizes, void **mhan
         }
         if (status ==
             WEFT_AGAIN) { /* a NULL request would mean that there is nothing to do */
-            process_log(ABI_LOG_WARN, "iflush: more than %d requests", ENGINE_REQUESTS);
+            plugin_log(ABI_LOG_WARN, "iflush: more than %d requests", ENGINE_REQUESTS);
             return ABI_INVALID_USAGE;
         }
         if (open != NULL) {

@@ -2,7 +2,6 @@
 #include "plugin/process.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "plugin/driver.h"
 #include "plugin/dump.h"
 #include "plugin/finding.h"
+#include "plugin/log.h"
 #include "plugin/settings.h"
 
 #define DEVICES_MAX 256u
@@ -21,7 +21,6 @@
 /* The state of this process. Changed under `lock`, or before the thread starts. */
 static struct {
     pthread_mutex_t lock;
-    _Atomic(abi_logger) logger;
     bool is_started, is_broken;
     atomic_bool is_child; /* child of a fork, in which the thread does not exist */
     bool knows_forks;
@@ -36,31 +35,15 @@ static struct {
 
 /* ---- the log ---- */
 
-void process_log(int level, const char *format, ...)
-{
-    abi_logger logger = atomic_load(&process.logger);
-    char text[600];
-    va_list arguments;
-
-    if (logger == NULL) {
-        return;
-    }
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    logger(level, ABI_SUBSYSTEM_INIT | ABI_SUBSYSTEM_NET, "NET/MESH", 0, "NET/MESH %s",
-           text);
-}
-
 static void write_line(void *context, enum weft_log_level level, const char *line)
 {
     (void)context;
-    process_log(level <= WEFT_LOG_WARN ? ABI_LOG_WARN : ABI_LOG_INFO, "%s", line);
+    plugin_log(level <= WEFT_LOG_WARN ? ABI_LOG_WARN : ABI_LOG_INFO, "%s", line);
 }
 
 static void warn(const char *text)
 {
-    process_log(ABI_LOG_WARN, "%s", text);
+    plugin_log(ABI_LOG_WARN, "%s", text);
 }
 
 static const char *get_setting(const char *name)
@@ -80,7 +63,7 @@ static void tell_failure(const struct weft_error *error)
     char text[400];
 
     finding_word(error, text, sizeof(text));
-    process_log(ABI_LOG_WARN, "cannot start: %s", text);
+    plugin_log(ABI_LOG_WARN, "cannot start: %s", text);
 }
 
 static void start_dump(void)
@@ -93,11 +76,10 @@ static void start_dump(void)
                          driver_context(0));
     }
     if (why != NULL) {
-        process_log(
-            ABI_LOG_WARN,
-            "NCCL_MESH_DUMP_SIGNAL: only failures write the state, because signal "
-            "%d cannot ask for it: %s",
-            settings->dump_signal, why);
+        plugin_log(ABI_LOG_WARN,
+                   "NCCL_MESH_DUMP_SIGNAL: only failures write the state, because signal "
+                   "%d cannot ask for it: %s",
+                   settings->dump_signal, why);
     }
 }
 
@@ -127,7 +109,7 @@ static bool start(void)
     weft_status status;
     uint32_t n_hosts;
 
-    process_log(ABI_LOG_INFO, "weft %s", weft_version);
+    plugin_log(ABI_LOG_INFO, "weft %s", weft_version);
     if (!process.knows_forks) {
         pthread_atfork(NULL, NULL, forked);
         process.knows_forks = true;
@@ -158,7 +140,7 @@ static bool start(void)
     driver.ops->prepare(); /* a signal may call `wake` from now on */
     start_dump();
     if (!driver.ops->start()) {
-        process_log(ABI_LOG_WARN, "cannot start: no thread");
+        plugin_log(ABI_LOG_WARN, "cannot start: no thread");
         return false;
     }
     return true;
@@ -203,11 +185,9 @@ abi_status process_start(abi_logger logger)
 {
     bool is_broken;
 
-    if (logger != NULL) {
-        atomic_store(&process.logger, logger);
-    }
+    plugin_log_to(logger);
     if (atomic_load(&process.is_child)) {
-        process_log(ABI_LOG_WARN, "not in the child of a fork: its parent had started");
+        plugin_log(ABI_LOG_WARN, "not in the child of a fork: its parent had started");
         return ABI_INVALID_USAGE;
     }
     pthread_mutex_lock(&process.lock);

@@ -1,4 +1,4 @@
-/* The engine of this process, or the engines of a simulated mesh; settings and the log. */
+/* The engine of this process, or the engines of a simulated mesh; settings. */
 #ifndef WEFT_PLUGIN_PROCESS_H
 #define WEFT_PLUGIN_PROCESS_H
 
@@ -20,7 +20,5 @@ void process_enter(void);
 void process_leave(void);
 /* Called after an operation that is not complete was reported to NCCL. */
 void process_polled(void);
-/* Writes one line to NCCL's log. */
-void process_log(int level, const char *format, ...) WEFT_PRINTF(2, 3);
 
 #endif
