@@ -160,7 +160,7 @@ static void describe(struct plain_world *plain, const struct plain_config *confi
         weft_format(plain->name, sizeof(plain->name), "localhost");
     }
     plain->host = (struct world_host){.name = plain->name,
-                                      .profile = "mlx5",
+                                      .profile = WEFT_PROFILE_MLX5,
                                       .ports = plain->ports,
                                       .pcie_root_bps = &plain->root_bps,
                                       .n_pcie_roots = 1,

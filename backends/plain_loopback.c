@@ -123,7 +123,7 @@ static void describe_hosts(struct plain_loopback *self)
 
         weft_format(self->host_names[i], sizeof(self->host_names[i]), "host-%u", i);
         host->name = self->host_names[i];
-        host->profile = "mlx5";
+        host->profile = WEFT_PROFILE_MLX5;
         host->ports = self->ports[i];
         host->pcie_root_bps = &self->root_bps;
         host->n_pcie_roots = 1;

@@ -67,7 +67,6 @@ static const struct field fields[] = {
     FIELD(U32, max_srq_sge),
     FIELD(U32, max_pkeys),
     FIELD(U32, local_ca_ack_delay),
-    FIELD(U32, n_ports),
     FIELD(U32, gid_tbl_len),
     FIELD(BOOL, has_roce_v1),
     FIELD(GIDS, foreign_gids),
@@ -144,20 +143,25 @@ static const struct field fields[] = {
     FIELD(TIME, mailbox_limit_ps),
 };
 
-static const struct sim_profile *const profiles[] = {
-    &sim_profile_mlx5, &sim_profile_hns_hip08,  &sim_profile_hns_hip09,
-    &sim_profile_rxe,  &sim_profile_synth2port, &sim_profile_minimal,
+static const struct sim_profile *const profiles[WEFT_N_PROFILES] = {
+    [WEFT_PROFILE_MLX5] = &sim_profile_mlx5,
+    [WEFT_PROFILE_HNS_HIP08] = &sim_profile_hns_hip08,
+    [WEFT_PROFILE_HNS_HIP09] = &sim_profile_hns_hip09,
+    [WEFT_PROFILE_RXE] = &sim_profile_rxe,
+    [WEFT_PROFILE_SYNTH2PORT] = &sim_profile_synth2port,
+    [WEFT_PROFILE_MINIMAL] = &sim_profile_minimal,
 };
 
-const struct sim_profile *sim_profile_at(unsigned index)
+const struct sim_profile *sim_profile(enum weft_profile id)
 {
-    return index < WEFT_LENGTH(profiles) ? profiles[index] : NULL;
+    weft_check((unsigned)id < WEFT_N_PROFILES);
+    return profiles[id];
 }
 
 const struct sim_profile *sim_profile_find(const char *name)
 {
-    for (size_t i = 0; i < WEFT_LENGTH(profiles); i++) {
-        if (strcmp(profiles[i]->name, name) == 0) {
+    for (size_t i = 0; i < WEFT_N_PROFILES; i++) {
+        if (strcmp(weft_profile_names[i], name) == 0) {
             return profiles[i];
         }
     }

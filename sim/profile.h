@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/profile.h"
 #include "base/status.h"
 
 /* Completion statuses and NAK codes for faults that providers report differently. */
@@ -32,7 +33,7 @@ enum sim_objects {
 };
 
 struct sim_profile {
-    const char *name; /* "mlx5" */
+    enum weft_profile id;
     enum sim_objects objects;
 
     /* ibv_query_device(3). */
@@ -60,7 +61,6 @@ struct sim_profile {
     uint32_t local_ca_ack_delay;  /* 4.096 us * 2^n */
 
     /* Ports, GIDs, paths. */
-    uint32_t n_ports;     /* ports of one device */
     uint32_t gid_tbl_len; /* slots of a port's GID table */
     bool has_roce_v1;     /* each address gets a v1 slot before its v2 slot */
     /* number of leading slots of a port's table that belong to other network namespaces,
@@ -190,11 +190,10 @@ struct sim_profile {
     weft_ps mailbox_limit_ps;
 };
 
-/* Returns the built-in profile `name`, or NULL: mlx5, hns-hip08, hns-hip09, rxe,
- * synth2port, minimal. */
+/* Returns the built-in profile. */
+const struct sim_profile *sim_profile(enum weft_profile id);
+/* Returns the built-in profile called `name`, or NULL. */
 const struct sim_profile *sim_profile_find(const char *name);
-/* Returns the `index`th built-in profile, or NULL past the last. */
-const struct sim_profile *sim_profile_at(unsigned index);
 
 /* Sets the field called `field` from text in a scenario's units. Times can be named
  * without "_ps" (`create_qp: 40us`), sizes without "_bytes" (`max_inline: 64`). Returns

@@ -122,7 +122,8 @@ static void try(struct ibv_qp **qp, enum ibv_qp_state from, enum ibv_qp_state to
     int error = rc_modify(&pair, 0, *qp, &attr, mask);
     ck_assert_int_eq(sim_nic_query_qp(*qp, &after), 0);
     ck_assert_msg(error == expected, "%s: %d -> %d mask %#x: %d instead of %d",
-                  pair.profile.name, from, to, (unsigned)mask, error, expected);
+                  weft_profile_name(pair.profile.id), from, to, (unsigned)mask, error,
+                  expected);
     if (expected != 0) {
         ck_assert_mem_eq(&before, &after, sizeof(before));
         return;

@@ -81,7 +81,7 @@ static void make_second_port(struct rc_pair *pair, unsigned i)
     };
     struct sim_gid_config gids = {.n_slots = pair->profile.gid_tbl_len,
                                   .has_roce_v1 = pair->profile.has_roce_v1};
-    if (pair->profile.n_ports == 2) {
+    if (weft_profile_ports(pair->profile.id) == 2) {
         end->second = sim_port_create(pair->engine, &port);
         (void)sim_stack_add_port(end->stack, end->second, &gids);
     }

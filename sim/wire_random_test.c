@@ -376,13 +376,9 @@ static uint32_t draw_share(struct weft_rng *rng, uint32_t most_ppb)
 static const struct sim_profile *draw_all(struct draw *draw)
 {
     struct weft_rng rng;
-    unsigned n_profiles = 0;
     weft_rng_init(&rng, drawn_seed, "wire");
-    while (sim_profile_at(n_profiles) != NULL) {
-        n_profiles++;
-    }
     const struct sim_profile *profile =
-        sim_profile_at((unsigned)weft_rng_below(&rng, n_profiles));
+        sim_profile((enum weft_profile)weft_rng_below(&rng, WEFT_N_PROFILES));
     /* otherwise a VLAN's address gets no slot */
     bool has_room = profile->gid_tbl_len > 2;
     uint64_t layer = weft_rng_below(&rng, profile->has_roce_v1 ? 4 : has_room ? 3 : 2);
@@ -394,7 +390,7 @@ static const struct sim_profile *draw_all(struct draw *draw)
     memset(draw, 0, sizeof(*draw));
     draw->row = (struct row){
         .name = "drawn",
-        .profile = profile->name,
+        .profile = weft_profile_name(profile->id),
         .path_mtu = (enum ibv_mtu)(IBV_MTU_256 + weft_rng_below(&rng, 5)),
         .is_ipv6 = layer == 1,
         .vlan_id = (uint16_t)(layer == 2 ? 1 + weft_rng_below(&rng, 4094) : 0),

@@ -16,7 +16,6 @@ struct fault_device;
 
 struct fault_rule {
     const struct world_fault *spec;
-    enum world_call call;
     uint64_t n_seen; /* calls since the rule began */
     weft_ns until;   /* WEFT_NEVER if it does not end */
     struct fault_rule *next;

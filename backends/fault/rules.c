@@ -18,7 +18,8 @@ static bool is_about(const struct fault_rule *rule, const struct fault_env *env,
 {
     const struct world_fault *spec = rule->spec;
 
-    if (rule->call == WORLD_CALL_ANY ? !is_counted_as_any(call) : rule->call != call) {
+    if (rule->spec->call == WORLD_CALL_ANY ? !is_counted_as_any(call)
+                                           : rule->spec->call != call) {
         return false;
     }
     return !spec->has_port ||

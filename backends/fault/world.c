@@ -84,17 +84,6 @@ void fault_gate_fini(struct fault_gate *gate)
 
 /* ---- timed faults ---- */
 
-static enum world_call call_of(const struct world_fault *spec)
-{
-    if (spec->kind != WORLD_FAULT_VERB_ERROR && spec->kind != WORLD_FAULT_VERB_SLOW) {
-        return spec->call;
-    }
-    if (spec->verb < 0) {
-        return spec->verb == -1 ? WORLD_CALL_POST_SEND : WORLD_CALL_POST_RECV;
-    }
-    return (enum world_call)(WORLD_CALL_ALLOC_PD + (spec->verb - IO_OP_ALLOC_PD));
-}
-
 static void add_rule(struct fault_env *env, const struct world_fault *spec)
 {
     struct fault_rule *rule = weft_calloc(1, sizeof(*rule));
@@ -104,7 +93,6 @@ static void add_rule(struct fault_env *env, const struct world_fault *spec)
         at = &(*at)->next;
     }
     rule->spec = spec;
-    rule->call = call_of(spec);
     rule->until = spec->for_ns > 0 ? io_now(env->inner) + spec->for_ns : WEFT_NEVER;
     *at = rule;
 }

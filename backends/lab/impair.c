@@ -163,7 +163,7 @@ bool lab_fault_is_expressible(const struct world_fault *fault)
     case WORLD_FAULT_ASYNC_EVENT:
         return true;
     case WORLD_FAULT_VERB_SLOW: /* posts cannot be delayed */
-        return fault->verb > 0;
+        return fault->call <= WORLD_CALL_DESTROY_QP;
     case WORLD_FAULT_ECN:
     case WORLD_FAULT_PATH_LIMIT:
     case WORLD_FAULT_PAUSE:

@@ -42,7 +42,7 @@ uint32_t sim_bed_host(struct bed *bed)
 {
     uint32_t index = bed->spec.n_hosts++;
     bed->hosts[index] = (struct world_host){.name = host_names[index],
-                                            .profile = "mlx5",
+                                            .profile = WEFT_PROFILE_MLX5,
                                             .ports = bed->ports[index],
                                             .pcie_root_bps = bed->roots[index],
                                             .n_pcie_roots = BED_PORTS,

@@ -153,7 +153,7 @@ static bool connect_end(struct bench_end *end, const struct bench_end *peer)
 static struct sim_profile ideal_device(const struct bench *bench)
 {
     enum bench_trains trains = bench->trains;
-    struct sim_profile profile = *sim_profile_find("mlx5");
+    struct sim_profile profile = *sim_profile(WEFT_PROFILE_MLX5);
 
     profile.ack_req_packets = trains == BENCH_TRAINS ? profile.ack_req_packets : 1;
     profile.tx_overhead_ps = 0;

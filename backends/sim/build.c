@@ -163,18 +163,13 @@ static void build_ports(struct sim_host *host)
 static weft_status build_profile(const struct world_host *spec, struct sim_profile *out,
                                  struct weft_error *error)
 {
-    const struct sim_profile *profile = sim_profile_find(spec->profile);
-    if (profile == NULL) {
-        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
-                         "%s: no device profile \"%s\"", spec->name, spec->profile);
-    }
-    *out = *profile;
+    *out = *sim_profile(spec->profile);
     for (uint32_t i = 0; i < spec->n_overrides; i++) {
         const struct world_setting *set = &spec->overrides[i];
         if (!sim_profile_override(out, set->name, set->value)) {
             return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
                              "%s: profile %s cannot take %s = \"%s\"", spec->name,
-                             spec->profile, set->name, set->value);
+                             weft_profile_name(spec->profile), set->name, set->value);
         }
     }
     return WEFT_OK;

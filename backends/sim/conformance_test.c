@@ -7,7 +7,9 @@
 
 int main(void)
 {
-    static const char *const profiles[] = {"mlx5", "hns-hip08", "hns-hip09", "rxe"};
+    static const enum weft_profile profiles[] = {
+        WEFT_PROFILE_MLX5, WEFT_PROFILE_HNS_HIP08, WEFT_PROFILE_HNS_HIP09,
+        WEFT_PROFILE_RXE};
     int status = EXIT_SUCCESS;
     for (size_t i = 0; i < WEFT_LENGTH(profiles); i++) {
         Suite *suite = suite_create("io conformance, sim");

@@ -228,35 +228,30 @@ static int change_address(struct sim_host *host, const struct world_fault *fault
     return error;
 }
 
-/* Returns the NIC's verb for the verb of a fault; -1 if there is none. */
-static int verb_of(int verb)
+/* Returns the NIC's verb for the call of a fault; -1 if there is none. */
+static int verb_of(enum world_call call)
 {
     static const int verbs[] = {
-        [IO_OP_NONE] = -1,
-        [IO_OP_ALLOC_PD] = SIM_VERB_ALLOC_PD,
-        [IO_OP_DEALLOC_PD] = SIM_VERB_DEALLOC_PD,
-        [IO_OP_REG_MR] = SIM_VERB_REG_MR,
-        [IO_OP_DEREG_MR] = SIM_VERB_DEREG_MR,
-        [IO_OP_CREATE_CQ] = SIM_VERB_CREATE_CQ,
-        [IO_OP_DESTROY_CQ] = SIM_VERB_DESTROY_CQ,
-        [IO_OP_CREATE_QP] = SIM_VERB_CREATE_QP,
-        [IO_OP_MODIFY_QP] = SIM_VERB_MODIFY_QP,
-        [IO_OP_DESTROY_QP] = SIM_VERB_DESTROY_QP,
+        [WORLD_CALL_ALLOC_PD] = SIM_VERB_ALLOC_PD,
+        [WORLD_CALL_DEALLOC_PD] = SIM_VERB_DEALLOC_PD,
+        [WORLD_CALL_REG_MR] = SIM_VERB_REG_MR,
+        [WORLD_CALL_DEREG_MR] = SIM_VERB_DEREG_MR,
+        [WORLD_CALL_CREATE_CQ] = SIM_VERB_CREATE_CQ,
+        [WORLD_CALL_DESTROY_CQ] = SIM_VERB_DESTROY_CQ,
+        [WORLD_CALL_CREATE_QP] = SIM_VERB_CREATE_QP,
+        [WORLD_CALL_MODIFY_QP] = SIM_VERB_MODIFY_QP,
+        [WORLD_CALL_DESTROY_QP] = SIM_VERB_DESTROY_QP,
+        [WORLD_CALL_POST_SEND] = SIM_VERB_POST_SEND,
+        [WORLD_CALL_POST_RECV] = SIM_VERB_POST_RECV,
     };
-    if (verb == -1) {
-        return SIM_VERB_POST_SEND;
-    }
-    if (verb == -2) {
-        return SIM_VERB_POST_RECV;
-    }
-    return verb >= 0 && (size_t)verb < WEFT_LENGTH(verbs) ? verbs[verb] : -1;
+    return call >= WORLD_CALL_ALLOC_PD && call <= WORLD_CALL_POST_RECV ? verbs[call] : -1;
 }
 
 /* Applies to the device of the port; without a port to every device of the host, each with its
  * own count. */
 static int fault_verb(struct sim_host *host, const struct world_fault *fault)
 {
-    int verb = verb_of(fault->verb);
+    int verb = verb_of(fault->call);
     bool is_error = fault->kind == WORLD_FAULT_VERB_ERROR;
     if (verb < 0) {
         return EINVAL;

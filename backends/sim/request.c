@@ -13,7 +13,7 @@ void sim_device_attr(const struct sim_nic *nic, struct io_device_attr *out)
         .has_dmabuf = profile->has_dmabuf,
         .flush_on_poll = profile->flush_on_poll,
         .general_err_is_harmless = profile->general_err_is_harmless,
-        .profile = profile->name};
+        .profile = weft_profile_name(profile->id)};
 }
 
 int sim_request_of(const struct io_op *op, struct sim_request *request)

@@ -87,19 +87,14 @@ static void take_machine_time(struct sim_profile *profile)
 static weft_status build_profile(struct soft_host *host, struct weft_error *error)
 {
     const struct world_host *self = host->self;
-    const struct sim_profile *profile = sim_profile_find(self->profile);
-    if (profile == NULL) {
-        return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
-                         "%s: no device profile \"%s\"", self->name, self->profile);
-    }
-    host->profile = *profile;
+    host->profile = *sim_profile(self->profile);
     take_machine_time(&host->profile);
     for (uint32_t i = 0; i < self->n_overrides; i++) {
         const struct world_setting *set = &self->overrides[i];
         if (!sim_profile_override(&host->profile, set->name, set->value)) {
             return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
                              "%s: profile %s cannot take %s = \"%s\"", self->name,
-                             self->profile, set->name, set->value);
+                             weft_profile_name(self->profile), set->name, set->value);
         }
     }
     return host->profile.first_qpn > FIRST_QPN_MAX

@@ -63,7 +63,7 @@ static void describe(void)
                                        .addresses = &addresses[i],
                                        .n_addresses = 1};
         hosts[i] = (struct world_host){.name = names[i],
-                                       .profile = "mlx5",
+                                       .profile = WEFT_PROFILE_MLX5,
                                        .ports = &ports[i],
                                        .n_ports = 1,
                                        .memlock_bytes = INT64_MAX};

@@ -58,11 +58,12 @@ static void describe(void)
                                .mtu_bytes = 1500,
                                .addresses = addresses,
                                .n_addresses = 2};
-    described = (struct world_host){.name = "left",
-                                    .profile = "hns-hip08", /* of N_SLOTS GIDs */
-                                    .ports = &port,
-                                    .n_ports = 1,
-                                    .memlock_bytes = INT64_MAX};
+    described =
+        (struct world_host){.name = "left",
+                            .profile = WEFT_PROFILE_HNS_HIP08, /* of N_SLOTS GIDs */
+                            .ports = &port,
+                            .n_ports = 1,
+                            .memlock_bytes = INT64_MAX};
     spec = (struct world_spec){.seed = 1, .hosts = &described, .n_hosts = 1};
 }
 

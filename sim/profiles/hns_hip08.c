@@ -5,7 +5,7 @@
 #include "sim/profiles/profiles.h"
 
 const struct sim_profile sim_profile_hns_hip08 = {
-    .name = "hns-hip08",
+    .id = WEFT_PROFILE_HNS_HIP08,
     .objects = SIM_OBJECTS_HNS,
 
     .vendor_id = 0x19e5,         /* Huawei */
@@ -32,7 +32,6 @@ const struct sim_profile sim_profile_hns_hip08 = {
     .max_pkeys = 1,                /* hns_roce_main.c */
     .local_ca_ack_delay = 0,       /* hns_roce_hw_v2.h */
 
-    .n_ports = 1,              /* hns_roce_hw_v2.c */
     .gid_tbl_len = 16,         /* hns_roce_hw_v2.c: shared by functions */
     .has_roce_v1 = true,       /* HNS_ROCE_CAP_FLAG_ROCE_V1_V2 */
     .foreign_gids = 0,         /* chosen: only where a scenario asks */

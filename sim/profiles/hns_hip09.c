@@ -4,7 +4,7 @@
 #include "sim/profiles/profiles.h"
 
 const struct sim_profile sim_profile_hns_hip09 = {
-    .name = "hns-hip09",
+    .id = WEFT_PROFILE_HNS_HIP09,
     .objects = SIM_OBJECTS_HNS,
 
     .vendor_id = 0x19e5,         /* Huawei */
@@ -32,7 +32,6 @@ const struct sim_profile sim_profile_hns_hip09 = {
     .max_pkeys = 1,               /* hns_roce_main.c */
     .local_ca_ack_delay = 0,      /* hns_roce_hw_v2.h */
 
-    .n_ports = 1,              /* hns_roce_hw_v2.c */
     .gid_tbl_len = 256,        /* sgid_index is a u8 */
     .has_roce_v1 = true,       /* HNS_ROCE_CAP_FLAG_ROCE_V1_V2 */
     .foreign_gids = 0,         /* chosen: only where a scenario asks */

@@ -4,7 +4,7 @@
 #include "sim/profiles/profiles.h"
 
 const struct sim_profile sim_profile_minimal = {
-    .name = "minimal",
+    .id = WEFT_PROFILE_MINIMAL,
     .objects = SIM_OBJECTS_NONE,
 
     .vendor_id = 0,            /* none */
@@ -31,7 +31,6 @@ const struct sim_profile sim_profile_minimal = {
     .max_pkeys = 1,                                /* minimal on purpose */
     .local_ca_ack_delay = 16, /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
 
-    .n_ports = 1,              /* one function per port */
     .gid_tbl_len = 2,          /* minimal on purpose */
     .has_roce_v1 = false,      /* minimal on purpose */
     .foreign_gids = 0,         /* chosen: only where a scenario asks */

@@ -4,7 +4,7 @@
 #include "sim/profiles/profiles.h"
 
 const struct sim_profile sim_profile_mlx5 = {
-    .name = "mlx5",
+    .id = WEFT_PROFILE_MLX5,
     .objects = SIM_OBJECTS_MLX5,
 
     .vendor_id = 0x02c9,       /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
@@ -36,7 +36,6 @@ const struct sim_profile sim_profile_mlx5 = {
     .max_pkeys = 128,             /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
     .local_ca_ack_delay = 16,     /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
 
-    .n_ports = 1,              /* one function per port */
     .gid_tbl_len = 256,        /* chosen */
     .has_roce_v1 = true,       /* default slots of mlx5, v1 before v2 */
     .foreign_gids = 0,         /* chosen: only where a scenario asks */

@@ -5,7 +5,7 @@
 #include "sim/profiles/profiles.h"
 
 const struct sim_profile sim_profile_rxe = {
-    .name = "rxe",
+    .id = WEFT_PROFILE_RXE,
     .objects = SIM_OBJECTS_RXE,
 
     .vendor_id = 0xffffff,        /* rxe_param.h */
@@ -37,7 +37,6 @@ const struct sim_profile sim_profile_rxe = {
     .max_pkeys = 64,              /* rxe_param.h */
     .local_ca_ack_delay = 15,     /* rxe_param.h */
 
-    .n_ports = 1,              /* rxe_param.h */
     .gid_tbl_len = 1024,       /* rxe_param.h */
     .has_roce_v1 = false,      /* v2 only */
     .foreign_gids = 0,         /* chosen: only where a scenario asks */

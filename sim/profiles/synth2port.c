@@ -4,7 +4,7 @@
 #include "sim/profiles/profiles.h"
 
 const struct sim_profile sim_profile_synth2port = {
-    .name = "synth2port",
+    .id = WEFT_PROFILE_SYNTH2PORT,
     .objects = SIM_OBJECTS_NONE,
 
     .vendor_id = 0,            /* none */
@@ -36,7 +36,6 @@ const struct sim_profile sim_profile_synth2port = {
     .max_pkeys = 128,             /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
     .local_ca_ack_delay = 16,     /* ibv_devinfo -v of ConnectX-5 (ompi PR 6137) */
 
-    .n_ports = 2,              /* to detect port numbers taken from the wrong end */
     .gid_tbl_len = 256,        /* chosen */
     .has_roce_v1 = true,       /* default slots of mlx5, v1 before v2 */
     .foreign_gids = 0,         /* chosen: only where a scenario asks */

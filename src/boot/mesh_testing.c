@@ -49,7 +49,7 @@ static void describe(struct town *town)
 
     for (uint32_t h = 0; h < config->n_hosts; h++) {
         spec->hosts[h] = (struct world_host){.name = host_names[h],
-                                             .profile = "mlx5",
+                                             .profile = WEFT_PROFILE_MLX5,
                                              .ports = spec->ports[h],
                                              .pcie_root_bps = &spec->pcie_root_bps,
                                              .n_pcie_roots = 1,

@@ -208,7 +208,7 @@ static bool find_port(const struct scenario *scenario, const char *where, uint32
 static bool print(const struct cli_options *options, const struct scenario *scenario,
                   struct nic_view *view, const json_t *run, uint32_t host)
 {
-    const struct scenario_host *shown = &scenario->hosts[host];
+    const char *profile = weft_profile_name(scenario->hosts[host].profile);
     const char *result = json_string_value(json_object_get(run, "result"));
     struct weft_text out = {NULL, 0, 0};
     bool ok;
@@ -217,8 +217,8 @@ static bool print(const struct cli_options *options, const struct scenario *scen
     if (options->json != NULL) {
         json_t *document =
             json_pack("{s:i, s:s, s:s, s:s, s:s?, s:O}", "schema_version", 1, "scenario",
-                      scenario->name, "nic", options->nic, "profile", shown->profile,
-                      "result", result, "verbs", view->verbs);
+                      scenario->name, "nic", options->nic, "profile", profile, "result",
+                      result, "verbs", view->verbs);
         char *dump = json_dumps(document, JSON_INDENT(2));
 
         weft_text_add(&out, "%s\n", dump);
@@ -229,7 +229,7 @@ static bool print(const struct cli_options *options, const struct scenario *scen
                       "%s%s%s  %s: a device of profile %s; the run's result: %s\n\n"
                       "           at      took  verb\n%s",
                       options->style.bold, options->nic, options->style.off,
-                      scenario->name, shown->profile, result != NULL ? result : "none",
+                      scenario->name, profile, result != NULL ? result : "none",
                       view->text.bytes != NULL ? view->text.bytes : "");
     }
     ok = cli_write_file(options->json != NULL ? options->json : "-", out.bytes, out.n);

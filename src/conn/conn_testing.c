@@ -105,7 +105,7 @@ static void describe(struct bed *bed)
     for (uint32_t h = 0; h < config->n_hosts; h++) {
         spec->hosts[h] = (struct world_host){
             .name = host_names[h],
-            .profile = config->profile != NULL ? config->profile : "mlx5",
+            .profile = config->profile,
             .overrides = config->overrides,
             .n_overrides = config->n_overrides,
             .ports = spec->ports[h],

@@ -18,13 +18,13 @@
 enum bed_kind { BED_KIND_RDMA = 1, BED_KIND_LISTENER, BED_KIND_CONN, BED_KIND_TEST };
 
 struct bed_config {
-    uint32_t n_hosts;      /* set by bed_open(): 3 for a triangle or a line, else 2 */
-    uint32_t n_cables;     /* between hosts 0 and 1; 0 means 1 */
-    uint32_t n_idle;       /* ports of each host before them, without cable and address */
-    bool triangle;         /* three hosts; cables 0-1, 1-2 and 2-0 */
-    bool line;             /* three hosts; cables 0-1 and 1-2 */
-    const char *profile;   /* device profile of every host; NULL means "mlx5" */
-    const char *tcp_chunk; /* value of WEFT_SIM_TCP_CHUNK on every host, or NULL */
+    uint32_t n_hosts;  /* set by bed_open(): 3 for a triangle or a line, else 2 */
+    uint32_t n_cables; /* between hosts 0 and 1; 0 means 1 */
+    uint32_t n_idle;   /* ports of each host before them, without cable and address */
+    bool triangle;     /* three hosts; cables 0-1, 1-2 and 2-0 */
+    bool line;         /* three hosts; cables 0-1 and 1-2 */
+    enum weft_profile profile; /* of every host */
+    const char *tcp_chunk;     /* value of WEFT_SIM_TCP_CHUNK on every host, or NULL */
     uint32_t mtu_bytes[BED_HOSTS_MAX]; /* of each host's netdevs; 0 means 9000 */
     uint32_t path_limit_bytes;
     bool no_management;

@@ -162,7 +162,7 @@ START_TEST(queue_pairs_that_were_reset_receive)
     struct world_fault slow = {.kind = WORLD_FAULT_VERB_SLOW,
                                .host = h,
                                .has_port = true,
-                               .verb = IO_OP_MODIFY_QP,
+                               .call = WORLD_CALL_MODIFY_QP,
                                .by_ns = 5 * BED_MS};
     struct world_fault address = {
         .host = h,
@@ -242,7 +242,8 @@ static void close_pair(struct bed *bed, uint32_t first)
 
 START_TEST(either_end_closes)
 {
-    static const char *const profiles[] = {"mlx5", "rxe", "hns-hip08"};
+    static const enum weft_profile profiles[] = {WEFT_PROFILE_MLX5, WEFT_PROFILE_RXE,
+                                                 WEFT_PROFILE_HNS_HIP08};
     struct bed bed;
 
     bed_open(&bed, &(struct bed_config){.seed = 3, .profile = profiles[_i / 2]});

@@ -68,19 +68,16 @@ static void check_failed(const struct bed *bed, weft_ns since, weft_ns within)
 }
 
 struct verb_case {
-    int verb;   /* as world_fault.verb */
+    enum world_call call;
     uint32_t n; /* number of these calls at one end, on both ports */
     int error;
 };
 
 static const struct verb_case verb_cases[] = {
-    {IO_OP_CREATE_QP, 4, ENOMEM},
-    {IO_OP_REG_MR, 6, ENOMEM},
-    {IO_OP_REG_MR, 6, EFAULT},
-    {IO_OP_CREATE_CQ, 2, ENOMEM},
-    {IO_OP_MODIFY_QP, 12, EINVAL},
-    {-1, 8, EINVAL},
-    {-2, 30, ENOMEM},
+    {WORLD_CALL_CREATE_QP, 4, ENOMEM},  {WORLD_CALL_REG_MR, 6, ENOMEM},
+    {WORLD_CALL_REG_MR, 6, EFAULT},     {WORLD_CALL_CREATE_CQ, 2, ENOMEM},
+    {WORLD_CALL_MODIFY_QP, 12, EINVAL}, {WORLD_CALL_POST_SEND, 8, EINVAL},
+    {WORLD_CALL_POST_RECV, 30, ENOMEM},
 };
 
 /* Each call of each verb in set-up fails in turn, at either end of a connection of two rails. */
@@ -95,7 +92,7 @@ START_TEST(any_verb_may_fail)
                                         .host = host,
                                         .has_port = true,
                                         .port = port,
-                                        .verb = verb_case->verb,
+                                        .call = verb_case->call,
                                         .nth = nth,
                                         .error = verb_case->error};
             struct bed bed;
@@ -143,7 +140,7 @@ START_TEST(receives_are_posted_many_at_a_time)
     static const uint32_t refused[] = {0, 1, 64, 65, 200}; /* 0: none */
     struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
                                 .has_port = true,
-                                .verb = -2,
+                                .call = WORLD_CALL_POST_RECV,
                                 .nth = refused[_i],
                                 .error = ENOMEM};
     struct io_device_ops ops;
@@ -232,7 +229,7 @@ START_TEST(an_errno_that_comes_at_once_is_no_silence)
     struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
                                 .has_port = true,
                                 .host = (uint32_t)_i,
-                                .verb = IO_OP_MODIFY_QP,
+                                .call = WORLD_CALL_MODIFY_QP,
                                 .nth = 3,
                                 .error = ETIMEDOUT};
     struct bed bed;

@@ -69,7 +69,7 @@ static void equip(struct mesh_test *test, uint32_t i)
     }
     test->machines[i] = (struct world_host){
         .name = host_names[i],
-        .profile = "mlx5",
+        .profile = WEFT_PROFILE_MLX5,
         .ports = test->ports[i],
         .n_ports = 2,
         .n_gpus = 1,

@@ -10,7 +10,7 @@
 struct conformance now_testing;
 
 static const struct world_ops *backend;
-static const char *device_profile;
+static enum weft_profile device_profile;
 
 /* ---- the world of all tests ---- */
 
@@ -322,7 +322,7 @@ void conformance_add_without_devices(Suite *suite, const struct world_ops *ops)
     add(suite, conformance_announcements());
 }
 
-void conformance_add(Suite *suite, const struct world_ops *ops, const char *profile)
+void conformance_add(Suite *suite, const struct world_ops *ops, enum weft_profile profile)
 {
     conformance_add_without_devices(suite, ops);
     device_profile = profile;

@@ -10,7 +10,8 @@
 
 /* Adds all cases. `ops` must be able to build two hosts, "left" (10.77.0.1/24) and "right"
  * (10.77.0.2/24), with one cable of MTU 4200 and a management network 10.88.0.0/24. */
-void conformance_add(Suite *suite, const struct world_ops *ops, const char *profile);
+void conformance_add(Suite *suite, const struct world_ops *ops,
+                     enum weft_profile profile);
 /* Adds only the tests that need no RDMA device: environment, memory, streams and announcements. */
 void conformance_add_without_devices(Suite *suite, const struct world_ops *ops);
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/profile.h"
 #include "base/trace.h"
 #include "io/addr.h"
 #include "io/env.h"
@@ -80,7 +81,7 @@ struct world_ways {
 
 struct world_host {
     const char *name;
-    const char *profile; /* "mlx5" */
+    enum weft_profile profile;
     /* Overrides of the profile, by field name [n_overrides]. */
     const struct world_setting *overrides;
     uint32_t n_overrides;
@@ -299,15 +300,14 @@ struct world_fault {
     uint32_t match_qp, match_psn, match_iteration;
     bool icrc_is_good; /* corrupt: damages the payload and recomputes the ICRC */
     struct io_prefix address;
-    int verb; /* enum io_op_kind; -1 for post_send, -2 for post_recv */
-    enum world_call call;
-    uint32_t nth;     /* from 1 */
-    uint32_t n_calls; /* number of calls affected, from the nth on; 0 means 1 */
-    int error;        /* positive errno */
-    weft_ns by_ns;    /* for verb_slow and call_slow */
-    int event;        /* async_event: enum ibv_event_type, raised n_calls times */
-    weft_ns after_ns; /* for restart */
-    bool has_process; /* kill: only this process of the host */
+    enum world_call call; /* verb_error, verb_slow: ALLOC_PD to POST_RECV */
+    uint32_t nth;         /* from 1 */
+    uint32_t n_calls;     /* number of calls affected, from the nth on; 0 means 1 */
+    int error;            /* positive errno */
+    weft_ns by_ns;        /* for verb_slow and call_slow */
+    int event;            /* async_event: enum ibv_event_type, raised n_calls times */
+    weft_ns after_ns;     /* for restart */
+    bool has_process;     /* kill: only this process of the host */
     uint32_t process;
     uint32_t from;    /* stranger: host that opens n_calls streams to each port */
     const char *send; /* stranger: text sent on each stream, or NULL */

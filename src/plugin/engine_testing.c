@@ -50,7 +50,7 @@ static void describe_hosts(struct harness *harness)
     for (uint32_t h = 0; h < harness->n_hosts; h++) {
         harness->hosts[h] =
             (struct world_host){.name = host_names[h],
-                                .profile = "mlx5",
+                                .profile = WEFT_PROFILE_MLX5,
                                 .ports = harness->ports[h],
                                 .pcie_root_bps = &harness->root_bps,
                                 .n_pcie_roots = 1,

@@ -95,7 +95,7 @@ static void setup(void)
                                        .addresses = &addresses[h],
                                        .n_addresses = 1};
         hosts[h] = (struct world_host){.name = names[h],
-                                       .profile = "mlx5",
+                                       .profile = WEFT_PROFILE_MLX5,
                                        .ports = &ports[h],
                                        .n_ports = 1,
                                        .pcie_root_bps = &root_bps,

@@ -83,6 +83,12 @@ struct drill {
     bool is_over; /* a deviation was reported */
 };
 
+static bool is_hns(const struct side *side)
+{
+    return side->host->profile == WEFT_PROFILE_HNS_HIP08 ||
+           side->host->profile == WEFT_PROFILE_HNS_HIP09;
+}
+
 static uint32_t below(struct drill *drill, uint32_t bound)
 {
     return (uint32_t)weft_rng_below(&drill->rng, bound);
@@ -802,8 +808,7 @@ static void judge_rnr(struct drill *drill, weft_ns took_ns)
     weft_ns wait = (weft_ns)rnr_waits[drill->rnr_code] * 10 * US;
 
     /* Devices of hns round the timer to steps of their own. */
-    if (took_ns < wait * RNR_RETRIES &&
-        strncmp(drill->sides[1].attr.profile, "hns", 3) != 0) {
+    if (took_ns < wait * RNR_RETRIES && !is_hns(&drill->sides[1])) {
         complain(drill, 0, "a receiver is asked %d times in %lld us, not %lld us each",
                  RNR_RETRIES, (long long)(took_ns / US), (long long)(wait / US));
     }
@@ -955,7 +960,7 @@ static void drain(struct drill *drill)
 {
     int error = to_state(drill, 0, IBV_QPS_SQD);
 
-    if (error != 0 && strncmp(drill->sides[0].host->profile, "hns", 3) == 0) {
+    if (error != 0 && is_hns(&drill->sides[0])) {
         return; /* no SQD on hns */
     }
     pass(drill, 100 * US);
@@ -1157,7 +1162,7 @@ static void walk_states(struct drill *drill)
                                   .cq = side->cq,
                                   .port = side->port,
                                   .n_ports = side->attr.ibv.phys_port_cnt,
-                                  .has_sqd = strncmp(side->host->profile, "hns", 3) != 0,
+                                  .has_sqd = !is_hns(side),
                                   .gid_index = (uint8_t)side->gid.index,
                                   .peer_gid = drill->sides[1].gid.gid};
     char text[256];

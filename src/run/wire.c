@@ -128,7 +128,7 @@ static bool is_quirk(const char *name)
 
 bool run_wire_is_peculiar(const struct world_host *host)
 {
-    bool is_peculiar = strcmp(host->profile, "rxe") == 0;
+    bool is_peculiar = host->profile == WEFT_PROFILE_RXE;
 
     for (uint32_t i = 0; i < host->n_overrides; i++) {
         is_peculiar = is_peculiar || is_quirk(host->overrides[i].name);

@@ -37,7 +37,7 @@ static void bench_init(struct bench *bench)
     for (int i = 0; i < 2; i++) {
         bench->hosts[i] = (struct world_host){
             .name = i == 0 ? "a" : "b",
-            .profile = "mlx5",
+            .profile = WEFT_PROFILE_MLX5,
             .ports = &bench->port,
             .n_ports = 1,
             .overrides = &bench->window,

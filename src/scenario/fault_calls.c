@@ -1,7 +1,6 @@
 /* Reads the arguments of faults: verbs, calls of the I/O interface, events, and addresses of
  * ports. */
 #include "base/check.h"
-#include "scenario/names.h"
 #include "scenario/sections.h"
 
 #define STRANGERS_MAX 1024u /* at each port */
@@ -23,17 +22,18 @@ bool fault_address_read(struct loader *loader, const struct tree_node *node,
     return true;
 }
 
-bool fault_verb_read(struct loader *loader, const struct tree_node *node, int *out)
+bool fault_verb_read(struct loader *loader, const struct tree_node *node,
+                     enum world_call *out)
 {
-    const char *names[NAMES_N_VERBS];
+    const char *names[WORLD_CALL_POST_RECV - WORLD_CALL_ALLOC_PD + 1];
     unsigned choice;
-    for (unsigned i = 0; i < NAMES_N_VERBS; i++) {
-        names[i] = names_of_verbs[i].name;
+    for (unsigned i = 0; i < WEFT_LENGTH(names); i++) {
+        names[i] = world_call_name((enum world_call)(WORLD_CALL_ALLOC_PD + i));
     }
-    if (!read_choice(loader, node, "verb", names, NAMES_N_VERBS, &choice)) {
+    if (!read_choice(loader, node, "verb", names, WEFT_LENGTH(names), &choice)) {
         return false;
     }
-    *out = names_of_verbs[choice].verb;
+    *out = (enum world_call)(WORLD_CALL_ALLOC_PD + choice);
     return true;
 }
 

@@ -107,7 +107,6 @@ static const struct walk_table match_table = {"match", match_keys,
 enum target { ON_PORT, ON_ONE_PORT, ON_HOST, ON_VERBS };
 
 struct kind {
-    const char *name;
     enum world_fault_kind kind;
     enum target target;
     bool is_directed; /* can affect a single direction */
@@ -117,50 +116,49 @@ struct kind {
 #define ADDR_CHANGE WORLD_N_FAULTS
 
 static const struct kind kinds[] = {
-    {"down", WORLD_FAULT_DOWN, ON_PORT, true, 0, 0},
-    {"up", WORLD_FAULT_UP, ON_PORT, true, 0, 0},
-    {"loss", WORLD_FAULT_LOSS, ON_PORT, true, HAS(KEY_SHARE), 0},
-    {"corrupt", WORLD_FAULT_CORRUPT, ON_PORT, true, 0,
+    {WORLD_FAULT_DOWN, ON_PORT, true, 0, 0},
+    {WORLD_FAULT_UP, ON_PORT, true, 0, 0},
+    {WORLD_FAULT_LOSS, ON_PORT, true, HAS(KEY_SHARE), 0},
+    {WORLD_FAULT_CORRUPT, ON_PORT, true, 0,
      HAS(KEY_SHARE) | HAS(KEY_MATCH) | HAS(KEY_ICRC)},
-    {"duplicate", WORLD_FAULT_DUPLICATE, ON_PORT, true, 0,
-     HAS(KEY_SHARE) | HAS(KEY_MATCH)},
-    {"reorder", WORLD_FAULT_REORDER, ON_PORT, true, 0, HAS(KEY_SHARE) | HAS(KEY_MATCH)},
-    {"ecn", WORLD_FAULT_ECN, ON_PORT, true, 0, HAS(KEY_SHARE) | HAS(KEY_MATCH)},
-    {"delay", WORLD_FAULT_DELAY, ON_PORT, true, HAS(KEY_DELAY),
-     HAS(KEY_JITTER) | HAS(KEY_MATCH)},
-    {"rate", WORLD_FAULT_RATE, ON_PORT, false, HAS(KEY_RATE), 0},
-    {"mtu", WORLD_FAULT_MTU, ON_PORT, false, HAS(KEY_MTU), 0},
-    {"path_limit", WORLD_FAULT_PATH_LIMIT, ON_PORT, false, HAS(KEY_SIZE), 0},
-    {"pause", WORLD_FAULT_PAUSE, ON_PORT, true, 0, 0},
-    {"drop", WORLD_FAULT_DROP, ON_PORT, true, HAS(KEY_MATCH), 0},
-    {"kill", WORLD_FAULT_KILL, ON_HOST, false, 0, HAS(KEY_PROCESS)},
-    {"stop", WORLD_FAULT_STOP, ON_HOST, false, 0, 0},
-    {"restart", WORLD_FAULT_RESTART, ON_HOST, false, 0, HAS(KEY_AFTER)},
-    {"clock", WORLD_FAULT_CLOCK, ON_HOST, false, HAS(KEY_BY), 0},
-    {"gid_delete", WORLD_FAULT_GID_DELETE, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
-    {"gid_add", WORLD_FAULT_GID_ADD, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
-    {"addr_add", WORLD_FAULT_ADDR_ADD, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
-    {"addr_del", WORLD_FAULT_ADDR_DEL, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
-    {"addr_change", ADDR_CHANGE, ON_ONE_PORT, false, HAS(KEY_ADDRESS), HAS(KEY_FROM)},
-    {"verb_error", WORLD_FAULT_VERB_ERROR, ON_VERBS, false,
-     HAS(KEY_VERB) | HAS(KEY_ERRNO), HAS(KEY_NTH)},
-    {"verb_slow", WORLD_FAULT_VERB_SLOW, ON_VERBS, false, HAS(KEY_VERB) | HAS(KEY_BY),
+    {WORLD_FAULT_DUPLICATE, ON_PORT, true, 0, HAS(KEY_SHARE) | HAS(KEY_MATCH)},
+    {WORLD_FAULT_REORDER, ON_PORT, true, 0, HAS(KEY_SHARE) | HAS(KEY_MATCH)},
+    {WORLD_FAULT_ECN, ON_PORT, true, 0, HAS(KEY_SHARE) | HAS(KEY_MATCH)},
+    {WORLD_FAULT_DELAY, ON_PORT, true, HAS(KEY_DELAY), HAS(KEY_JITTER) | HAS(KEY_MATCH)},
+    {WORLD_FAULT_RATE, ON_PORT, false, HAS(KEY_RATE), 0},
+    {WORLD_FAULT_MTU, ON_PORT, false, HAS(KEY_MTU), 0},
+    {WORLD_FAULT_PATH_LIMIT, ON_PORT, false, HAS(KEY_SIZE), 0},
+    {WORLD_FAULT_PAUSE, ON_PORT, true, 0, 0},
+    {WORLD_FAULT_DROP, ON_PORT, true, HAS(KEY_MATCH), 0},
+    {WORLD_FAULT_KILL, ON_HOST, false, 0, HAS(KEY_PROCESS)},
+    {WORLD_FAULT_STOP, ON_HOST, false, 0, 0},
+    {WORLD_FAULT_RESTART, ON_HOST, false, 0, HAS(KEY_AFTER)},
+    {WORLD_FAULT_CLOCK, ON_HOST, false, HAS(KEY_BY), 0},
+    {WORLD_FAULT_GID_DELETE, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
+    {WORLD_FAULT_GID_ADD, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
+    {WORLD_FAULT_ADDR_ADD, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
+    {WORLD_FAULT_ADDR_DEL, ON_ONE_PORT, false, HAS(KEY_ADDRESS), 0},
+    {ADDR_CHANGE, ON_ONE_PORT, false, HAS(KEY_ADDRESS), HAS(KEY_FROM)},
+    {WORLD_FAULT_VERB_ERROR, ON_VERBS, false, HAS(KEY_VERB) | HAS(KEY_ERRNO),
      HAS(KEY_NTH)},
-    {"call_error", WORLD_FAULT_CALL_ERROR, ON_VERBS, false,
-     HAS(KEY_CALL) | HAS(KEY_ERRNO), HAS(KEY_NTH) | HAS(KEY_COUNT)},
-    {"call_slow", WORLD_FAULT_CALL_SLOW, ON_VERBS, false, HAS(KEY_CALL) | HAS(KEY_BY),
+    {WORLD_FAULT_VERB_SLOW, ON_VERBS, false, HAS(KEY_VERB) | HAS(KEY_BY), HAS(KEY_NTH)},
+    {WORLD_FAULT_CALL_ERROR, ON_VERBS, false, HAS(KEY_CALL) | HAS(KEY_ERRNO),
      HAS(KEY_NTH) | HAS(KEY_COUNT)},
-    {"call_short", WORLD_FAULT_CALL_SHORT, ON_HOST, false, HAS(KEY_CALL) | HAS(KEY_BYTES),
+    {WORLD_FAULT_CALL_SLOW, ON_VERBS, false, HAS(KEY_CALL) | HAS(KEY_BY),
      HAS(KEY_NTH) | HAS(KEY_COUNT)},
-    {"call_lost", WORLD_FAULT_CALL_LOST, ON_HOST, false, HAS(KEY_CALL),
+    {WORLD_FAULT_CALL_SHORT, ON_HOST, false, HAS(KEY_CALL) | HAS(KEY_BYTES),
      HAS(KEY_NTH) | HAS(KEY_COUNT)},
-    {"device_fatal", WORLD_FAULT_DEVICE_FATAL, ON_VERBS, false, 0, 0},
-    {"async_event", WORLD_FAULT_ASYNC_EVENT, ON_VERBS, false, HAS(KEY_EVENT),
-     HAS(KEY_COUNT)},
-    {"stranger", WORLD_FAULT_STRANGER, ON_HOST, false, HAS(KEY_FROM),
-     HAS(KEY_SEND) | HAS(KEY_COUNT)},
+    {WORLD_FAULT_CALL_LOST, ON_HOST, false, HAS(KEY_CALL), HAS(KEY_NTH) | HAS(KEY_COUNT)},
+    {WORLD_FAULT_DEVICE_FATAL, ON_VERBS, false, 0, 0},
+    {WORLD_FAULT_ASYNC_EVENT, ON_VERBS, false, HAS(KEY_EVENT), HAS(KEY_COUNT)},
+    {WORLD_FAULT_STRANGER, ON_HOST, false, HAS(KEY_FROM), HAS(KEY_SEND) | HAS(KEY_COUNT)},
 };
 #define N_KINDS WEFT_LENGTH(kinds)
+
+static const char *kind_name(const struct kind *kind)
+{
+    return kind->kind == ADDR_CHANGE ? "addr_change" : world_fault_name(kind->kind);
+}
 
 /* State of reading one fault. */
 struct fault_in {
@@ -184,7 +182,7 @@ static const struct kind *read_kind(struct loader *loader, const struct tree_nod
         return NULL;
     }
     for (size_t i = 0; i < N_KINDS; i++) {
-        names[i] = kinds[i].name;
+        names[i] = kind_name(&kinds[i]);
         if (strcmp(text, names[i]) == 0) {
             return &kinds[i];
         }
@@ -244,10 +242,10 @@ static bool check_keys(struct loader *loader, const struct fault_in *in)
         bool is_known = ((general | in->kind->needs | in->kind->takes) & HAS(i)) != 0;
         if (is_there && !is_known) {
             is_fine = complain(loader, in->seen.at[i]->mark, "fault %s takes no '%s'",
-                               in->kind->name, fault_keys[i].name);
+                               kind_name(in->kind), fault_keys[i].name);
         } else if (!is_there && (in->kind->needs & HAS(i)) != 0) {
             is_fine = complain(loader, in->node->mark, "fault %s: '%s' is missing",
-                               in->kind->name, fault_keys[i].name);
+                               kind_name(in->kind), fault_keys[i].name);
         }
     }
     const unsigned either = HAS(KEY_SHARE) | HAS(KEY_MATCH);
@@ -255,7 +253,7 @@ static bool check_keys(struct loader *loader, const struct fault_in *in)
         (in->seen.at[KEY_SHARE] != NULL) == (in->seen.at[KEY_MATCH] != NULL)) {
         is_fine =
             complain(loader, in->node->mark,
-                     "fault %s: expected either 'share' or 'match'", in->kind->name);
+                     "fault %s: expected either 'share' or 'match'", kind_name(in->kind));
     }
     return is_fine;
 }
@@ -285,7 +283,7 @@ static bool read_place(const struct topology *topology, struct fault_in *in)
     }
     if ((is_out || is_in) && !in->kind->is_directed) {
         return complain(loader, in->on->mark, "%s: fault %s has no direction", name,
-                        in->kind->name);
+                        kind_name(in->kind));
     }
     if (in->seen.at[KEY_MATCH] != NULL && !is_out && !is_in) {
         return complain(loader, in->on->mark,
@@ -315,7 +313,7 @@ static uint32_t list_ports(const struct loader *loader, const struct fault_in *i
 static bool check_target(struct loader *loader, const struct fault_in *in)
 {
     const struct topology_place *place = &in->place;
-    const char *text = in->on->text, *kind = in->kind->name;
+    const char *text = in->on->text, *kind = kind_name(in->kind);
     uint32_t ports[TOPOLOGY_PORTS_MAX];
     if (in->kind->target == ON_HOST && place->n_ports > 0) {
         return complain(
@@ -389,7 +387,7 @@ static bool read_arguments(const struct topology *topology, struct fault_in *in)
         walk_map(loader, match, &match_table, &ignored, &in->spec);
     }
     if (in->seen.at[KEY_VERB] != NULL) {
-        fault_verb_read(loader, in->seen.at[KEY_VERB], &in->spec.verb);
+        fault_verb_read(loader, in->seen.at[KEY_VERB], &in->spec.call);
     }
     const struct tree_node *call = in->seen.at[KEY_CALL];
     const struct tree_node *event = in->seen.at[KEY_EVENT];

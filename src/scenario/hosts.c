@@ -86,13 +86,10 @@ static const struct walk_table gpu_table = {"gpu", gpu_keys, WEFT_LENGTH(gpu_key
 static void read_profile(struct loader *loader, struct scenario_host *host,
                          const struct tree_node *node)
 {
-    const char *names[NAMES_N_PROFILES];
     unsigned index;
-    for (unsigned i = 0; i < NAMES_N_PROFILES; i++) {
-        names[i] = names_of_profiles[i].name;
-    }
-    if (read_choice(loader, node, "profile", names, NAMES_N_PROFILES, &index)) {
-        host->profile = names[index];
+    if (read_choice(loader, node, "profile", weft_profile_names, WEFT_N_PROFILES,
+                    &index)) {
+        host->profile = (enum weft_profile)index;
     }
 }
 
@@ -329,7 +326,7 @@ static const struct tree_node *either(const struct walk_seen *own,
 static void start_host(struct scenario_host *host)
 {
     host->n_gpus = 1;
-    host->profile = "mlx5";
+    host->profile = WEFT_PROFILE_MLX5;
     host->forward_accept = true;
     host->sysctl.promote_secondaries = 1; /* default of systemd */
     host->memlock_bytes = INT64_MAX;

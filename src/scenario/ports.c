@@ -110,7 +110,7 @@ void ports_read(struct topology *topology, struct scenario_host *host,
     read_cages(loader, host, extra, cages);
 
     /* With a profile of two ports per device, each two ports in order share a device. */
-    uint32_t n_per_device = names_profile_find(host->profile)->n_ports;
+    uint32_t n_per_device = weft_profile_ports(host->profile);
     for (uint32_t i = 0; i < host->n_ports; i++) {
         struct scenario_port *port = &host->ports[i];
         port->device = i / n_per_device;

@@ -11,6 +11,7 @@
 
 #include "base/collective.h"
 #include "base/policy.h"
+#include "base/profile.h"
 #include "base/reduce.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -96,7 +97,7 @@ struct scenario_host {
     const char *gpu_document;
     size_t n_gpu_document;
     uint32_t n_ranks; /* 0 if the host only relays */
-    const char *profile;
+    enum weft_profile profile;
     struct scenario_setting *overrides; /* of the profile; [n_overrides] */
     uint32_t n_overrides;
     uint64_t *pcie_root_bps; /* [n_pcie_roots]; 0 for the profile's rate */

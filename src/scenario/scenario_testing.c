@@ -24,7 +24,7 @@ static void dump_host(const struct world_host *host, struct weft_text *out)
 {
     char text[IO_IP_TEXT_BYTES];
     weft_text_add(out, "host %s profile=%s gpus=%u management=%s start=%" PRId64 "\n",
-                  host->name, host->profile, host->n_gpus,
+                  host->name, weft_profile_name(host->profile), host->n_gpus,
                   io_ip_format(&host->management_ip, text, sizeof(text)), host->start_ns);
     weft_text_add(
         out, "  sysctl %d %d %d %d %d %d %d forward=%d memlock=%" PRId64 "\n",
@@ -126,9 +126,11 @@ static void dump_fault(const struct world_fault *fault, struct weft_text *out)
     if (world_fault_is_of_calls(fault->kind)) {
         weft_text_add(out, " call=%s count=%u event=%d", world_call_name(fault->call),
                       fault->n_calls, fault->event);
+    } else if (fault->call != WORLD_CALL_ANY) {
+        weft_text_add(out, " verb=%s", world_call_name(fault->call));
     }
-    weft_text_add(out, " verb=%d nth=%u error=%d by=%" PRId64 " after=%" PRId64 "\n",
-                  fault->verb, fault->nth, fault->error, fault->by_ns, fault->after_ns);
+    weft_text_add(out, " nth=%u error=%d by=%" PRId64 " after=%" PRId64 "\n", fault->nth,
+                  fault->error, fault->by_ns, fault->after_ns);
 }
 
 void dump_world(const struct scenario_world *world, struct weft_text *out)

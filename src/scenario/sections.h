@@ -17,7 +17,8 @@ const struct scenario_exec *programs_read(const struct topology *topology,
 
 /* fault_calls.c: arguments of faults. `is_on_port` is true if the fault is on ports instead of
  * a whole node. */
-bool fault_verb_read(struct loader *loader, const struct tree_node *node, int *out);
+bool fault_verb_read(struct loader *loader, const struct tree_node *node,
+                     enum world_call *out);
 bool fault_call_read(struct loader *loader, const struct tree_node *node,
                      enum world_fault_kind kind, bool is_on_port, enum world_call *out);
 bool fault_event_read(struct loader *loader, const struct tree_node *node, int *out);

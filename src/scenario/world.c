@@ -69,7 +69,7 @@ static struct world_host copy_host(struct scenario_arena *arena,
     }
     struct world_host out = {
         .name = arena_strdup(arena, host->name),
-        .profile = arena_strdup(arena, host->profile),
+        .profile = host->profile,
         .overrides = copy_settings(arena, host->overrides, host->n_overrides),
         .n_overrides = host->n_overrides,
         .ports = copy_ports(arena, host),

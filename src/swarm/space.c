@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/profile.h"
 #include "base/rng.h"
 
 enum {
@@ -465,13 +466,15 @@ static void put_gpus(struct draw *draw, const struct draw_host *host)
     }
 }
 
-static void put_node(struct draw *draw, uint32_t index, const char *profile)
+#define NO_PROFILE WEFT_N_PROFILES /* the default is not written */
+
+static void put_node(struct draw *draw, uint32_t index, enum weft_profile profile)
 {
     static const char *const sysctls[] = {"arp_ignore: 1", "arp_announce: 2",
                                           "arp_filter: 1", "rp_filter: 2",
                                           "arp_ignore: 1, arp_announce: 2"};
     const struct draw_host *host = &draw->hosts[index];
-    bool is_minimal = profile != NULL && strcmp(profile, "minimal") == 0;
+    bool is_minimal = profile == WEFT_PROFILE_MINIMAL;
 
     weft_text_add(draw->out, "    h%u:\n      ports: [", index);
     for (uint32_t i = 0; i < host->n_ports; i++) {
@@ -481,8 +484,8 @@ static void put_node(struct draw *draw, uint32_t index, const char *profile)
     if (host->n_ranks == 0) {
         weft_text_add(draw->out, "      ranks: 0\n");
     }
-    if (profile != NULL) {
-        weft_text_add(draw->out, "      profile: %s\n", profile);
+    if (profile != NO_PROFILE) {
+        weft_text_add(draw->out, "      profile: %s\n", weft_profile_name(profile));
     }
     put_gpus(draw, host);
     if (percent(draw, draw->space->profiles / 2)) {
@@ -540,27 +543,29 @@ static void draw_bonds(struct draw *draw)
 
 static void put_nodes(struct draw *draw)
 {
-    static const char *const profiles[] = {"mlx5", "hns-hip08", "hns-hip09",
-                                           "rxe",  "minimal",   "synth2port"};
-    const char *all = NULL;
+    static const enum weft_profile profiles[] = {
+        WEFT_PROFILE_MLX5, WEFT_PROFILE_HNS_HIP08, WEFT_PROFILE_HNS_HIP09,
+        WEFT_PROFILE_RXE,  WEFT_PROFILE_MINIMAL,   WEFT_PROFILE_SYNTH2PORT};
+    enum weft_profile all = NO_PROFILE;
     bool are_mixed = percent(draw, draw->space->profiles / 3);
 
     if (percent(draw, draw->space->profiles)) {
-        all = ONE_OF(draw, profiles);
+        all = profiles[below(draw, WEFT_LENGTH(profiles))];
     }
     weft_text_add(draw->out, "  nodes:\n");
     for (uint32_t i = 0; i < draw->n_hosts; i++) {
-        const char *profile = are_mixed ? ONE_OF(draw, profiles) : all;
+        enum weft_profile profile =
+            are_mixed ? profiles[below(draw, WEFT_LENGTH(profiles))] : all;
 
         /* A two-port device takes ports in pairs. */
-        if (profile != NULL && strcmp(profile, "synth2port") == 0 &&
+        if (profile == WEFT_PROFILE_SYNTH2PORT &&
             (draw->hosts[i].n_ports % 2 != 0 || draw->hosts[i].n_bonds > 0)) {
-            profile = NULL;
+            profile = NO_PROFILE;
         }
         /* Its few objects and GIDs suffice only for a small mesh with plain addresses. */
-        if (profile != NULL && strcmp(profile, "minimal") == 0 &&
+        if (profile == WEFT_PROFILE_MINIMAL &&
             (draw->n_ranks > 3 || draw->space->addresses > 0)) {
-            profile = NULL;
+            profile = NO_PROFILE;
         }
         put_node(draw, i, profile);
     }

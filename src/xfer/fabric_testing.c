@@ -341,7 +341,6 @@ void fabric_open(struct fabric *fabric, const struct fabric_config *config)
     fabric->config.n_rails = config->n_rails != 0 ? config->n_rails : 1;
     fabric->config.qps_per_rail = config->qps_per_rail != 0 ? config->qps_per_rail : 2;
     fabric->config.delay_ps = config->delay_ps != 0 ? config->delay_ps : 1000000;
-    fabric->config.profile = config->profile != NULL ? config->profile : "mlx5";
     fabric->spec = weft_calloc(1, sizeof(*fabric->spec));
     describe(fabric);
     ck_assert_msg(backend_sim.create(&fabric->spec->spec, &fabric->world, &error) ==

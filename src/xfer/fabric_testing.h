@@ -32,7 +32,7 @@ struct fabric_config {
     uint32_t qps_per_rail; /* default 2 */
     weft_ps delay_ps;      /* delay of a cable (default 1 us) */
     struct world_impairment impairment;
-    const char *profile;    /* default "mlx5" */
+    enum weft_profile profile;
     uint64_t pcie_root_bps; /* rate of the PCIe root of a host's ports; 0 for no limit */
     const struct world_setting *overrides;
     uint32_t n_overrides;

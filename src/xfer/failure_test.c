@@ -184,7 +184,7 @@ START_TEST(a_post_is_refused)
 {
     struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
                                 .host = (uint32_t)_i,
-                                .verb = -1,
+                                .call = WORLD_CALL_POST_SEND,
                                 .nth = 1,
                                 .error = ENOMEM};
     struct xfer_request *receiving = NULL, *sending = NULL;
@@ -209,8 +209,11 @@ END_TEST
  * are first posted again. */
 START_TEST(a_receive_is_refused)
 {
-    struct world_fault fault = {
-        .kind = WORLD_FAULT_VERB_ERROR, .host = 1, .verb = -2, .nth = 1, .error = EIO};
+    struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
+                                .host = 1,
+                                .call = WORLD_CALL_POST_RECV,
+                                .nth = 1,
+                                .error = EIO};
     struct xfer_request *receiving, *sending;
     weft_status status = WEFT_OK;
 

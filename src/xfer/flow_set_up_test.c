@@ -519,13 +519,13 @@ START_TEST(a_refused_verb_ends_every_lane)
     static const int passing[] = {EINTR, EAGAIN, EIO, ETIMEDOUT};
     static const struct fabric_cable triangle[] = {{0, 1}, {1, 2}, {2, 0}};
     static const uint32_t via = 2;
-    static const int verbs[] = {IO_OP_REG_MR, IO_OP_CREATE_QP};
+    static const enum world_call calls[] = {WORLD_CALL_REG_MR, WORLD_CALL_CREATE_QP};
     struct flow_config config = {.n_lanes = 2,
                                  .may_fail_over = true,
                                  .failover_ns = TIMER_FAILOVER_NS,
                                  .cables_ns = TIMER_CABLES_NS};
     struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
-                                .verb = verbs[_i < 8 ? _i / 4 : 0],
+                                .call = calls[_i < 8 ? _i / 4 : 0],
                                 .host = (uint32_t)_i % 2,
                                 .error = _i < 8 ? ENOMEM : passing[_i / 2 - 4]};
     uint32_t n_refused = _i < 8 && _i / 2 % 2 == 0 ? 1 : 400;
@@ -566,7 +566,7 @@ START_TEST(a_verb_is_refused_once_after_silence)
                                  .failover_ns = TIMER_FAILOVER_NS,
                                  .cables_ns = TIMER_CABLES_NS};
     struct world_fault fault = {
-        .kind = WORLD_FAULT_VERB_ERROR, .verb = IO_OP_CREATE_QP, .error = 12};
+        .kind = WORLD_FAULT_VERB_ERROR, .call = WORLD_CALL_CREATE_QP, .error = 12};
 
     grid_open(&grid,
               &(struct fabric_config){.n_hosts = 3, .cables = triangle, .n_cables = 3});

@@ -90,7 +90,8 @@ START_TEST(short_queues_will_do)
                                       .cables = pair,
                                       .n_cables = 1,
                                       .recv_wr_max = receives[_i],
-                                      .profile = receives[_i] == 0 ? "minimal" : NULL});
+                                      .profile = receives[_i] == 0 ? WEFT_PROFILE_MINIMAL
+                                                                   : WEFT_PROFILE_MLX5});
     grid_route(&grid, 0, 1, 0, NULL, 0);
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
     grid_send(
