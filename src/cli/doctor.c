@@ -213,13 +213,13 @@ static int examine_scenario(struct cli_options *options, const char *path,
         scenario_free(scenario);
         return CLI_USAGE;
     }
-    scenario_free(scenario);
     plan->spec.n_faults = 0;
     plan->spec.log = &options->log;
     if (backend_find("sim")->create(&plan->spec, &world, &error) != WEFT_OK) {
         weft_error_format(&error, text, sizeof(text));
         fprintf(stderr, "weft doctor: %s: %s\n", path, text);
         scenario_world_free(plan);
+        scenario_free(scenario);
         return CLI_ENVIRONMENT;
     }
     all->input.n_hosts = plan->spec.n_hosts;
@@ -231,6 +231,7 @@ static int examine_scenario(struct cli_options *options, const char *path,
     run_facts_cables(&plan->spec, false, &all->input);
     world->ops->destroy(world);
     scenario_world_free(plan);
+    scenario_free(scenario);
     return CLI_OK;
 }
 

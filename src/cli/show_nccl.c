@@ -9,7 +9,7 @@
 static void add_nic(const struct view *view, uint32_t rank, const struct run_nic *nic,
                     struct weft_text *out)
 {
-    const struct scenario_host *host = &view->scenario->hosts[view->hosts[rank]];
+    const struct world_host *host = &view->scenario->hosts[view->hosts[rank]];
 
     weft_text_add(out, "NIC %d (", nic->dev);
     for (uint32_t i = 0; i < nic->n_ports; i++) {
@@ -75,7 +75,7 @@ static bool judge(const struct view *view, const struct run_ask *ask,
 static json_t *nic_document(const struct view *view, uint32_t rank,
                             const struct run_nic *nic)
 {
-    const struct scenario_host *host = &view->scenario->hosts[view->hosts[rank]];
+    const struct world_host *host = &view->scenario->hosts[view->hosts[rank]];
     json_t *ports = json_array();
     json_t *leads_to = json_array();
 

@@ -187,7 +187,7 @@ static bool find_port(const struct scenario *scenario, const char *where, uint32
     size_t n = strcspn(where, ":");
 
     for (*host = 0; *host < scenario->n_hosts; (*host)++) {
-        const struct scenario_host *found = &scenario->hosts[*host];
+        const struct world_host *found = &scenario->hosts[*host];
 
         if (strlen(found->name) != n || strncmp(found->name, where, n) != 0) {
             continue;

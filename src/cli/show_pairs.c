@@ -29,7 +29,7 @@ static void add_rail(const struct view *view, const struct mesh_edge *out_edge,
                      const struct mesh_edge *in_edge, json_t *rails,
                      struct weft_text *out)
 {
-    const struct scenario_host *hosts = view->scenario->hosts;
+    const struct world_host *hosts = view->scenario->hosts;
     bool is_switched = out_edge != in_edge;
     const char *local = hosts[out_edge->from].ports[out_edge->from_port].name;
     const char *remote = hosts[in_edge->to].ports[in_edge->to_port].name;

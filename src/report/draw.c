@@ -11,10 +11,10 @@
 /* Maximum number of cables that are listed rather than counted. */
 #define LISTED_LINKS_MAX 256
 
-static const struct scenario_port *end_port(const struct scenario *scenario,
-                                            const struct scenario_link *link, int end)
+static const struct world_port *end_port(const struct scenario *scenario,
+                                         const struct world_cable *link, int end)
 {
-    const struct scenario_end *at = &link->ends[end];
+    const struct world_end *at = &link->ends[end];
 
     return at->is_switch ? NULL : &scenario->hosts[at->node].ports[at->port];
 }
@@ -25,17 +25,17 @@ static const struct scenario_port *end_port(const struct scenario *scenario,
 #define DRAW_LABEL_BYTES (32 + 1 + DRAW_ADDRESS_BYTES)
 
 static const char *end_node(const struct scenario *scenario,
-                            const struct scenario_link *link, int end)
+                            const struct world_cable *link, int end)
 {
-    const struct scenario_end *at = &link->ends[end];
+    const struct world_end *at = &link->ends[end];
 
     return at->is_switch ? scenario->switches[at->node].name
                          : scenario->hosts[at->node].name;
 }
 
 /* Returns the bond that contains a port of a host, or NULL. */
-static const struct scenario_bond *bond_of(const struct scenario_host *host,
-                                           const struct scenario_port *port)
+static const struct world_bond *bond_of(const struct world_host *host,
+                                        const struct world_port *port)
 {
     for (uint32_t i = 0; i < host->n_bonds; i++) {
         for (uint32_t k = 0; k < host->bonds[i].n_ports; k++) {
@@ -48,11 +48,10 @@ static const struct scenario_bond *bond_of(const struct scenario_host *host,
 }
 
 /* Writes the first address of a port or, if it has none, of its bond. */
-static void address_label(const struct scenario_host *host,
-                          const struct scenario_port *port, char *out, size_t out_bytes)
+static void address_label(const struct world_host *host, const struct world_port *port,
+                          char *out, size_t out_bytes)
 {
-    const struct scenario_bond *bond =
-        port->n_addresses == 0 ? bond_of(host, port) : NULL;
+    const struct world_bond *bond = port->n_addresses == 0 ? bond_of(host, port) : NULL;
     const struct io_prefix *prefix = port->n_addresses > 0 ? &port->addresses[0]
                                      : bond != NULL && bond->n_addresses > 0
                                          ? &bond->addresses[0]
@@ -71,10 +70,10 @@ static void address_label(const struct scenario_host *host,
 
 /* Writes the label of a link's end: "p0 192.168.101.1/24", with a bond "p0 bond0 192.168.101.1/24",
  * at a switch "port 3". */
-static void end_label(const struct scenario *scenario, const struct scenario_link *link,
+static void end_label(const struct scenario *scenario, const struct world_cable *link,
                       int end, char *out, size_t out_bytes)
 {
-    const struct scenario_port *port = end_port(scenario, link, end);
+    const struct world_port *port = end_port(scenario, link, end);
     char address[DRAW_ADDRESS_BYTES];
 
     if (port == NULL) {
@@ -85,10 +84,10 @@ static void end_label(const struct scenario *scenario, const struct scenario_lin
     weft_format(out, out_bytes, "%s %s", port->name, address);
 }
 
-static uint32_t link_mtu(const struct scenario *scenario,
-                         const struct scenario_link *link, int end)
+static uint32_t link_mtu(const struct scenario *scenario, const struct world_cable *link,
+                         int end)
 {
-    const struct scenario_port *port = end_port(scenario, link, end);
+    const struct world_port *port = end_port(scenario, link, end);
 
     return port == NULL ? 0 : port->mtu_bytes;
 }
@@ -102,7 +101,7 @@ static void add_share(char *out, size_t out_bytes, const char *name, uint32_t sh
     }
 }
 
-void draw_link_facts(const struct scenario *scenario, const struct scenario_link *link,
+void draw_link_facts(const struct scenario *scenario, const struct world_cable *link,
                      char *out, size_t out_bytes)
 {
     char rate[24];
@@ -111,7 +110,7 @@ void draw_link_facts(const struct scenario *scenario, const struct scenario_link
     size_t n;
 
     weft_format_rate(link->rate_bps, rate, sizeof(rate));
-    weft_format_time(link->delay_ns, delay, sizeof(delay));
+    weft_format_time(link->delay_ps / 1000, delay, sizeof(delay));
     if ((mtu[0] | mtu[1]) == 0) { /* switches have none */
         weft_format(out, out_bytes, "%s %s", rate, delay);
     } else if (mtu[0] == mtu[1] || mtu[0] == 0 || mtu[1] == 0) {
@@ -141,7 +140,7 @@ static int max_int(int a, int b)
 
 static void draw_pair(const struct scenario *scenario, struct weft_text *out)
 {
-    const struct scenario_link *link = &scenario->links[0];
+    const struct world_cable *link = &scenario->cables[0];
     char labels[2][DRAW_LABEL_BYTES];
     char facts[128];
     int box = 4 + max_int(canvas_columns(end_node(scenario, link, 0)),
@@ -168,11 +167,11 @@ static void draw_pair(const struct scenario *scenario, struct weft_text *out)
 }
 
 /* Returns the first link between hosts a and b, or NULL. Sets *out_end to the end at a. */
-static const struct scenario_link *link_between(const struct scenario *scenario,
-                                                uint32_t a, uint32_t b, int *out_end)
+static const struct world_cable *link_between(const struct scenario *scenario, uint32_t a,
+                                              uint32_t b, int *out_end)
 {
     for (uint32_t i = 0; i < scenario->n_links; i++) {
-        const struct scenario_link *link = &scenario->links[i];
+        const struct world_cable *link = &scenario->cables[i];
 
         for (int end = 0; end < 2; end++) {
             if (!link->ends[0].is_switch && !link->ends[1].is_switch &&
@@ -186,7 +185,7 @@ static const struct scenario_link *link_between(const struct scenario *scenario,
 }
 
 struct triangle_side {
-    const struct scenario_link *link;
+    const struct world_cable *link;
     char near[DRAW_LABEL_BYTES]; /* label at the side's host with the lower index */
     char far[DRAW_LABEL_BYTES];
     char facts[128];
@@ -226,7 +225,7 @@ static void draw_leg(struct canvas *canvas, const struct triangle_side *side, in
 static void draw_triangle(const struct scenario *scenario,
                           const struct triangle_side *sides, struct weft_text *out)
 {
-    const struct scenario_host *hosts = scenario->hosts;
+    const struct world_host *hosts = scenario->hosts;
     int margin =
         max_int(canvas_columns(sides[0].facts), canvas_columns(sides[0].near)) + 4;
     int right =
@@ -269,15 +268,15 @@ static void draw_list(const struct scenario *scenario, struct weft_text *out)
     for (uint32_t i = 0; i < scenario->n_links; i++) {
         for (int end = 0; end < 2; end++) {
             char label[DRAW_LABEL_BYTES];
-            const char *node = end_node(scenario, &scenario->links[i], end);
+            const char *node = end_node(scenario, &scenario->cables[i], end);
 
-            end_label(scenario, &scenario->links[i], end, label, sizeof(label));
+            end_label(scenario, &scenario->cables[i], end, label, sizeof(label));
             width[end] = strlen(label) > width[end] ? strlen(label) : width[end];
             node_width = strlen(node) > node_width ? strlen(node) : node_width;
         }
     }
     for (uint32_t i = 0; i < scenario->n_links; i++) {
-        const struct scenario_link *link = &scenario->links[i];
+        const struct world_cable *link = &scenario->cables[i];
         char near[DRAW_LABEL_BYTES];
         char far[DRAW_LABEL_BYTES];
         char facts[128];
@@ -305,7 +304,7 @@ static void draw_summary(const struct scenario *scenario, struct weft_text *out)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < scenario->n_links; i++) {
-        draw_link_facts(scenario, &scenario->links[i], facts + i * each, each);
+        draw_link_facts(scenario, &scenario->cables[i], facts + i * each, each);
     }
     qsort(facts, scenario->n_links, each, compare_facts);
     weft_text_add(out, "  %u hosts, %u switches, %u cables\n", scenario->n_hosts,
@@ -349,7 +348,7 @@ void draw_dot(const struct scenario *scenario, struct weft_text *out)
         weft_text_add(out, "  \"%s\" [shape=ellipse];\n", scenario->switches[i].name);
     }
     for (uint32_t i = 0; i < scenario->n_links; i++) {
-        const struct scenario_link *link = &scenario->links[i];
+        const struct world_cable *link = &scenario->cables[i];
         char near[DRAW_LABEL_BYTES];
         char far[DRAW_LABEL_BYTES];
         char facts[128];

@@ -11,7 +11,7 @@ void draw_mesh(const struct scenario *scenario, struct weft_text *out);
 void draw_dot(const struct scenario *scenario, struct weft_text *out);
 /* Writes a cable's facts, such as "100Gbps 1us mtu 9000", followed by its impairments: "loss 0.1%",
  * "DOWN". */
-void draw_link_facts(const struct scenario *scenario, const struct scenario_link *link,
+void draw_link_facts(const struct scenario *scenario, const struct world_cable *link,
                      char *out, size_t out_bytes);
 
 #endif

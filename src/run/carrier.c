@@ -54,8 +54,8 @@ static struct change *changes_of(const struct scenario *scenario, uint32_t host,
 struct run_dark *run_carrier_dark(const struct scenario *scenario, uint32_t host,
                                   uint32_t port, size_t *out_n)
 {
-    int32_t link = scenario->hosts[host].ports[port].link;
-    bool is_given = link >= 0 && !scenario->links[link].up;
+    int32_t link = scenario->nodes[host].ports[port].link;
+    bool is_given = link >= 0 && !scenario->cables[link].up;
     bool is_down[2] = {is_given, is_given}, is_dark = is_given;
     size_t n_changes, n = 0;
     struct change *changes = changes_of(scenario, host, port, &n_changes);

@@ -344,8 +344,7 @@ static void judge_counter(struct run *run, const struct scenario_counter *want)
 static bool matches(const struct run *run, const struct scenario_connection *want,
                     const struct host_connection *have)
 {
-    const struct scenario_host *host =
-        &run->scenario->hosts[run->member_hosts[want->from]];
+    const struct world_host *host = &run->scenario->hosts[run->member_hosts[want->from]];
 
     if (have->to != want->to || (want->has_via && have->n_via != want->n_via)) {
         return false;
@@ -382,8 +381,7 @@ static void add_way(const struct run *run, const struct host_connection *have,
 static void judge_connection(struct run *run, const struct scenario_connection *want)
 {
     const struct host *host = run->hosts[want->from];
-    const struct scenario_host *plan =
-        &run->scenario->hosts[run->member_hosts[want->from]];
+    const struct world_host *plan = &run->scenario->hosts[run->member_hosts[want->from]];
     struct weft_text got = {NULL, 0, 0};
     bool ok = false;
 

@@ -38,7 +38,7 @@ static bool check_host(const struct scenario *scenario,
                        struct weft_text *out)
 {
     const struct topo_rules *rules = topo_rules_find("2.25");
-    const struct scenario_host *from = &scenario->hosts[host];
+    const struct world_host *from = &scenario->hosts[host];
     struct run_inside inside;
     struct topo_system *system = NULL;
     struct weft_error why;
@@ -55,8 +55,9 @@ static bool check_host(const struct scenario *scenario,
     }
     if (!is_good) {
         weft_text_add(out, "%stopology: %s:%s\n",
-                      scenario_where(scenario, from->gpu_mark, where, sizeof(where)),
-                      from->gpu_path, why.message);
+                      scenario_where(scenario, scenario->nodes[host].gpu_mark, where,
+                                     sizeof(where)),
+                      from->gpu_document_name, why.message);
     }
     topo_free(system);
     run_inside_fini(&inside);

@@ -43,7 +43,7 @@ static void touch_ends(struct run_outlook *out, const struct scenario *scenario,
                        uint32_t link)
 {
     for (int i = 0; i < 2; i++) {
-        const struct scenario_end *end = &scenario->links[link].ends[i];
+        const struct world_end *end = &scenario->cables[link].ends[i];
 
         if (!end->is_switch) {
             out->is_touched[end->node] = true;
@@ -76,10 +76,10 @@ static void blame(struct run_outlook *out, const char *why)
 }
 
 /* Returns true if both ports are in one bond. */
-static bool are_bonded(const struct scenario_host *host, uint32_t a, uint32_t b)
+static bool are_bonded(const struct world_host *host, uint32_t a, uint32_t b)
 {
     for (uint32_t i = 0; i < host->n_bonds; i++) {
-        const struct scenario_bond *bond = &host->bonds[i];
+        const struct world_bond *bond = &host->bonds[i];
         int n = 0;
 
         for (uint32_t k = 0; k < bond->n_ports; k++) {
@@ -98,13 +98,14 @@ static bool are_bonded(const struct scenario_host *host, uint32_t a, uint32_t b)
 static void cut_cables(struct outages *outages, struct run_outlook *out,
                        const struct scenario *scenario, const struct world_fault *fault)
 {
-    const struct scenario_host *host = &scenario->hosts[fault->host];
+    const struct world_host *host = &scenario->hosts[fault->host];
+    const struct scenario_port *ports = scenario->nodes[fault->host].ports;
 
     for (uint32_t i = 0; i < host->n_ports; i++) {
-        if (host->ports[i].link >= 0 &&
+        if (ports[i].link >= 0 &&
             (!fault->has_port || fault->port == i || are_bonded(host, fault->port, i))) {
             add_outage(outages, out, scenario,
-                       (struct outage){.index = (uint32_t)host->ports[i].link,
+                       (struct outage){.index = (uint32_t)ports[i].link,
                                        .from = fault->at_ns,
                                        .to = end_of(fault)});
         }
@@ -116,7 +117,7 @@ static void cut_cables(struct outages *outages, struct run_outlook *out,
 static void cut_carrier(struct outages *outages, struct run_outlook *out,
                         const struct scenario *scenario, uint32_t link)
 {
-    const struct scenario_end *ends = scenario->links[link].ends;
+    const struct world_end *ends = scenario->cables[link].ends;
 
     for (int k = 0; k < 2; k++) {
         struct run_dark *darks;
@@ -136,7 +137,7 @@ static void cut_carrier(struct outages *outages, struct run_outlook *out,
         }
         free(darks);
     }
-    if (ends[0].is_switch && ends[1].is_switch && !scenario->links[link].up) {
+    if (ends[0].is_switch && ends[1].is_switch && !scenario->cables[link].up) {
         push_outage(outages, (struct outage){.index = link, .to = WEFT_NEVER});
     }
 }
@@ -191,17 +192,18 @@ static void read_loss(struct outages *outages, struct run_outlook *out,
 static void involve(struct run_outlook *out, const struct scenario *scenario,
                     const struct world_fault *fault)
 {
-    const struct scenario_host *host = &scenario->hosts[fault->host];
+    const struct world_host *host = &scenario->hosts[fault->host];
+    const struct scenario_node *node = &scenario->nodes[fault->host];
 
     out->is_involved[fault->host] = true;
     for (uint32_t i = 0; i < host->n_ports; i++) {
-        const struct scenario_port *port = &host->ports[i];
-        const struct scenario_end *peer;
+        const struct scenario_port *port = &node->ports[i];
+        const struct world_end *peer;
 
         if (port->link < 0 || (fault->has_port && fault->port != i)) {
             continue;
         }
-        peer = &scenario->links[port->link].ends[1 - port->end];
+        peer = &scenario->cables[port->link].ends[1 - port->end];
         if (!peer->is_switch) {
             out->is_involved[peer->node] = true;
         }
@@ -300,7 +302,7 @@ static bool is_out(const struct outages *outages, bool is_host, uint32_t index,
 static bool is_link_up(const struct scenario *scenario, const struct outages *outages,
                        uint32_t index, weft_ns at)
 {
-    const struct scenario_link *link = &scenario->links[index];
+    const struct world_cable *link = &scenario->cables[index];
     bool is_up = !is_out(outages, false, index, at);
 
     for (int k = 0; k < 2; k++) {
@@ -311,14 +313,14 @@ static bool is_link_up(const struct scenario *scenario, const struct outages *ou
 }
 
 /* Returns the node of a link's end. Switches are numbered after the hosts. */
-static uint32_t node_of(const struct scenario *scenario, const struct scenario_end *end)
+static uint32_t node_of(const struct scenario *scenario, const struct world_end *end)
 {
     return end->node + (end->is_switch ? scenario->n_hosts : 0);
 }
 
 static void join(const struct scenario *scenario, uint32_t *parents, uint32_t link)
 {
-    const struct scenario_end *ends = scenario->links[link].ends;
+    const struct world_end *ends = scenario->cables[link].ends;
 
     parents[root_of(parents, node_of(scenario, &ends[0]))] =
         root_of(parents, node_of(scenario, &ends[1]));
@@ -351,7 +353,7 @@ static bool is_connected_at(const struct scenario *scenario,
         }
     }
     for (uint32_t i = 0; i < scenario->n_hosts; i++) {
-        if (scenario->hosts[i].n_ranks == 0 && !has_relays) {
+        if (scenario->hosts[i].n_processes == 0 && !has_relays) {
             continue;
         }
         first = first == UINT32_MAX ? i : first;
@@ -365,8 +367,8 @@ static bool is_connected_at(const struct scenario *scenario,
 static bool is_between(const struct scenario *scenario, uint32_t link, uint32_t a,
                        uint32_t b)
 {
-    uint32_t x = node_of(scenario, &scenario->links[link].ends[0]);
-    uint32_t y = node_of(scenario, &scenario->links[link].ends[1]);
+    uint32_t x = node_of(scenario, &scenario->cables[link].ends[0]);
+    uint32_t y = node_of(scenario, &scenario->cables[link].ends[1]);
 
     return (x == a && y == b) || (x == b && y == a);
 }
@@ -375,20 +377,20 @@ static bool is_between(const struct scenario *scenario, uint32_t link, uint32_t 
  * have ranks. Also true for a link of a switch. */
 static bool is_only_way(const struct scenario *scenario, uint32_t link)
 {
-    const struct scenario_end *ends = scenario->links[link].ends;
+    const struct world_end *ends = scenario->cables[link].ends;
     uint32_t *parents;
     bool is_only;
 
     if (ends[0].is_switch || ends[1].is_switch) {
         return true;
     }
-    if (scenario->hosts[ends[0].node].n_ranks == 0 ||
-        scenario->hosts[ends[1].node].n_ranks == 0) {
+    if (scenario->hosts[ends[0].node].n_processes == 0 ||
+        scenario->hosts[ends[1].node].n_processes == 0) {
         return false;
     }
     parents = single_nodes(scenario);
     for (uint32_t i = 0; i < scenario->n_links; i++) {
-        if (scenario->links[i].up &&
+        if (scenario->cables[i].up &&
             !is_between(scenario, i, ends[0].node, ends[1].node)) {
             join(scenario, parents, i);
         }
@@ -464,7 +466,7 @@ static bool read_impairments(const struct scenario *scenario, struct run_outlook
     bool any = false;
 
     for (uint32_t i = 0; i < scenario->n_links; i++) {
-        const struct scenario_link *link = &scenario->links[i];
+        const struct world_cable *link = &scenario->cables[i];
         const struct world_impairment *impairment = &link->impairment;
 
         if (!link->up || link->path_limit_bytes > 0 || link->queue_bytes > 0 ||
@@ -478,7 +480,7 @@ static bool read_impairments(const struct scenario *scenario, struct run_outlook
             }
         }
         out->is_steady = out->is_steady && impairment->reorder_ppb == 0 && !link->pause &&
-                         link->delay_ns <= DELAY_LONG_NS;
+                         link->delay_ps <= DELAY_LONG_NS * 1000;
     }
     return any;
 }

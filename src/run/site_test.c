@@ -77,11 +77,11 @@ START_TEST(ports_in_one_subnet_have_a_cable_and_the_management_network_has_none)
     ck_assert_str_eq(scenario->links[0].name, "titanic:p0-iceberg:p1");
     ck_assert_str_eq(scenario->links[1].name, "titanic:p1-carpathia:p0");
     ck_assert_str_eq(scenario->links[2].name, "iceberg:p0-carpathia:p1");
-    ck_assert_uint_eq(scenario->links[0].rate_bps, 100000000000);
+    ck_assert_uint_eq(scenario->cables[0].rate_bps, 100000000000);
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert_uint_eq(scenario->hosts[i].n_ports, 2);
         ck_assert_uint_eq(scenario->ranks[i].host, i);
-        ck_assert_str_eq(scenario->hosts[i].env[0].value, i == 1 ? "eno1" : "mgmt0");
+        ck_assert_str_eq(scenario->hosts[i].settings[0].value, i == 1 ? "eno1" : "mgmt0");
     }
     ck_assert_uint_eq(scenario->hosts[0].ports[0].n_addresses, 2);
     scenario_free(scenario);
@@ -131,7 +131,7 @@ START_TEST(ranks_of_one_machine_are_one_host_and_namesakes_are_two)
     ck_assert_uint_eq(scenario->n_hosts, 2);
     ck_assert_str_eq(scenario->hosts[0].name, "box");
     ck_assert_str_eq(scenario->hosts[1].name, "box-2");
-    ck_assert_uint_eq(scenario->hosts[1].n_ranks, 2);
+    ck_assert_uint_eq(scenario->hosts[1].n_processes, 2);
     ck_assert_uint_eq(scenario->ranks[2].host, 1);
     ck_assert_uint_eq(scenario->ranks[2].local_rank, 1);
     ck_assert_uint_eq(scenario->ranks[3].host, 0);

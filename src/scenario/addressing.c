@@ -65,33 +65,43 @@ void management_read(struct topology *topology, const struct tree_node *node)
                  seen.at[KEY_SUBNET] != NULL ? seen.at[KEY_SUBNET]->mark : m->mark,
                  "management: %s has no room for %u nodes",
                  subnet_format(&m->subnet, text), s->n_hosts);
+        return;
+    }
+    for (uint32_t i = 0; i < s->n_hosts; i++) {
+        struct io_prefix address;
+        if (subnet_host(&m->subnet, i + 1, &address)) {
+            s->hosts[i].management_ip = address.ip;
+        }
     }
 }
 
-static void add_address(struct loader *loader, const struct scenario_end *end,
+static void add_address(const struct topology *topology, const struct world_end *end,
                         const struct io_prefix *address, const struct io_ip *peer)
 {
-    struct scenario_port *port = &loader->scenario->hosts[end->node].ports[end->port];
-    port->peers = arena_grow(loader->arena, port->peers, port->n_addresses,
-                             port->n_addresses + 1, sizeof(port->peers[0]));
+    struct scenario_arena *arena = topology->loader->arena;
+    struct world_port *port = &topology->hosts[end->node].ports[end->port];
+    uint32_t n = port->n_addresses++;
+    struct io_ip *peers = arena_grow(arena, port->peers, n, n + 1, sizeof(peers[0]));
+    struct io_prefix *addresses =
+        arena_grow(arena, port->addresses, n, n + 1, sizeof(addresses[0]));
     if (peer != NULL) {
-        port->peers[port->n_addresses] = *peer;
+        peers[n] = *peer;
     }
-    port->addresses = arena_grow(loader->arena, port->addresses, port->n_addresses,
-                                 port->n_addresses + 1, sizeof(port->addresses[0]));
-    port->addresses[port->n_addresses++] = *address;
+    addresses[n] = *address;
+    port->peers = peers;
+    port->addresses = addresses;
 }
 
 /* Adds an address of the link itself, which is on the link's VLAN if there is one. */
-static void add_link_address(struct loader *loader, const struct scenario_end *end,
+static void add_link_address(const struct topology *topology, const struct world_end *end,
                              const struct io_prefix *address, const struct io_ip *peer)
 {
-    struct scenario_port *port = &loader->scenario->hosts[end->node].ports[end->port];
-    add_address(loader, end, address, peer);
+    struct world_port *port = &topology->hosts[end->node].ports[end->port];
+    add_address(topology, end, address, peer);
     port->n_vlan_addresses += port->vlan_id != 0;
 }
 
-static unsigned n_host_ends(const struct scenario_link *link)
+static unsigned n_host_ends(const struct world_cable *link)
 {
     return (link->ends[0].is_switch ? 0u : 1u) + (link->ends[1].is_switch ? 0u : 1u);
 }
@@ -104,7 +114,7 @@ static struct use *add_use(struct loader *loader, struct uses *uses, uint32_t li
     *use = (struct use){.network = network,
                         .link = link,
                         .may_overlap = from->may_overlap,
-                        .has_switch = n_host_ends(&loader->scenario->links[link]) < 2,
+                        .has_switch = n_host_ends(&loader->scenario->cables[link]) < 2,
                         .mark = node->mark};
     return use;
 }
@@ -121,10 +131,11 @@ static bool meet(const struct io_prefix *a, const struct io_prefix *b,
 }
 
 /* Reads `addresses:` of a link, one for each end that is a host. */
-static void read_addresses(struct loader *loader, uint32_t index,
+static void read_addresses(const struct topology *topology, uint32_t index,
                            const struct link_addresses *from, struct uses *uses)
 {
-    const struct scenario_link *link = &loader->scenario->links[index];
+    struct loader *loader = topology->loader;
+    const struct world_cable *link = &loader->scenario->cables[index];
     const struct tree_node *list = from->addresses;
     unsigned n = n_host_ends(link), n_read = 0;
     struct io_prefix found[2], networks[2];
@@ -140,7 +151,7 @@ static void read_addresses(struct loader *loader, uint32_t index,
         if (!address_read_peer(loader, node, "addresses", &found[n_read], &peer)) {
             return;
         }
-        add_link_address(loader, &link->ends[end], &found[n_read], &peer);
+        add_link_address(topology, &link->ends[end], &found[n_read], &peer);
         struct io_prefix reached = found[n_read];
         if (!io_ip_is_zero(&peer)) {
             reached.ip = peer;
@@ -168,7 +179,7 @@ static void read_subnet(struct loader *loader, uint32_t index,
                         const struct link_addresses *from, struct uses *uses)
 {
     struct io_prefix network;
-    if (n_host_ends(&loader->scenario->links[index]) == 0) {
+    if (n_host_ends(&loader->scenario->cables[index]) == 0) {
         complain(loader, from->subnet->mark, "subnet: neither end is a node");
     } else if (subnet_read(loader, from->subnet,
                            loader->scenario->links[index].is_cage_rail ? "subnets"
@@ -194,8 +205,9 @@ static int compare_uses(const void *a, const void *b)
 
 /* Assigns the addresses of each subnet: to the first end, the second end, and so on through
  * all links that share it. */
-static void assign(struct loader *loader, const struct uses *uses)
+static void assign(const struct topology *topology, const struct uses *uses)
 {
+    struct loader *loader = topology->loader;
     uint64_t n = 0;
     for (uint32_t i = 0; i < uses->n; i++) {
         const struct use *use = &uses->items[i];
@@ -206,7 +218,7 @@ static void assign(struct loader *loader, const struct uses *uses)
         if (!use->is_subnet) {
             continue;
         }
-        const struct scenario_link *link = &loader->scenario->links[use->link];
+        const struct world_cable *link = &loader->scenario->cables[use->link];
         for (unsigned end = 0; end < 2; end++) {
             struct io_prefix address;
             char text[IO_IP_TEXT_BYTES];
@@ -219,7 +231,7 @@ static void assign(struct loader *loader, const struct uses *uses)
                          subnet_format(&use->network, text));
                 break;
             }
-            add_link_address(loader, &link->ends[end], &address, NULL);
+            add_link_address(topology, &link->ends[end], &address, NULL);
         }
     }
 }
@@ -283,14 +295,14 @@ static void read_more(struct topology *topology, uint32_t host)
     walk_duplicates(loader, map, "addresses");
     for (uint32_t i = 0; i < map->n; i++) {
         const struct tree_node *list = map->pairs[i].value;
-        struct scenario_end end = {.node = host};
+        struct world_end end = {.node = host};
         if (!topology_find_port(topology, map->pairs[i].key, "addresses", host,
                                 &end.port) ||
             !read_list(loader, list, "addresses", 0, 64)) {
             continue;
         }
         for (uint32_t k = 0; k < list->n; k++) {
-            const struct scenario_port *port =
+            const struct world_port *port =
                 &loader->scenario->hosts[host].ports[end.port];
             struct io_prefix address;
             struct io_ip peer;
@@ -304,7 +316,7 @@ static void read_more(struct topology *topology, uint32_t host)
                 }
             }
             if (is_new) {
-                add_address(loader, &end, &address, &peer);
+                add_address(topology, &end, &address, &peer);
             }
         }
     }
@@ -329,11 +341,11 @@ void addressing_read(struct topology *topology, const struct link_addresses *lin
         if (links[i].subnet != NULL) {
             read_subnet(loader, i, &links[i], &uses);
         } else if (links[i].addresses != NULL) {
-            read_addresses(loader, i, &links[i], &uses);
+            read_addresses(topology, i, &links[i], &uses);
         }
     }
     qsort(uses.items, uses.n, sizeof(uses.items[0]), compare_uses);
-    assign(loader, &uses);
+    assign(topology, &uses);
     for (uint32_t i = 0; i < uses.n; i++) {
         if (!is_per_link(&uses.items[i])) {
             checked.items[checked.n++] = uses.items[i];

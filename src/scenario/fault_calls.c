@@ -6,7 +6,7 @@
 #define STRANGERS_MAX 1024u /* at each port */
 
 bool fault_address_read(struct loader *loader, const struct tree_node *node,
-                        const char *name, const struct scenario_port *port,
+                        const char *name, const struct world_port *port,
                         struct io_prefix *out)
 {
     struct io_ip ip;

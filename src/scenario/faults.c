@@ -297,13 +297,14 @@ static bool read_place(const struct topology *topology, struct fault_in *in)
 static uint32_t list_ports(const struct loader *loader, const struct fault_in *in,
                            uint32_t *out)
 {
-    const struct scenario_host *host = &loader->scenario->hosts[in->place.node];
+    const struct world_host *host = &loader->scenario->hosts[in->place.node];
+    const struct scenario_node *node = &loader->scenario->nodes[in->place.node];
     bool is_whole_host = in->kind->target == ON_PORT && in->place.n_ports == 0;
     bool needs_cable = in->kind->target == ON_PORT && in->kind->kind != WORLD_FAULT_MTU;
     uint32_t n_named = is_whole_host ? host->n_ports : in->place.n_ports, n = 0;
     for (uint32_t i = 0; i < n_named; i++) {
         uint32_t port = is_whole_host ? i : in->place.ports[i];
-        if (!needs_cable || host->ports[port].link >= 0) {
+        if (!needs_cable || node->ports[port].link >= 0) {
             out[n++] = port;
         }
     }
@@ -367,7 +368,7 @@ static bool read_arguments(const struct topology *topology, struct fault_in *in)
     const struct tree_node *match = in->seen.at[KEY_MATCH];
     const struct tree_node *address = in->seen.at[KEY_ADDRESS];
     const struct tree_node *from = in->seen.at[KEY_FROM];
-    const struct scenario_host *host = &loader->scenario->hosts[in->place.node];
+    const struct world_host *host = &loader->scenario->hosts[in->place.node];
     struct walk_seen ignored;
     if (!fault_icrc_read(loader, in->seen.at[KEY_ICRC], &in->spec.icrc_is_good) ||
         !read_repetition(loader, in)) {
@@ -377,9 +378,9 @@ static bool read_arguments(const struct topology *topology, struct fault_in *in)
         return fault_stranger_read(topology, from, in->seen.at[KEY_SEND], &in->spec);
     }
     in->spec.has_process = in->seen.at[KEY_PROCESS] != NULL;
-    if (in->spec.has_process && in->spec.process >= host->n_ranks) {
+    if (in->spec.has_process && in->spec.process >= host->n_processes) {
         return complain(loader, in->node->mark, "process: '%s' has %u", host->name,
-                        host->n_ranks);
+                        host->n_processes);
     }
     if (match != NULL) {
         in->spec.has_match = true;
@@ -400,7 +401,7 @@ static bool read_arguments(const struct topology *topology, struct fault_in *in)
         return true;
     }
     bool is_new = in->kind->kind == WORLD_FAULT_ADDR_ADD || in->kind->kind == ADDR_CHANGE;
-    const struct scenario_port *port = &host->ports[in->place.ports[0]];
+    const struct world_port *port = &host->ports[in->place.ports[0]];
     if (is_new
             ? !address_read(loader, address, "address", &in->spec.address)
             : !fault_address_read(loader, address, "address", port, &in->spec.address)) {

@@ -32,12 +32,12 @@ static const struct walk_key host_keys[N_KEYS] = {
     [KEY_CAGES] = {.name = "cages"},
     [KEY_GPUS] = {.name = "gpus",
                   .type = WALK_U32,
-                  .offset = offsetof(struct scenario_host, n_gpus),
+                  .offset = offsetof(struct world_host, n_gpus),
                   .max = 64},
     [KEY_GPU] = {.name = "gpu"},
     [KEY_RANKS] = {.name = "ranks",
                    .type = WALK_U32,
-                   .offset = offsetof(struct scenario_host, n_ranks),
+                   .offset = offsetof(struct world_host, n_processes),
                    .max = 1024},
     [KEY_PROFILE] = {.name = "profile"},
     [KEY_OVERRIDE] = {.name = "profile_override"},
@@ -52,7 +52,7 @@ static const struct walk_key host_keys[N_KEYS] = {
     [KEY_ROUTES] = {.name = "routes"},
     [KEY_START] = {.name = "start",
                    .type = WALK_TIME,
-                   .offset = offsetof(struct scenario_host, start_ns)},
+                   .offset = offsetof(struct world_host, start_ns)},
     [KEY_KNOWN_AS] = {.name = "known_as"},
 };
 const struct walk_table hosts_table = {"a node", host_keys, N_KEYS};
@@ -83,7 +83,7 @@ static const struct walk_table gpu_table = {"gpu", gpu_keys, WEFT_LENGTH(gpu_key
 #define SETTINGS_MAX 64u
 #define INPUT_DROP_MAX 64u
 
-static void read_profile(struct loader *loader, struct scenario_host *host,
+static void read_profile(struct loader *loader, struct world_host *host,
                          const struct tree_node *node)
 {
     unsigned index;
@@ -93,8 +93,8 @@ static void read_profile(struct loader *loader, struct scenario_host *host,
     }
 }
 
-static void set_setting(struct scenario_setting *settings, uint32_t *n,
-                        struct scenario_setting setting)
+static void set_setting(struct world_setting *settings, uint32_t *n,
+                        struct world_setting setting)
 {
     for (uint32_t i = 0; i < *n; i++) {
         if (strcmp(settings[i].name, setting.name) == 0) {
@@ -108,7 +108,7 @@ static void set_setting(struct scenario_setting *settings, uint32_t *n,
 /* Reads pairs of name and value. A later value replaces an earlier one from the defaults. */
 static void read_settings(struct loader *loader, const struct tree_node *node,
                           const char *what, bool is_env,
-                          struct scenario_setting **settings, uint32_t *n)
+                          const struct world_setting **settings, uint32_t *n)
 {
     if (!read_map(loader, node, what)) {
         return;
@@ -118,20 +118,20 @@ static void read_settings(struct loader *loader, const struct tree_node *node,
         return;
     }
     walk_duplicates(loader, node, what);
-    *settings =
-        arena_grow(loader->arena, *settings, *n, *n + node->n, sizeof((*settings)[0]));
+    struct world_setting *grown =
+        arena_grow(loader->arena, *settings, *n, *n + node->n, sizeof(grown[0]));
+    *settings = grown;
     for (uint32_t i = 0; i < node->n; i++) {
         const struct tree_pair *pair = &node->pairs[i];
-        struct scenario_setting setting = {.name = pair->key->text,
-                                           .mark = pair->key->mark};
+        struct world_setting setting = {.name = pair->key->text};
         char quoted[DIAGNOSE_QUOTE_BYTES];
         if (!is_name(setting.name, 63, !is_env, "_")) {
-            complain(loader, setting.mark, "%s: bad name '%s'; write %s", what,
+            complain(loader, pair->key->mark, "%s: bad name '%s'; write %s", what,
                      diagnose_quote(setting.name, quoted),
                      is_env ? "letters, digits and _"
                             : "lower case letters, digits and _");
         } else if (read_scalar(loader, pair->value, setting.name, &setting.value)) {
-            set_setting(*settings, n, setting);
+            set_setting(grown, n, setting);
         }
     }
 }
@@ -167,7 +167,7 @@ static bool is_drop_rule(const char *text)
            is_port_range(text + 4);
 }
 
-static void read_firewall(struct loader *loader, struct scenario_host *host,
+static void read_firewall(struct loader *loader, struct world_host *host,
                           const struct tree_node *node)
 {
     static const char *const verdicts[] = {"accept", "drop"};
@@ -184,7 +184,8 @@ static void read_firewall(struct loader *loader, struct scenario_host *host,
     if (list == NULL || !read_list(loader, list, "input_drop", 0, INPUT_DROP_MAX)) {
         return;
     }
-    host->input_drop = arena_calloc(loader->arena, list->n, sizeof(host->input_drop[0]));
+    const char **drop = arena_calloc(loader->arena, list->n, sizeof(drop[0]));
+    host->input_drop = drop;
     host->n_input_drop = 0;
     for (uint32_t i = 0; i < list->n; i++) {
         const char *rule;
@@ -192,7 +193,7 @@ static void read_firewall(struct loader *loader, struct scenario_host *host,
             continue;
         }
         if (is_drop_rule(rule)) {
-            host->input_drop[host->n_input_drop++] = rule;
+            drop[host->n_input_drop++] = rule;
         } else {
             complain_type(loader, list->items[i], "input_drop",
                           "a rule such as tcp:1024-65535 or udp:4791");
@@ -200,7 +201,7 @@ static void read_firewall(struct loader *loader, struct scenario_host *host,
     }
 }
 
-static void read_memlock(struct loader *loader, struct scenario_host *host,
+static void read_memlock(struct loader *loader, struct world_host *host,
                          const struct tree_node *node)
 {
     uint64_t bytes;
@@ -211,8 +212,8 @@ static void read_memlock(struct loader *loader, struct scenario_host *host,
     }
 }
 
-static void read_gpu(struct loader *loader, struct scenario_host *host,
-                     const struct tree_node *node)
+static void read_gpu(struct loader *loader, struct world_host *host,
+                     struct scenario_node *gpu, const struct tree_node *node)
 {
     static const char *const choices[] = {"all", "none"};
     const struct tree_node *topology, *peer_access;
@@ -226,10 +227,9 @@ static void read_gpu(struct loader *loader, struct scenario_host *host,
     if (topology == NULL && peer_access == NULL) {
         complain(loader, node->mark, "gpu: 'topology' or 'peer_access' is missing");
     }
-    if (topology != NULL &&
-        read_text(loader, topology, "topology", &host->gpu_topology)) {
-        host->gpu_mark = topology->mark;
-        if (host->gpu_topology[0] == '\0') {
+    if (topology != NULL && read_text(loader, topology, "topology", &gpu->gpu_topology)) {
+        gpu->gpu_mark = topology->mark;
+        if (gpu->gpu_topology[0] == '\0') {
             complain(loader, topology->mark, "topology: the file name is empty");
         }
     }
@@ -239,7 +239,7 @@ static void read_gpu(struct loader *loader, struct scenario_host *host,
     }
 }
 
-static void read_known_as(struct loader *loader, struct scenario_host *host,
+static void read_known_as(struct loader *loader, struct world_host *host,
                           const struct tree_node *node)
 {
     const char *text;
@@ -253,7 +253,7 @@ static void read_known_as(struct loader *loader, struct scenario_host *host,
 #define START_MAX_S 10800
 
 static void check_start(struct loader *loader, const struct tree_node *node,
-                        const struct scenario_host *host)
+                        const struct world_host *host)
 {
     if (host->start_ns > START_MAX_S * INT64_C(1000000000)) {
         complain(loader, node->mark,
@@ -265,7 +265,7 @@ static void check_start(struct loader *loader, const struct tree_node *node,
 /* Reads keys that both nodes and defaults can have. The node's are read last and override the
  * defaults. */
 static void read_common(struct loader *loader, const struct walk_seen *seen,
-                        struct scenario_host *host)
+                        struct world_host *host, struct scenario_node *node)
 {
     struct walk_seen ignored;
     walk_values(loader, &hosts_table, seen, host);
@@ -273,7 +273,7 @@ static void read_common(struct loader *loader, const struct walk_seen *seen,
         check_start(loader, seen->at[KEY_START], host);
     }
     if (seen->at[KEY_GPU] != NULL) {
-        read_gpu(loader, host, seen->at[KEY_GPU]);
+        read_gpu(loader, host, node, seen->at[KEY_GPU]);
     }
     if (seen->at[KEY_PROFILE] != NULL) {
         read_profile(loader, host, seen->at[KEY_PROFILE]);
@@ -303,7 +303,8 @@ static void read_common(struct loader *loader, const struct walk_seen *seen,
         read_known_as(loader, host, seen->at[KEY_KNOWN_AS]);
     }
     if (seen->at[KEY_ENV] != NULL) {
-        read_settings(loader, seen->at[KEY_ENV], "env", true, &host->env, &host->n_env);
+        read_settings(loader, seen->at[KEY_ENV], "env", true, &host->settings,
+                      &host->n_settings);
     }
 }
 
@@ -323,7 +324,7 @@ static const struct tree_node *either(const struct walk_seen *own,
     return own->at[key] != NULL ? own->at[key] : defaults->at[key];
 }
 
-static void start_host(struct scenario_host *host)
+static void start_host(struct world_host *host)
 {
     host->n_gpus = 1;
     host->profile = WEFT_PROFILE_MLX5;
@@ -333,48 +334,50 @@ static void start_host(struct scenario_host *host)
 }
 
 static void read_host(struct topology *topology, const struct tree_pair *pair,
-                      struct scenario_host *host, struct topology_host *extra)
+                      struct world_host *host, struct scenario_node *node,
+                      struct topology_host *extra)
 {
     struct loader *loader = topology->loader;
     struct walk_seen own, defaults;
     start_host(host);
     host->name = pair->key->text;
-    host->mark = pair->key->mark;
+    node->mark = pair->key->mark;
     see_defaults(topology, &defaults);
-    read_common(loader, &defaults, host);
+    read_common(loader, &defaults, host, node);
     extra->has_bad_ports = !walk_keys(loader, pair->value, &hosts_table, &own);
     if (extra->has_bad_ports) {
         return;
     }
-    read_common(loader, &own, host);
-    ports_read(topology, host, extra, either(&own, &defaults, KEY_PORTS),
+    read_common(loader, &own, host, node);
+    ports_read(topology, host, node, extra, either(&own, &defaults, KEY_PORTS),
                either(&own, &defaults, KEY_CAGES));
     if (defaults.at[KEY_PCIE] != NULL && !extra->has_bad_ports) {
-        pcie_read(topology, host, defaults.at[KEY_PCIE]);
+        pcie_read(topology, host, extra, defaults.at[KEY_PCIE]);
     }
     if (own.at[KEY_PCIE] != NULL && !extra->has_bad_ports) {
-        pcie_read(topology, host, own.at[KEY_PCIE]);
+        pcie_read(topology, host, extra, own.at[KEY_PCIE]);
     }
     extra->addresses = own.at[KEY_ADDRESSES];
     extra->bonds = own.at[KEY_BONDS];
     extra->routes = own.at[KEY_ROUTES];
     extra->has_ranks = either(&own, &defaults, KEY_RANKS) != NULL;
     if (!extra->has_ranks) {
-        host->n_ranks = host->n_gpus > 0 ? host->n_gpus : 1;
-    } else if (either(&own, &defaults, KEY_GPUS) == NULL && host->n_ranks > 1) {
-        host->n_gpus = host->n_ranks; /* ranks share GPUs only if `gpus` is given */
+        host->n_processes = host->n_gpus > 0 ? host->n_gpus : 1;
+    } else if (either(&own, &defaults, KEY_GPUS) == NULL && host->n_processes > 1) {
+        host->n_gpus = host->n_processes; /* ranks share GPUs only if `gpus` is given */
     }
 }
 
 void hosts_check_defaults(struct topology *topology)
 {
-    struct scenario_host host = {0};
+    struct world_host host = {0};
+    struct scenario_node node = {0};
     struct topology_host extra = {0};
     struct walk_seen seen;
     start_host(&host);
     see_defaults(topology, &seen);
-    read_common(topology->loader, &seen, &host);
-    ports_read(topology, &host, &extra, seen.at[KEY_PORTS], seen.at[KEY_CAGES]);
+    read_common(topology->loader, &seen, &host, &node);
+    ports_read(topology, &host, &node, &extra, seen.at[KEY_PORTS], seen.at[KEY_CAGES]);
 }
 
 static bool is_node_name(struct loader *loader, const struct tree_node *key,
@@ -403,12 +406,14 @@ void hosts_read(struct topology *topology, const struct tree_node *node)
     }
     walk_duplicates(loader, node, "nodes");
     s->hosts = arena_calloc(loader->arena, node->n, sizeof(s->hosts[0]));
+    s->nodes = arena_calloc(loader->arena, node->n, sizeof(s->nodes[0]));
     topology->hosts = arena_calloc(loader->arena, node->n, sizeof(topology->hosts[0]));
     s->n_hosts = node->n;
     uint64_t n_ports = 0;
     for (uint32_t i = 0; i < node->n; i++) {
         is_node_name(loader, node->pairs[i].key, "nodes");
-        read_host(topology, &node->pairs[i], &s->hosts[i], &topology->hosts[i]);
+        read_host(topology, &node->pairs[i], &s->hosts[i], &s->nodes[i],
+                  &topology->hosts[i]);
         n_ports += s->hosts[i].n_ports;
         if (n_ports > TOPOLOGY_ALL_PORTS_MAX) {
             complain(loader, node->pairs[i].key->mark, "nodes: more than %u ports in all",
@@ -424,7 +429,7 @@ void switches_read(struct topology *topology, const struct tree_node *node)
     static const struct walk_key keys[] = {
         {.name = "ports",
          .type = WALK_U32,
-         .offset = offsetof(struct scenario_switch, n_ports),
+         .offset = offsetof(struct world_switch, n_ports),
          .min = 1,
          .max = 4096}};
     static const struct walk_table table = {"a switch", keys, WEFT_LENGTH(keys)};
@@ -439,12 +444,13 @@ void switches_read(struct topology *topology, const struct tree_node *node)
     }
     walk_duplicates(loader, node, "switches");
     s->switches = arena_calloc(loader->arena, node->n, sizeof(s->switches[0]));
+    s->switch_marks = arena_calloc(loader->arena, node->n, sizeof(s->switch_marks[0]));
     s->n_switches = node->n;
     for (uint32_t i = 0; i < node->n; i++) {
         const struct tree_pair *pair = &node->pairs[i];
         struct walk_seen seen;
         s->switches[i].name = pair->key->text;
-        s->switches[i].mark = pair->key->mark;
+        s->switch_marks[i] = pair->key->mark;
         s->switches[i].n_ports = 1;
         is_node_name(loader, pair->key, "switches");
         if (walk_map(loader, pair->value, &table, &seen, &s->switches[i]) &&

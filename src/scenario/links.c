@@ -27,7 +27,7 @@ enum {
     N_KEYS
 };
 
-#define FIELD(member) .offset = offsetof(struct scenario_link, member)
+#define FIELD(member) .offset = offsetof(struct world_cable, member)
 static const struct walk_key link_keys[N_KEYS] = {
     [KEY_ENDPOINTS] = {.name = "endpoints"},
     [KEY_SUBNET] = {.name = "subnet"},
@@ -37,7 +37,7 @@ static const struct walk_key link_keys[N_KEYS] = {
     [KEY_MTU] = {.name = "mtu"},
     [KEY_VLAN] = {.name = "vlan"},
     [KEY_RATE] = {.name = "rate", .type = WALK_RATE, FIELD(rate_bps)},
-    [KEY_DELAY] = {.name = "delay", .type = WALK_TIME, FIELD(delay_ns)},
+    [KEY_DELAY] = {.name = "delay", .type = WALK_TIME_PS, FIELD(delay_ps)},
     [KEY_PATH_LIMIT] = {.name = "path_limit",
                         .type = WALK_SIZE32,
                         FIELD(path_limit_bytes),
@@ -68,7 +68,7 @@ const struct walk_table links_table = {"a link", link_keys, N_KEYS};
 struct link_in {
     const struct tree_node *node;
     struct walk_seen own;
-    struct scenario_link values;
+    struct world_cable values;
     struct topology_place places[2];
     const char *texts[2];
     struct scenario_mark marks[2];
@@ -93,16 +93,16 @@ static void see_defaults(const struct topology *topology, struct walk_seen *seen
     }
 }
 
-static void start_link(struct scenario_link *link)
+static void start_link(struct world_cable *link)
 {
-    *link = (struct scenario_link){
-        .rate_bps = UINT64_C(100000000000), .delay_ns = 1000, .up = true};
+    *link = (struct world_cable){
+        .rate_bps = UINT64_C(100000000000), .delay_ps = 1000000, .up = true};
 }
 
 void links_read_defaults(struct topology *topology)
 {
     const struct tree_node *mtu = tree_get(topology->defaults, "mtu");
-    struct scenario_link link;
+    struct world_cable link;
     struct walk_seen seen;
     start_link(&link);
     see_defaults(topology, &seen);
@@ -171,11 +171,11 @@ static void plug(struct topology *topology, const struct link_in *in, unsigned e
         line = *taken;
         *taken = in->node->mark.line;
     } else {
-        struct scenario_port *p = &s->hosts[place->node].ports[port];
+        struct scenario_port *p = &s->nodes[place->node].ports[port];
         line = p->link >= 0 ? s->links[p->link].mark.line : 0;
         p->link = (int32_t)index;
         p->end = end;
-        p->rate_bps = in->values.rate_bps;
+        topology->hosts[place->node].ports[port].rate_bps = in->values.rate_bps;
     }
     if (line != 0) {
         complain(topology->loader, in->marks[end],
@@ -184,13 +184,13 @@ static void plug(struct topology *topology, const struct link_in *in, unsigned e
     }
 }
 
-static const char *port_name(const struct scenario *s, const struct scenario_end *end,
+static const char *port_name(const struct scenario *s, const struct world_end *end,
                              char *out, size_t out_bytes)
 {
     if (end->is_switch) {
         weft_format(out, out_bytes, "%s:%u", s->switches[end->node].name, end->port);
     } else {
-        const struct scenario_host *host = &s->hosts[end->node];
+        const struct world_host *host = &s->hosts[end->node];
         weft_format(out, out_bytes, "%s:%s", host->name, host->ports[end->port].name);
     }
     return out;
@@ -206,17 +206,19 @@ static void add_link(struct topology *topology, const struct link_in *in, unsign
     const struct tree_node *subnets = in->own.at[KEY_SUBNETS];
     char a[128], b[128], name[260];
 
-    *link = in->values;
+    struct world_cable *cable = &s->cables[index];
+
+    *cable = in->values;
     link->mark = in->node->mark;
     link->is_cage_rail = in->places[0].is_cage;
     for (unsigned end = 0; end < 2; end++) {
         const struct topology_place *place = &in->places[end];
-        link->ends[end] = (struct scenario_end){place->is_switch, place->node,
-                                                place->ports[rail], in->marks[end]};
+        cable->ends[end] =
+            (struct world_end){place->is_switch, place->node, place->ports[rail]};
         plug(topology, in, end, place->ports[rail], index);
     }
-    weft_format(name, sizeof(name), "%s-%s", port_name(s, &link->ends[0], a, sizeof(a)),
-                port_name(s, &link->ends[1], b, sizeof(b)));
+    weft_format(name, sizeof(name), "%s-%s", port_name(s, &cable->ends[0], a, sizeof(a)),
+                port_name(s, &cable->ends[1], b, sizeof(b)));
     link->name = arena_strdup(loader->arena, name);
     addresses[index] = (struct link_addresses){
         in->own.at[KEY_SUBNET], in->own.at[KEY_ADDRESSES], in->may_overlap};
@@ -229,9 +231,9 @@ static void add_link(struct topology *topology, const struct link_in *in, unsign
 /* Reader and setter of a value for the ends of a link: "mtu" or "vlan". */
 typedef bool (*end_reader)(struct loader *loader, const struct tree_node *node,
                            uint32_t *out);
-typedef void (*end_setter)(struct scenario_port *port, uint32_t value);
+typedef void (*end_setter)(struct world_port *port, uint32_t value);
 
-static void set_mtu(struct scenario_port *port, uint32_t mtu_bytes)
+static void set_mtu(struct world_port *port, uint32_t mtu_bytes)
 {
     port->mtu_bytes = mtu_bytes;
 }
@@ -241,7 +243,7 @@ static bool read_vlan(struct loader *loader, const struct tree_node *node, uint3
     return read_u32(loader, node, "vlan", 1, 4094, out);
 }
 
-static void set_vlan(struct scenario_port *port, uint32_t vlan)
+static void set_vlan(struct world_port *port, uint32_t vlan)
 {
     port->vlan_id = (uint16_t)vlan;
 }
@@ -252,9 +254,8 @@ static void set_end(struct topology *topology, const struct topology_place *plac
     if (place->is_switch) {
         return;
     }
-    struct scenario_host *host = &topology->loader->scenario->hosts[place->node];
     for (uint32_t i = 0; i < place->n_ports; i++) {
-        set(&host->ports[place->ports[i]], value);
+        set(&topology->hosts[place->node].ports[place->ports[i]], value);
     }
 }
 
@@ -360,8 +361,8 @@ static void start_ports(struct topology *topology)
     struct scenario_arena *arena = topology->loader->arena;
     for (uint32_t i = 0; i < s->n_hosts; i++) {
         for (uint32_t k = 0; k < s->hosts[i].n_ports; k++) {
-            s->hosts[i].ports[k].mtu_bytes = topology->default_mtu_bytes;
-            s->hosts[i].ports[k].rate_bps = topology->default_rate_bps;
+            topology->hosts[i].ports[k].mtu_bytes = topology->default_mtu_bytes;
+            topology->hosts[i].ports[k].rate_bps = topology->default_rate_bps;
         }
     }
     topology->switch_lines =
@@ -381,6 +382,7 @@ void links_read(struct topology *topology, const struct tree_node *node)
     if (node == NULL || !read_list(loader, node, "links", 0, TOPOLOGY_LINKS_MAX)) {
         node = &none;
     }
+    s->cables = arena_calloc(loader->arena, 2 * (size_t)node->n, sizeof(s->cables[0]));
     s->links = arena_calloc(loader->arena, 2 * (size_t)node->n, sizeof(s->links[0]));
     struct link_addresses *addresses =
         arena_calloc(loader->arena, 2 * (size_t)node->n, sizeof(addresses[0]));

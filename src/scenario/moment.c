@@ -134,7 +134,7 @@ bool fault_moment_read(const struct topology *topology, const struct tree_node *
 bool fault_moment_check(struct loader *loader, const struct tree_node *node,
                         const struct world_fault *fault)
 {
-    const struct scenario_host *hosts = loader->scenario->hosts;
+    const struct world_host *hosts = loader->scenario->hosts;
     const struct world_moment *moment = &fault->moment;
     bool is_of_process = world_fault_is_of_calls(fault->kind) ||
                          fault->kind == WORLD_FAULT_VERB_ERROR ||

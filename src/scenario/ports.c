@@ -20,8 +20,8 @@ static bool is_port_name(struct loader *loader, const struct tree_node *node,
                     diagnose_quote(*out, quoted), n_max);
 }
 
-static const struct scenario_port *port_called(const struct scenario_host *host,
-                                               const char *name)
+static const struct world_port *port_called(const struct world_host *host,
+                                            const char *name)
 {
     for (uint32_t i = 0; i < host->n_ports; i++) {
         if (strcmp(host->ports[i].name, name) == 0) {
@@ -31,38 +31,44 @@ static const struct scenario_port *port_called(const struct scenario_host *host,
     return NULL;
 }
 
-static bool add_port(struct loader *loader, struct scenario_host *host, const char *name,
-                     uint32_t pcie_root, bool is_cage, struct scenario_mark mark)
+/* A host whose ports are read. */
+struct reading {
+    struct loader *loader;
+    struct world_host *host;
+    struct scenario_node *node;
+    struct topology_host *extra;
+};
+
+static bool add_port(struct reading *in, const char *name, uint32_t pcie_root,
+                     bool is_cage, struct scenario_mark mark)
 {
-    if (port_called(host, name) != NULL) {
-        return complain(loader, mark, "ports: duplicate port '%s'", name);
+    if (port_called(in->host, name) != NULL) {
+        return complain(in->loader, mark, "ports: duplicate port '%s'", name);
     }
-    struct scenario_port *port = &host->ports[host->n_ports];
-    port->name = name;
-    port->pcie_root = pcie_root;
-    port->is_cage = is_cage;
-    port->link = -1;
-    port->mark = mark;
-    host->n_ports++;
+    uint32_t index = in->host->n_ports++;
+    in->extra->ports[index] =
+        (struct world_port){.name = name, .pcie_root = pcie_root, .is_cage = is_cage};
+    in->node->ports[index] = (struct scenario_port){.link = -1, .mark = mark};
     return true;
 }
 
-static void read_plain(struct loader *loader, struct scenario_host *host,
-                       struct topology_host *extra, const struct tree_node *list)
+static void read_plain(struct reading *in, const struct tree_node *list)
 {
+    struct loader *loader = in->loader;
     for (uint32_t i = 0; i < list->n; i++) {
         const char *name;
         if (!is_port_name(loader, list->items[i], "ports", 31, &name) ||
-            !add_port(loader, host, name, 0, false, list->items[i]->mark)) {
-            extra->has_bad_ports = true;
+            !add_port(in, name, 0, false, list->items[i]->mark)) {
+            in->extra->has_bad_ports = true;
         }
     }
-    extra->n_plain = host->n_ports;
+    in->extra->n_plain = in->host->n_ports;
 }
 
-static void read_cages(struct loader *loader, struct scenario_host *host,
-                       struct topology_host *extra, const struct tree_node *list)
+static void read_cages(struct reading *in, const struct tree_node *list)
 {
+    struct loader *loader = in->loader;
+    struct topology_host *extra = in->extra;
     const struct tree_node **nodes =
         arena_calloc(loader->arena, list->n, sizeof(const void *));
     for (uint32_t i = 0; i < list->n; i++) {
@@ -78,7 +84,7 @@ static void read_cages(struct loader *loader, struct scenario_host *host,
         for (uint32_t i = 0; i < extra->n_cages; i++) {
             char name[40];
             weft_format(name, sizeof(name), "%s.%u", extra->cages[i], root);
-            if (!add_port(loader, host, arena_strdup(loader->arena, name), root, true,
+            if (!add_port(in, arena_strdup(loader->arena, name), root, true,
                           nodes[i]->mark)) {
                 extra->has_bad_ports = true;
             }
@@ -86,11 +92,12 @@ static void read_cages(struct loader *loader, struct scenario_host *host,
     }
 }
 
-void ports_read(struct topology *topology, struct scenario_host *host,
-                struct topology_host *extra, const struct tree_node *ports,
-                const struct tree_node *cages)
+void ports_read(struct topology *topology, struct world_host *host,
+                struct scenario_node *node, struct topology_host *extra,
+                const struct tree_node *ports, const struct tree_node *cages)
 {
     struct loader *loader = topology->loader;
+    struct reading in = {loader, host, node, extra};
     const struct tree_node none = {.kind = TREE_LIST};
     if (ports != NULL && !read_list(loader, ports, "ports", 0, TOPOLOGY_PORTS_MAX / 2)) {
         extra->has_bad_ports = true;
@@ -102,29 +109,30 @@ void ports_read(struct topology *topology, struct scenario_host *host,
     }
     ports = ports != NULL ? ports : &none;
     cages = cages != NULL ? cages : &none;
+    uint32_t n = ports->n + 2 * cages->n;
     host->n_ports = 0;
-    host->ports =
-        arena_calloc(loader->arena, ports->n + 2 * cages->n, sizeof(host->ports[0]));
+    host->ports = extra->ports = arena_calloc(loader->arena, n, sizeof(extra->ports[0]));
+    node->ports = arena_calloc(loader->arena, n, sizeof(node->ports[0]));
     extra->cages = arena_calloc(loader->arena, cages->n, sizeof(extra->cages[0]));
-    read_plain(loader, host, extra, ports);
-    read_cages(loader, host, extra, cages);
+    read_plain(&in, ports);
+    read_cages(&in, cages);
 
     /* With a profile of two ports per device, each two ports in order share a device. */
     uint32_t n_per_device = weft_profile_ports(host->profile);
     for (uint32_t i = 0; i < host->n_ports; i++) {
-        struct scenario_port *port = &host->ports[i];
+        struct world_port *port = &extra->ports[i];
         port->device = i / n_per_device;
         port->port = (uint8_t)(i % n_per_device + 1);
         if (port->pcie_root >= host->n_pcie_roots) {
             host->n_pcie_roots = port->pcie_root + 1;
         }
     }
-    host->pcie_root_bps =
-        arena_calloc(loader->arena, host->n_pcie_roots, sizeof(host->pcie_root_bps[0]));
+    host->pcie_root_bps = extra->pcie_root_bps =
+        arena_calloc(loader->arena, host->n_pcie_roots, sizeof(extra->pcie_root_bps[0]));
 }
 
-void pcie_read(struct topology *topology, struct scenario_host *host,
-               const struct tree_node *node)
+void pcie_read(struct topology *topology, const struct world_host *host,
+               const struct topology_host *extra, const struct tree_node *node)
 {
     struct loader *loader = topology->loader;
     if (!read_map(loader, node, "pcie")) {
@@ -147,7 +155,7 @@ void pcie_read(struct topology *topology, struct scenario_host *host,
             complain(loader, key->mark, "pcie: no port of '%s' is behind '%s'",
                      host->name, diagnose_quote(key->text, quoted));
         } else if (read_rate(loader, node->pairs[i].value, name, &rate_bps)) {
-            host->pcie_root_bps[root] = rate_bps;
+            extra->pcie_root_bps[root] = rate_bps;
         }
     }
 }

@@ -16,9 +16,9 @@ static bool count_ranks(struct loader *loader, uint32_t *out)
     const struct scenario *s = loader->scenario;
     uint64_t n = 0;
     for (uint32_t i = 0; i < s->n_hosts; i++) {
-        n += s->hosts[i].n_ranks;
+        n += s->hosts[i].n_processes;
         if (n > RANKS_MAX) {
-            return complain(loader, s->hosts[i].mark, "more than %u ranks in all",
+            return complain(loader, s->nodes[i].mark, "more than %u ranks in all",
                             RANKS_MAX);
         }
     }
@@ -40,30 +40,30 @@ static void read_order(const struct topology *topology, const struct tree_node *
             is_fine = false;
             continue;
         }
-        const struct scenario_host *host = &s->hosts[hosts[i]];
-        uint32_t most = host->n_ranks > 1 ? host->n_ranks : 1;
-        if (++n_named[hosts[i]] > most || host->n_ranks == 0) {
-            is_fine =
-                complain(loader, list->items[i]->mark,
-                         "ranks: '%s' has %u rank%s, this is number %u", host->name,
-                         host->n_ranks, host->n_ranks == 1 ? "" : "s", n_named[hosts[i]]);
+        const struct world_host *host = &s->hosts[hosts[i]];
+        uint32_t most = host->n_processes > 1 ? host->n_processes : 1;
+        if (++n_named[hosts[i]] > most || host->n_processes == 0) {
+            is_fine = complain(loader, list->items[i]->mark,
+                               "ranks: '%s' has %u rank%s, this is number %u", host->name,
+                               host->n_processes, host->n_processes == 1 ? "" : "s",
+                               n_named[hosts[i]]);
         }
     }
     for (uint32_t i = 0; is_fine && i < s->n_hosts; i++) {
-        const struct scenario_host *host = &s->hosts[i];
-        if (host->n_ranks > 0 && n_named[i] == 0) {
+        const struct world_host *host = &s->hosts[i];
+        if (host->n_processes > 0 && n_named[i] == 0) {
             complain(
                 loader, list->mark,
                 "ranks: node '%s' is missing; 'ranks: 0' in it makes it a relay only",
                 host->name);
-        } else if (n_named[i] > 1 && n_named[i] < host->n_ranks) {
+        } else if (n_named[i] > 1 && n_named[i] < host->n_processes) {
             complain(loader, list->mark, "ranks: '%s' has %u ranks and is named %u times",
-                     host->name, host->n_ranks, n_named[i]);
+                     host->name, host->n_processes, n_named[i]);
         }
     }
     for (uint32_t i = 0; is_fine && i < list->n; i++) {
         uint32_t host = hosts[i];
-        add_ranks(s, host, n_placed, n_named[host] == 1 ? s->hosts[host].n_ranks : 1);
+        add_ranks(s, host, n_placed, n_named[host] == 1 ? s->hosts[host].n_processes : 1);
     }
 }
 
@@ -84,6 +84,6 @@ void ranks_read(const struct topology *topology, const struct tree_node *node)
     }
     uint32_t *n_placed = arena_calloc(loader->arena, s->n_hosts, sizeof(n_placed[0]));
     for (uint32_t i = 0; i < s->n_hosts; i++) {
-        add_ranks(s, i, n_placed, s->hosts[i].n_ranks);
+        add_ranks(s, i, n_placed, s->hosts[i].n_processes);
     }
 }

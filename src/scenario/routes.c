@@ -22,7 +22,7 @@ static bool any_covers(const struct io_prefix *addresses, uint32_t n,
 
 /* Returns true if the gateway is in a subnet of the host. The kernel rejects others with
  * "Nexthop has invalid gateway". */
-static bool is_neighbour(const struct scenario_host *host, const struct io_ip *ip)
+static bool is_neighbour(const struct world_host *host, const struct io_ip *ip)
 {
     bool found = false;
     for (uint32_t i = 0; i < host->n_ports; i++) {
@@ -56,14 +56,15 @@ static bool parse(const char *text, struct world_route *out)
 void routes_read(struct topology *topology, uint32_t index)
 {
     struct loader *loader = topology->loader;
-    struct scenario_host *host = &loader->scenario->hosts[index];
+    struct world_host *host = &loader->scenario->hosts[index];
     const struct tree_node *list = topology->hosts[index].routes;
     if (list == NULL || !read_list(loader, list, "routes", 0, ROUTES_MAX)) {
         return;
     }
-    host->routes = arena_calloc(loader->arena, list->n, sizeof(host->routes[0]));
+    struct world_route *routes = arena_calloc(loader->arena, list->n, sizeof(routes[0]));
+    host->routes = routes;
     for (uint32_t i = 0; i < list->n; i++) {
-        struct world_route *route = &host->routes[host->n_routes];
+        struct world_route *route = &routes[host->n_routes];
         const char *text;
         if (!read_text(loader, list->items[i], "routes", &text)) {
             continue;

@@ -44,106 +44,27 @@ struct scenario_diagnostics {
 
 void scenario_diagnostics_fini(struct scenario_diagnostics *diag);
 
-struct scenario_setting {
-    const char *name;
-    const char *value; /* the scalar as written */
-    struct scenario_mark mark;
-};
-
-/* A port of a host. The ports of `ports:` come first, then those of `cages:`, by PCIe root and
- * then by cage: c0.0 c1.0 c0.1 c1.1, the order in which the kernel finds the functions. */
+/* What the file says of a port in addition to its struct world_port. The ports of `ports:` come
+ * first, then those of `cages:`, by PCIe root and then by cage: c0.0 c1.0 c0.1 c1.1, the order in
+ * which the kernel finds the functions. */
 struct scenario_port {
-    const char *name;
-    uint32_t device; /* index of its RDMA device on the host */
-    uint8_t port;    /* port of that device, from 1 */
-    uint32_t pcie_root;
-    bool is_cage;       /* a function of a cage */
-    int32_t link;       /* index into scenario.links; -1 without a cable */
-    uint32_t end;       /* which end of that link, 0 or 1 */
-    uint64_t rate_bps;  /* rate of the link, or the default without one */
-    uint32_t mtu_bytes; /* of the netdev */
-    /* In the order of addition: the link's first, then those of `addresses:`. */
-    struct io_prefix *addresses; /* [n_addresses] */
-    struct io_ip *peers;         /* [n_addresses]; zero if none */
-    uint32_t n_addresses;
-    /* the first n_vlan_addresses, which are the link's, are on its VLAN */
-    uint32_t n_vlan_addresses;
-    uint16_t vlan_id; /* 0 if none */
+    int32_t link; /* index into scenario.links; -1 without a cable */
+    uint32_t end; /* which end of that link, 0 or 1 */
     struct scenario_mark mark;
 };
 
-/* See struct world_bond. */
-struct scenario_bond {
-    const char *name;
-    uint32_t *ports; /* [n_ports] */
-    uint32_t n_ports;
-    struct io_prefix *addresses; /* [n_addresses] */
-    uint32_t n_addresses;
-};
-
-struct scenario_host {
-    const char *name;
+/* What the file says of a host in addition to its struct world_host. */
+struct scenario_node {
     struct scenario_port *ports; /* [n_ports] */
-    uint32_t n_ports;
-    struct scenario_bond *bonds; /* [n_bonds] */
-    uint32_t n_bonds;
-    uint32_t n_gpus;
-    const char *gpu_topology; /* path of an NCCL topology XML as written, or NULL */
-    bool has_no_peer_access;  /* no GPU can access another one's memory */
+    const char *gpu_topology;    /* path of an NCCL topology XML as written, or NULL */
     struct scenario_mark gpu_mark;
-    /* path relative to this file's directory; set by scenario_read_topologies */
-    const char *gpu_path;
-    /* [n_gpu_document]; set by scenario_read_topologies, NULL before */
-    const char *gpu_document;
-    size_t n_gpu_document;
-    uint32_t n_ranks; /* 0 if the host only relays */
-    enum weft_profile profile;
-    struct scenario_setting *overrides; /* of the profile; [n_overrides] */
-    uint32_t n_overrides;
-    uint64_t *pcie_root_bps; /* [n_pcie_roots]; 0 for the profile's rate */
-    uint32_t n_pcie_roots;
-    struct world_sysctl sysctl;
-    struct world_route *routes; /* [n_routes] */
-    uint32_t n_routes;
-    bool forward_accept;
-    const char **input_drop; /* [n_input_drop] */
-    uint32_t n_input_drop;
-    int64_t memlock_bytes;        /* INT64_MAX for unlimited */
-    bool has_private_shm;         /* each process has its own /dev/shm */
-    struct scenario_setting *env; /* [n_env] */
-    uint32_t n_env;
-    weft_ns start_ns;
-    /* address by which other hosts know it; zero for its management address */
-    struct io_ip known_ip;
     struct scenario_mark mark;
 };
 
-struct scenario_switch {
-    const char *name;
-    uint32_t n_ports;
-    struct scenario_mark mark;
-};
-
-struct scenario_end {
-    bool is_switch;
-    uint32_t node; /* index into hosts or switches */
-    uint32_t port; /* index into the host's ports, or the switch's port from 0 */
-    struct scenario_mark mark;
-};
-
-/* One cable, or one of the two rails of a cable between cages. */
+/* What the file says of a cable in addition to its struct world_cable. */
 struct scenario_link {
-    const char *name; /* "titanic:p0-iceberg:p1" */
-    struct scenario_end ends[2];
-    bool is_cage_rail;
-    bool is_rate_assumed; /* the file gives none */
-    uint64_t rate_bps;
-    weft_ns delay_ns;          /* one way */
-    uint32_t path_limit_bytes; /* 0 if none */
-    uint64_t queue_bytes;      /* 0 for unlimited */
-    bool pause;
-    bool up;
-    struct world_impairment impairment;
+    const char *name;  /* "titanic:p0-iceberg:p1" */
+    bool is_cage_rail; /* one of the two rails of a cable between cages */
     struct scenario_mark mark;
 };
 
@@ -362,11 +283,16 @@ struct scenario {
     uint32_t rare_ppb; /* world_spec.rare_ppb */
     uint32_t patience; /* factor of all limits, 1 to SCENARIO_PATIENCE_MAX */
     struct scenario_management management;
-    struct scenario_host *hosts; /* [n_hosts], in file order */
+    /* The topology, as a world has it. scenario_read_topologies adds the documents of hosts, and
+     * n_processes is the number of ranks, 0 if the host only relays. */
+    struct world_host *hosts;    /* [n_hosts], in file order */
+    struct scenario_node *nodes; /* [n_hosts] */
     uint32_t n_hosts;
-    struct scenario_switch *switches; /* [n_switches] */
+    struct world_switch *switches;      /* [n_switches] */
+    struct scenario_mark *switch_marks; /* [n_switches] */
     uint32_t n_switches;
-    struct scenario_link *links; /* [n_links], in file order */
+    struct world_cable *cables;  /* [n_links], in file order */
+    struct scenario_link *links; /* [n_links] */
     uint32_t n_links;
     struct scenario_rank *ranks; /* [n_ranks] */
     uint32_t n_ranks;
@@ -417,8 +343,8 @@ void scenario_free(struct scenario *scenario);
 char *scenario_where(const struct scenario *scenario, struct scenario_mark mark,
                      char *out, size_t out_bytes);
 
-/* A world as backends need it. Owns everything that `spec` points to and does not depend on
- * the scenario. The caller sets spec.trace and spec.log, which are NULL. */
+/* The world of a scenario as backends need it. The caller sets spec.trace and spec.log, which are
+ * NULL. The scenario must outlive it. */
 struct scenario_world {
     struct world_spec spec;
     struct scenario_rank *ranks; /* [n_ranks] */

@@ -49,9 +49,9 @@ static char *meaning(const char *text, size_t n_bytes, const struct scenario_set
     ck_assert_msg(status == WEFT_OK, "%s", diag.n > 0 ? diag.items[0].text : "");
     ck_assert_int_eq(scenario_to_world(scenario, &world), WEFT_OK);
     dump_scenario(scenario, &all);
-    scenario_free(scenario); /* the world is independent of the scenario */
     dump_world(world, &all);
     scenario_world_free(world);
+    scenario_free(scenario);
     scenario_diagnostics_fini(&diag);
     return all.bytes;
 }

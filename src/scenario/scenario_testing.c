@@ -238,12 +238,13 @@ void dump_scenario(const struct scenario *scenario, struct weft_text *out)
     weft_text_add(out, "scenario %s policy=%s '%s'\n", scenario->name,
                   weft_policy_name(scenario->policy), scenario->description);
     for (uint32_t i = 0; i < scenario->n_hosts; i++) {
-        const struct scenario_host *host = &scenario->hosts[i];
+        const struct world_host *host = &scenario->hosts[i];
+        const struct scenario_node *node = &scenario->nodes[i];
         weft_text_add(out, "node %s ranks=%u gpu_topology=%s%s at %u:%u\n", host->name,
-                      host->n_ranks,
-                      host->gpu_topology != NULL ? host->gpu_topology : "-",
-                      host->has_no_peer_access ? " no_peer_access" : "", host->mark.line,
-                      host->mark.column);
+                      host->n_processes,
+                      node->gpu_topology != NULL ? node->gpu_topology : "-",
+                      host->has_no_peer_access ? " no_peer_access" : "", node->mark.line,
+                      node->mark.column);
     }
     for (uint32_t i = 0; i < scenario->n_links; i++) {
         const struct scenario_link *link = &scenario->links[i];

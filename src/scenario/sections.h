@@ -40,7 +40,7 @@ bool fault_moment_row(const char *text, uint64_t *out_row, const char **out_rest
  * port, so that it is restored when the fault ends, or a single host's if the port does not
  * have the address. */
 bool fault_address_read(struct loader *loader, const struct tree_node *node,
-                        const char *name, const struct scenario_port *port,
+                        const char *name, const struct world_port *port,
                         struct io_prefix *out);
 
 /* set.c: applies --set number `set` (from 1). Returns the new root, or NULL after a complaint. */

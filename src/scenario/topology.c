@@ -76,7 +76,7 @@ static void index_names(struct topology *topology)
     for (uint32_t i = 0; i < s->n_switches; i++) {
         struct topology_name key = {s->switches[i].name, true, i};
         if (bsearch(&key, topology->names, n, sizeof(key), compare_names) != NULL) {
-            complain(topology->loader, s->switches[i].mark,
+            complain(topology->loader, s->switch_marks[i],
                      "switch '%s' has the name of a node", key.name);
         }
         topology->names[topology->n_names++] = key;
@@ -134,7 +134,7 @@ static bool complain_no_node(const struct topology *topology, struct scenario_ma
 static bool complain_no_port(const struct topology *topology, struct scenario_mark mark,
                              const char *name, uint32_t host, const char *text)
 {
-    const struct scenario_host *h = &topology->loader->scenario->hosts[host];
+    const struct world_host *h = &topology->loader->scenario->hosts[host];
     const struct topology_host *extra = &topology->hosts[host];
     const char *names[TOPOLOGY_PORTS_MAX + TOPOLOGY_CAGES_MAX];
     char quoted[DIAGNOSE_QUOTE_BYTES], hint[128];
@@ -156,7 +156,7 @@ static bool complain_no_port(const struct topology *topology, struct scenario_ma
 static bool find_port(const struct topology *topology, uint32_t host, const char *text,
                       uint32_t *out)
 {
-    const struct scenario_host *h = &topology->loader->scenario->hosts[host];
+    const struct world_host *h = &topology->loader->scenario->hosts[host];
     for (uint32_t i = 0; i < h->n_ports; i++) {
         if (strcmp(h->ports[i].name, text) == 0) {
             *out = i;
@@ -190,7 +190,7 @@ static bool find_switch_port(const struct topology *topology, struct scenario_ma
                              const char *name, const char *text,
                              struct topology_place *out)
 {
-    const struct scenario_switch *s = &topology->loader->scenario->switches[out->node];
+    const struct world_switch *s = &topology->loader->scenario->switches[out->node];
     unsigned long port = strspn(text, "0123456789") == strlen(text) && strlen(text) < 6
                              ? strtoul(text, NULL, 10)
                              : s->n_ports;

@@ -20,10 +20,12 @@ struct topology_name {
     uint32_t index;
 };
 
-/* Data of a host in addition to its struct scenario_host. */
+/* State of reading a host, and its lists while they grow. */
 struct topology_host {
-    uint32_t n_plain;   /* ports of `ports:`; those of cages follow */
-    const char **cages; /* [n_cages] */
+    struct world_port *ports; /* world_host.ports */
+    uint64_t *pcie_root_bps;  /* world_host.pcie_root_bps */
+    uint32_t n_plain;         /* ports of `ports:`; those of cages follow */
+    const char **cages;       /* [n_cages] */
     uint32_t n_cages;
     /* some were rejected; do not complain again about missing ports */
     bool has_bad_ports;
@@ -76,11 +78,11 @@ void switches_read(struct topology *topology, const struct tree_node *node);
 extern const struct walk_table hosts_table;
 extern const struct walk_table links_table;
 void hosts_check_defaults(struct topology *topology);
-void ports_read(struct topology *topology, struct scenario_host *host,
-                struct topology_host *extra, const struct tree_node *ports,
-                const struct tree_node *cages);
-void pcie_read(struct topology *topology, struct scenario_host *host,
-               const struct tree_node *node);
+void ports_read(struct topology *topology, struct world_host *host,
+                struct scenario_node *node, struct topology_host *extra,
+                const struct tree_node *ports, const struct tree_node *cages);
+void pcie_read(struct topology *topology, const struct world_host *host,
+               const struct topology_host *extra, const struct tree_node *node);
 void links_read(struct topology *topology, const struct tree_node *node);
 void links_read_defaults(struct topology *topology);
 /* Reads the bonds of a host. Its ports must have their addresses. */

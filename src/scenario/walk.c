@@ -99,6 +99,7 @@ static void read_value(struct loader *loader, const struct walk_key *key,
 {
     uint64_t number;
     uint32_t small;
+    weft_ns time;
     unsigned choice;
     switch (key->type) {
     case WALK_NODE:
@@ -133,6 +134,11 @@ static void read_value(struct loader *loader, const struct walk_key *key,
         break;
     case WALK_TIME:
         read_time(loader, node, key->name, out);
+        break;
+    case WALK_TIME_PS:
+        if (read_time(loader, node, key->name, &time)) {
+            *(weft_ps *)out = time * 1000;
+        }
         break;
     case WALK_SHARE:
         read_share(loader, node, key->name, out);

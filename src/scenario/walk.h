@@ -6,17 +6,18 @@
 #include "scenario/tree.h"
 
 enum walk_type {
-    WALK_NODE,   /* noted in `seen` only; read by other code */
-    WALK_BOOL,   /* bool */
-    WALK_INT,    /* int, min..max */
-    WALK_U32,    /* uint32_t, min..max */
-    WALK_U64,    /* uint64_t, min..max */
-    WALK_RATE,   /* uint64_t in bit/s, min..max */
-    WALK_SIZE,   /* uint64_t in bytes, min..max */
-    WALK_SIZE32, /* uint32_t in bytes, min..max */
-    WALK_TIME,   /* weft_ns, min..max */
-    WALK_SHARE,  /* uint32_t in parts per 10^9 */
-    WALK_CHOICE  /* int: index into choices */
+    WALK_NODE,    /* noted in `seen` only; read by other code */
+    WALK_BOOL,    /* bool */
+    WALK_INT,     /* int, min..max */
+    WALK_U32,     /* uint32_t, min..max */
+    WALK_U64,     /* uint64_t, min..max */
+    WALK_RATE,    /* uint64_t in bit/s, min..max */
+    WALK_SIZE,    /* uint64_t in bytes, min..max */
+    WALK_SIZE32,  /* uint32_t in bytes, min..max */
+    WALK_TIME,    /* weft_ns, min..max */
+    WALK_TIME_PS, /* weft_ps, as a number of whole nanoseconds */
+    WALK_SHARE,   /* uint32_t in parts per 10^9 */
+    WALK_CHOICE   /* int: index into choices */
 };
 
 struct walk_key {
