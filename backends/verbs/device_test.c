@@ -88,6 +88,22 @@ START_TEST(soft_roce_tells_its_quirks)
 }
 END_TEST
 
+/* A loop over ports counts them in 8 bits. */
+START_TEST(a_device_has_fewer_ports_than_eight_bits_can_count)
+{
+    static const uint8_t reported[] = {1, 2, 254, 255};
+    struct ibv_port_attr attr;
+    struct io_device *device;
+    uint8_t n = reported[_i] == 255 ? 254 : reported[_i];
+    fake.devices[0].n_ports = reported[_i];
+    open_it();
+    device = &bed->device->io;
+    ck_assert_uint_eq(device->n_ports, n);
+    ck_assert_int_eq(device->ops->query_port(device, n, &attr), 0);
+    ck_assert_int_eq(device->ops->query_port(device, (uint8_t)(n + 1), &attr), EINVAL);
+}
+END_TEST
+
 START_TEST(hns_lowers_inline_and_flushes_on_poll)
 {
     struct io_device_attr attr;
@@ -394,6 +410,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, verbs_bed_teardown);
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, soft_roce_tells_its_quirks);
+    tcase_add_loop_test(tcase, a_device_has_fewer_ports_than_eight_bits_can_count, 0, 4);
     tcase_add_test(tcase, hns_lowers_inline_and_flushes_on_poll);
     tcase_add_test(tcase, gids_come_with_type_and_netdev);
     tcase_add_test(tcase, an_old_library_is_helped_by_sysfs);

@@ -380,9 +380,12 @@ int verbs_learn_facts(struct verbs_device *device,
     device->attr.flush_on_poll = strcmp(device->profile, "hns-hip08") == 0;
     device->attr.general_err_is_harmless =
         strncmp(device->profile, "hns-", 4) == 0; /* hns_roce_hw_v2.c, CQE status 0x23 */
-    device->io.n_ports = attr->phys_port_cnt;
-    device->gid_tbl_len = weft_calloc((size_t)attr->phys_port_cnt + 1, sizeof(uint32_t));
-    device->ifindexes = weft_calloc((size_t)attr->phys_port_cnt + 1, sizeof(uint32_t));
+    /* A device with a port for each of its functions (switchdev) can have more than the kernel can
+     * report, which is 255 (ib_uverbs_query_device). */
+    device->io.n_ports =
+        attr->phys_port_cnt < IO_PORTS_MAX ? attr->phys_port_cnt : IO_PORTS_MAX;
+    device->gid_tbl_len = weft_calloc((size_t)device->io.n_ports + 1, sizeof(uint32_t));
+    device->ifindexes = weft_calloc((size_t)device->io.n_ports + 1, sizeof(uint32_t));
     for (uint8_t port = 1; port <= device->io.n_ports && result == 0; port++) {
         result = learn_port(device, port, config->info);
     }

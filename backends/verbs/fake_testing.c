@@ -199,7 +199,8 @@ static int query_device(struct ibv_context *context, struct ibv_device_attr *out
     *out = (struct ibv_device_attr){.vendor_id = device->vendor_id,
                                     .hw_ver = device->hw_ver,
                                     .max_qp = 100,
-                                    .phys_port_cnt = 1};
+                                    .phys_port_cnt =
+                                        device->n_ports == 0 ? 1 : device->n_ports};
     return 0;
 }
 
@@ -207,7 +208,7 @@ static int query_port(struct ibv_context *context, uint8_t port,
                       struct _compat_ibv_port_attr *out)
 {
     struct ibv_port_attr *attr = (struct ibv_port_attr *)(void *)out;
-    weft_check(port == 1);
+    weft_check(port >= 1 && (port == 1 || port <= device_of(context)->n_ports));
     attr->state = IBV_PORT_ACTIVE;
     attr->gid_tbl_len = FAKE_GIDS;
     attr->max_msg_sz = device_of(context)->max_msg_bytes;
@@ -218,8 +219,9 @@ static int query_port(struct ibv_context *context, uint8_t port,
 static int query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
                         struct ibv_gid_entry *out, uint32_t flags, size_t entry_bytes)
 {
-    weft_check(port == 1 && flags == 0 && entry_bytes == sizeof *out);
-    *out = device_of(context)->gids[index];
+    weft_check(port >= 1 && flags == 0 && entry_bytes == sizeof *out);
+    *out = port == 1 ? device_of(context)->gids[index]
+                     : (struct ibv_gid_entry){.port_num = port};
     return out->gid.raw[0] == 0 && out->gid.raw[10] == 0 ? ENODATA : 0;
 }
 

@@ -17,6 +17,7 @@ struct fake_device {
     uint32_t max_msg_bytes;
     uint32_t max_inline_bytes; /* more is rejected, unless lowers_inline */
     bool lowers_inline;
+    uint8_t n_ports;                      /* 0 means 1; only port 1 has GIDs */
     bool cannot_open;                     /* fails with EPERM */
     struct ibv_gid_entry gids[FAKE_GIDS]; /* zero if empty */
 };

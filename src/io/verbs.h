@@ -187,13 +187,16 @@ struct io_device_ops {
     int (*async_event)(struct io_device *device, struct io_async_event *out);
 };
 
+/* Maximum number of ports of a device, so that a uint8_t can count past the last. */
+#define IO_PORTS_MAX 254u
+
 /* One RDMA device of one host. Owned by the environment, and valid as long as it. */
 struct io_device {
     const struct io_device_ops *ops;
     char name[32];              /* "mlx5_0"; in a scenario the port's name, "p0" */
     char pci_path[64];          /* sysfs path of the PCI function, or "" */
     uint64_t guid;              /* node GUID in host byte order; distinct per function */
-    uint8_t n_ports;            /* ports are 1..n_ports */
+    uint8_t n_ports;            /* ports are 1..n_ports; at most IO_PORTS_MAX */
     struct io_task *async_task; /* set by the user; Not owned; may be NULL */
 };
 
