@@ -31,7 +31,8 @@ struct proxy_connection {
 
 struct proxy_registration {
     bool is_used;
-    uint64_t address, n_bytes;
+    uint64_t address;
+    struct io_gpu_export exported;
 };
 
 struct proxy {
@@ -124,6 +125,14 @@ static void release(struct proxy *proxy, struct proxy_connection *connection)
     *connection = (struct proxy_connection){0};
 }
 
+static void forget(struct proxy *proxy, struct proxy_registration *registration)
+{
+    struct io_gpu *gpu = proxy->env->gpu;
+
+    gpu->sharing->unexport(gpu, &registration->exported);
+    *registration = (struct proxy_registration){0};
+}
+
 void proxy_destroy(struct proxy *proxy)
 {
     if (proxy == NULL) {
@@ -132,6 +141,11 @@ void proxy_destroy(struct proxy *proxy)
     for (uint32_t i = 0; i < proxy->n_connections; i++) {
         if (proxy->connections[i].is_used) {
             release(proxy, &proxy->connections[i]);
+        }
+    }
+    for (uint32_t i = 0; i < proxy->n_registrations; i++) {
+        if (proxy->registrations[i].is_used) {
+            forget(proxy, &proxy->registrations[i]);
         }
     }
     free(proxy->connections);
@@ -281,15 +295,15 @@ static int register_memory(struct proxy *proxy, const struct proxy_call *call,
     if (gpu->sharing == NULL) {
         return EOPNOTSUPP;
     }
-    sys_errno = export_whole(gpu, (void *)(uintptr_t)call->address, &out->memory);
-    if (sys_errno != 0) {
-        return sys_errno;
-    }
     while (at < proxy->n_registrations && proxy->registrations[at].is_used) {
         at++;
     }
     if (at == PROXY_CONNECTIONS_MAX) {
         return ENOSPC;
+    }
+    sys_errno = export_whole(gpu, (void *)(uintptr_t)call->address, &out->memory);
+    if (sys_errno != 0) {
+        return sys_errno;
     }
     if (at == proxy->n_registrations) {
         proxy->n_registrations++;
@@ -297,7 +311,7 @@ static int register_memory(struct proxy *proxy, const struct proxy_call *call,
             proxy->registrations, proxy->n_registrations * sizeof(*proxy->registrations));
     }
     proxy->registrations[at] =
-        (struct proxy_registration){true, call->address, call->n_bytes};
+        (struct proxy_registration){true, call->address, out->memory};
     out->connection = at + 1;
     return 0;
 }
@@ -310,7 +324,7 @@ static int deregister(struct proxy *proxy, const struct proxy_call *call)
         proxy->registrations[at - 1].address != call->address) {
         return ENOENT;
     }
-    proxy->registrations[at - 1] = (struct proxy_registration){0};
+    forget(proxy, &proxy->registrations[at - 1]);
     return 0;
 }
 

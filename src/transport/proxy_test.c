@@ -305,6 +305,57 @@ START_TEST(memory_is_registered_and_forgotten)
 }
 END_TEST
 
+static const struct io_gpu_sharing_ops *full_sharing;
+static int n_exported; /* exports that hold resources */
+
+static int counted_export(struct io_gpu *gpu, const void *address, uint32_t kinds,
+                          struct io_gpu_export *out)
+{
+    int sys_errno = full_sharing->export_memory(gpu, address, kinds, out);
+
+    n_exported += sys_errno == 0 ? 1 : 0;
+    return sys_errno;
+}
+
+static void counted_unexport(struct io_gpu *gpu, const struct io_gpu_export *exported)
+{
+    full_sharing->unexport(gpu, exported);
+    n_exported--;
+}
+
+/* An export is kept as long as its registration. A refusal exports nothing. */
+START_TEST(registrations_own_their_exports)
+{
+    struct io_gpu *gpu = envs[0]->gpu;
+    struct io_gpu_sharing_ops sharing = *gpu->sharing;
+    struct proxy_call call = {.type = PROXY_REGISTER, .n_bytes = 4096};
+    struct proxy_answer answer;
+    void *memory;
+
+    full_sharing = gpu->sharing;
+    sharing.export_memory = counted_export;
+    sharing.unexport = counted_unexport;
+    gpu->sharing = &sharing;
+    n_exported = 0;
+    ck_assert_int_eq(gpu->ops->alloc(gpu, IO_MEMORY_DEVICE, 4096, &memory), 0);
+    call.address = (uintptr_t)memory;
+    for (uint32_t i = 0; i < PROXY_CONNECTIONS_MAX; i++) {
+        ck_assert_int_eq(ask(0, 0, &call, &answer), 0);
+    }
+    ck_assert_int_eq(ask(0, 0, &call, NULL), ENOSPC);
+    ck_assert_int_eq(n_exported, PROXY_CONNECTIONS_MAX);
+    call.type = PROXY_DEREGISTER;
+    call.connection = answer.connection;
+    ck_assert_int_eq(ask(0, 0, &call, NULL), 0);
+    ck_assert_int_eq(n_exported, PROXY_CONNECTIONS_MAX - 1);
+    proxy_destroy(proxies[0]);
+    proxies[0] = NULL;
+    ck_assert_int_eq(n_exported, 0);
+    gpu->ops->free(gpu, memory);
+    gpu->sharing = full_sharing;
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transport/proxy");
@@ -319,6 +370,7 @@ int main(void)
     tcase_add_test(tests, who_falls_back_before_setup_is_set_up);
     tcase_add_test(tests, eagain_of_a_driver_is_an_answer);
     tcase_add_test(tests, memory_is_registered_and_forgotten);
+    tcase_add_test(tests, registrations_own_their_exports);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }
