@@ -307,7 +307,7 @@ weft_status inside_progress(struct inside *inside, struct io_task *task,
         status = inside_links_progress(inside);
     }
     if (status == WEFT_OK && inside->state < INSIDE_CLOSING) {
-        inside_serve_pending(inside);
+        status = inside_serve_pending(inside);
         inside_ipc_progress(inside);
     }
     if (status == WEFT_OK && inside->state == INSIDE_CONNECT && links_are_up(inside)) {

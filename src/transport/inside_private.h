@@ -163,8 +163,8 @@ weft_status inside_stream_progress(struct inside_stream *stream);
 /* Sends a request to the proxy of the rank at `place`. Returns false if the stream is not open
  * or has no room. */
 bool inside_ask(struct inside *inside, uint32_t place, const struct proxy_call *call);
-/* Retries requests that the proxy could not answer yet. */
-void inside_serve_pending(struct inside *inside);
+/* Retries requests that the proxy could not answer yet. Errors are in inside->error. */
+weft_status inside_serve_pending(struct inside *inside);
 /* Returns the ith stream; creates it if needed. */
 struct inside_stream *inside_stream_at(struct inside *inside, uint32_t i);
 void inside_streams_close(struct inside *inside, bool reset);

@@ -257,9 +257,11 @@ static weft_status keep_pending(struct inside_stream *stream,
                        "it has more than %u requests open", inside->n_pending);
 }
 
-void inside_serve_pending(struct inside *inside)
+weft_status inside_serve_pending(struct inside *inside)
 {
-    for (uint32_t i = 0; i < inside->n_pending; i++) {
+    weft_status status = WEFT_OK;
+
+    for (uint32_t i = 0; i < inside->n_pending && status == WEFT_OK; i++) {
         struct inside_pending *pending = &inside->pending[i];
         struct inside_stream *stream = pending->stream;
         struct proxy_answer out;
@@ -269,10 +271,12 @@ void inside_serve_pending(struct inside *inside)
             continue;
         }
         pending->is_used = false;
-        if (answer(stream, &out) == WEFT_OK) {
+        status = answer(stream, &out);
+        if (status == WEFT_OK) {
             inside_stream_flush(stream);
         }
     }
+    return status;
 }
 
 static weft_status joined(struct inside_stream *stream, uint32_t rank)

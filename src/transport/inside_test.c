@@ -684,6 +684,33 @@ START_TEST(only_the_proxy_that_was_asked_answers)
 }
 END_TEST
 
+/* The request of rank 1 could not be answered at once, and there is no room for its answer now. */
+START_TEST(who_reads_no_answers_is_named)
+{
+    const struct proxy_answer answer = {.op = 1};
+    uint8_t body[PROXY_ANSWER_BYTES];
+    struct inside_stream *stream = NULL;
+    struct weft_error error = {0};
+    size_t n_bytes = proxy_encode_answer(&answer, body);
+
+    add_host(2, true);
+    open_all(1);
+    come_up();
+    for (uint32_t i = 2; i < 4 && stream == NULL; i++) { /* those that were accepted */
+        stream = insides[0]->streams[i];
+    }
+    ck_assert(stream != NULL && stream->rank == 1);
+    while (frame_send(&stream->link, CODEC_ANSWER, body, n_bytes)) {
+    }
+    insides[0]->pending[0] =
+        (struct inside_pending){true, stream, {.type = PROXY_GET_FD, .connection = 99}};
+    ck_assert_int_eq(inside_progress(insides[0], &insides[0]->door, &error),
+                     WEFT_ERR_LIMIT);
+    ck_assert_str_eq(error.message, "rank 1: it asks and does not read the answers");
+    ck_assert_uint_eq(inside_error_peer(insides[0]), 1);
+}
+END_TEST
+
 /* More clients than the host has ranks, and than the door has places, before the peers dial and
  * while they do. */
 static const struct siege {
@@ -812,6 +839,7 @@ int main(void)
     tcase_add_test(tests, only_the_proxy_that_was_asked_answers);
     tcase_add_test(tests, who_gives_up_says_why);
     tcase_add_test(tests, who_says_nothing_is_missed);
+    tcase_add_test(tests, who_reads_no_answers_is_named);
     tcase_add_test(tests, who_lost_its_place_dials_again);
     tcase_add_test(tests, a_stream_lost_before_the_proof_is_dialed_again);
     tcase_add_test(tests, who_is_gone_before_the_proof_is_missed);
