@@ -401,6 +401,21 @@ NAMED = {
                          {"links.0.endpoints": ["a:left", "b:right"], "links.1.endpoints": ["b:left", "a:right"]}),
     "both families of a port": ("10.1.0.1 a a-p0\nfd00::1 a a-p0\n10.1.0.2 b b-p0\nfd00::2 b b-p0\n",
                                 ["--prefix", "24", "--prefix", "64"], {"links.0.endpoints": ["a:p0", "b:p0"]}),
+    "both families of a port whose name comes first": (
+        "fd00::1 a-p0 a\n10.1.0.1 a-p0 a\nfd00::2 b-p0 b\n10.1.0.2 b-p0 b\n", ["--prefix", "24", "--prefix", "64"],
+        {"nodes.a.ports": ["p0"], "links.0.endpoints": ["a:p0", "b:p0"]}),
+    "one line of each host, with the port's name first": (
+        "10.1.0.1 a-p0 a\n10.1.0.2 b-p0 b\n", ["--prefix", "24"], {"links.0.endpoints": ["a:p0", "b:p0"]}),
+    "the port's name without a domain": (
+        "10.0.0.1 a-l.lan a-l a\n10.0.0.2 b-l.lan b-l b\n10.0.1.1 a-r.lan a\n10.0.1.2 b-r b\n", ["--prefix", "24"],
+        {"links.0.endpoints": ["a:l", "b:l"], "links.1.endpoints": ["a:r.lan", "b:r"]}),
+    "a port named as one without a name would be": (
+        "10.0.0.1 a\n10.0.0.2 b\n10.0.1.1 a-e0 a\n10.0.1.2 b\n", ["--prefix", "24"],
+        {"links.0.endpoints": ["a:e1", "b:e0"], "links.1.endpoints": ["a:e0", "b:e1"]}),
+    "a mark of UTF-8 and ends of lines of Windows": ("\ufeff" + PAIR.replace("\n", "\r\n"), ["--prefix", "24"],
+                                                     {"links": [JOINED]}),
+    "a file of macOS": ("127.0.0.1\tlocalhost\n255.255.255.255\tbroadcasthost\n::1 localhost\n"
+                        "fe80::1%lo0\tlocalhost\n" + PAIR, ["--prefix", "24"], {"links": [JOINED]}),
     "the name without a domain": ("10.0.0.1 a.lan a\n10.0.0.2 b.lan b\n10.0.1.1 a.lan a\n10.0.1.2 b.lan b\n",
                                   ["--prefix", "24"], {"links.1.endpoints": ["a:e1", "b:e1"]}),
     "hosts whose names begin alike": ("10.1.0.1 spark\n10.1.0.2 spark-2\n", ["--prefix", "24"],
@@ -421,6 +436,15 @@ UNKNOWN = {
         ["no two lines have a name in common"]),
     "an address without a name": ("10.1.0.1\n", ["--prefix", "24"], ["-:1: 10.1.0.1 has no name"]),
     "another file": ("network: {}\n", ["--prefix", "24"], ["-:1: expected an address and its names"]),
+    "an address without a network": ("10.1.0.1/0 a\n10.1.0.2 b\n", ["--prefix", "24"], ["got '10.1.0.1/0'"]),
+    "a byte of no text": ("10.1.0.1 a\n\0" + PAIR, ["--prefix", "24"], ["-:2: a NUL byte in a text file"]),
+    "too many names": (PAIR + "10.2.0.1 " + " ".join(f"n{i}" for i in range(17)) + "\n", ["--prefix", "24"],
+                       ["-:3: more than 16 names"]),
+    "a port's name that is no scenario's": ("10.1.0.1 a-{x} a\n10.1.0.2 b\n", ["--prefix", "24"],
+                                            ["a:{x}: a scenario has no such name of a port; give it one in the file"]),
+    "too many addresses of a port": (
+        "".join(f"10.{i}.0.{k} {host}-p {host}\n" for i in range(65) for k, host in ((1, "a"), (2, "b"))),
+        ["--prefix", "24"], ["a:p: more than 64 addresses of one port"]),
     "nothing": (DEBIAN, [], ["no file has an address of the mesh"]),
     "the other end": ("10.1.0.1 a\n10.1.0.2 b\n10.2.0.1 a\n", ["--prefix", "24"], ["only a:e1 is in it"]),
     "an address of two hosts": (PAIR + "10.1.0.2 c\n", ["--prefix", "24"],

@@ -277,9 +277,10 @@ static void check_name(struct import *import, const struct import_device *device
     if ((import_is_port(device) && !is_name(device->name, 31, false, "._-")) ||
         (device->kind == IMPORT_BOND && !is_name(device->name, 15, false, "._-"))) {
         import_complain(import,
-                        "%s: a scenario has no such name of a port; give it one by "
-                        "'set-name', of letters, digits and ._-, or use --without",
-                        import_place(import, device, place, sizeof(place)));
+                        "%s: a scenario has no such name of a port; give it one %s, of "
+                        "letters, digits and ._-, or use --without",
+                        import_place(import, device, place, sizeof(place)),
+                        import->is_of_hosts ? "in the file" : "by 'set-name'");
     }
 }
 

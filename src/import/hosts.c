@@ -1,6 +1,7 @@
 /* Reads files as hosts(5), an address and names a line. They either describe the mesh (`weft import
  * hosts`), or list the addresses of the management network (--hosts). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -14,7 +15,12 @@ struct line {
     struct io_ip ip;
     unsigned prefix_len; /* 0 if the line has none, as hosts(5) says */
     const char *names[NAMES_MAX];
+    bool is_shared[NAMES_MAX]; /* another line of the mesh has the name, too */
     uint32_t n_names;
+    bool has_more_names; /* than NAMES_MAX */
+    /* Set last: index of the host, and name of the port, or NULL if no name has one. */
+    uint32_t host;
+    const char *port;
 };
 
 /* A file, and how far it is read. */
@@ -48,15 +54,21 @@ static char *next_word(struct text *text)
     return word;
 }
 
-/* Reads an address, with its prefix if the line has one. */
+/* Reads an address, with its prefix if the line has one. Ignores the zone of "fe80::1%lo0". */
 static bool read_address(const char *word, struct line *out)
 {
+    size_t n = strcspn(word, "%");
+    char address[IO_IP_TEXT_BYTES];
     struct io_prefix prefix;
 
+    if (word[n] == '%' && n < sizeof(address)) {
+        weft_format(address, sizeof(address), "%.*s", (int)n, word);
+        word = address;
+    }
     if (io_ip_parse(word, &out->ip)) {
         return true;
     }
-    if (!io_prefix_parse(word, &prefix)) {
+    if (!io_prefix_parse(word, &prefix) || prefix.prefix_len == 0) {
         return false;
     }
     out->ip = prefix.ip;
@@ -64,15 +76,72 @@ static bool read_address(const char *word, struct line *out)
     return true;
 }
 
+static bool has_name(const struct line *line, const char *name)
+{
+    for (uint32_t i = 0; i < line->n_names; i++) {
+        if (strcmp(line->names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_name(struct line *line, const char *name)
+{
+    if (has_name(line, name)) {
+        return;
+    }
+    if (line->n_names == NAMES_MAX) {
+        line->has_more_names = true;
+        return;
+    }
+    line->names[line->n_names++] = name;
+}
+
+/* Reads the address and the names of a line. Returns false if it has none, or after a complaint. */
+static bool read_line(struct text *text, const char *end, struct line *out)
+{
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+    const char *word;
+
+    if (memchr(text->at, '\0', (size_t)(end - text->at)) != NULL) {
+        import_complain(text->import, "%s:%u: a NUL byte in a text file", text->path,
+                        text->n_lines);
+        return false;
+    }
+    word = next_word(text);
+    if (word == NULL) {
+        return false;
+    }
+    if (!read_address(word, out)) {
+        import_complain(text->import,
+                        "%s:%u: expected an address and its names, as in /etc/hosts, "
+                        "got '%s'",
+                        text->path, text->n_lines, diagnose_quote(word, quoted));
+        return false;
+    }
+    while ((word = next_word(text)) != NULL) {
+        add_name(out, word);
+    }
+    return true;
+}
+
 /* Reads the next line that has an address. Returns false at the end of the file, or after a
  * complaint about its length. */
 static bool next_line(struct text *text, struct line *out)
 {
-    while (text->at < text->end) {
-        const char *next = memchr(text->at, '\n', (size_t)(text->end - text->at));
-        char quoted[DIAGNOSE_QUOTE_BYTES];
-        const char *word;
+    static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, which some editors write */
+    size_t n_mark = sizeof(mark) - 1;
 
+    if (text->n_lines == 0 && (size_t)(text->end - text->at) >= n_mark &&
+        memcmp(text->at, mark, n_mark) == 0) {
+        text->at += n_mark;
+    }
+    while (text->at < text->end) {
+        const char *end = memchr(text->at, '\n', (size_t)(text->end - text->at));
+        bool has_address;
+
+        end = end != NULL ? end : text->end;
         if (text->n_lines++ == IMPORT_HOSTS_LINES_MAX) {
             import_complain(text->import,
                             "%s: more than %u lines; give a file of only the addresses "
@@ -82,21 +151,9 @@ static bool next_line(struct text *text, struct line *out)
             return false;
         }
         *out = (struct line){.number = text->n_lines};
-        word = next_word(text);
-        if (word != NULL && !read_address(word, out)) {
-            import_complain(text->import,
-                            "%s:%u: expected an address and its names, as in /etc/hosts, "
-                            "got '%s'",
-                            text->path, text->n_lines, diagnose_quote(word, quoted));
-            word = NULL;
-        }
-        for (const char *name = word; name != NULL && out->n_names < NAMES_MAX;) {
-            name = next_word(text);
-            out->names[out->n_names] = name;
-            out->n_names += name != NULL;
-        }
-        text->at = next == NULL ? text->end : next + 1;
-        if (word != NULL) {
+        has_address = read_line(text, end, out);
+        text->at = end < text->end ? end + 1 : end;
+        if (has_address) {
             return true;
         }
     }
@@ -126,27 +183,21 @@ struct lines {
     uint32_t n, cap;
 };
 
-/* Returns true if no cable has the address: loopback, multicast and broadcast, which hosts(5) files
- * name, too. */
-static bool is_of_no_port(const struct io_ip *ip)
+/* Returns true if no cable has the address of the line: loopback, multicast and broadcast, which
+ * hosts(5) files name, too. */
+static bool is_of_no_port(const struct line *line)
 {
     static const struct io_ip loopback = {.bytes = {[15] = 1}};
+    const struct io_ip *ip = &line->ip;
 
+    if (io_ip_is_link_local(ip) && has_name(line, "localhost")) {
+        return true; /* fe80::1%lo0 of macOS */
+    }
     if (io_ip_is_v4(ip)) {
         return ip->bytes[12] == 127 || ip->bytes[12] >= 224 || io_ip_is_zero(ip);
     }
     return ip->bytes[0] == 0xff || io_ip_is_zero(ip) || io_ip_equal(ip, &loopback) ||
            (ip->bytes[0] == 0xfe && ip->bytes[1] == 0); /* Debian's ip6-localnet */
-}
-
-static bool has_name(const struct line *line, const char *name)
-{
-    for (uint32_t i = 0; i < line->n_names; i++) {
-        if (strcmp(line->names[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Returns true if the lines have the address and a name in common, and adds the names of `line` to
@@ -162,10 +213,9 @@ static bool join_lines(struct line *to, const struct line *line)
         is_same = is_same || has_name(to, line->names[i]);
     }
     for (uint32_t i = 0; is_same && i < line->n_names; i++) {
-        if (!has_name(to, line->names[i]) && to->n_names < NAMES_MAX) {
-            to->names[to->n_names++] = line->names[i];
-        }
+        add_name(to, line->names[i]);
     }
+    to->has_more_names = to->has_more_names || (is_same && line->has_more_names);
     return is_same;
 }
 
@@ -174,7 +224,7 @@ static void add_line(struct import *import, struct lines *lines, const struct li
 {
     char quoted[DIAGNOSE_QUOTE_BYTES], ip[IO_IP_TEXT_BYTES];
 
-    if (is_of_no_port(&line->ip)) {
+    if (is_of_no_port(line)) {
         return;
     }
     if (line->n_names == 0) {
@@ -206,64 +256,98 @@ static void add_line(struct import *import, struct lines *lines, const struct li
     lines->paths[lines->n++] = path;
 }
 
-/* Returns true if another line has the name, too. */
-static bool is_shared(const struct lines *lines, uint32_t of, const char *name)
+/* One name of a line. */
+struct name {
+    const char *text;
+    struct line *line;
+    bool *is_shared;
+};
+
+static int compare_names(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < lines->n; i++) {
-        if (i != of && has_name(&lines->items[i], name)) {
-            return true;
-        }
-    }
-    return false;
+    const struct name *x = a;
+    const struct name *y = b;
+
+    return strcmp(x->text, y->text);
 }
 
-/* Returns the name of the host of a line: one that other lines have, too, else the first. Of
- * several it is the first without a domain. */
-static const char *host_of(const struct lines *lines, uint32_t index)
+/* Finds the names that several lines have. A line has each of its names once. */
+static void find_shared(struct lines *lines)
 {
-    const struct line *line = &lines->items[index];
+    struct name *names = weft_calloc((size_t)lines->n * NAMES_MAX + 1, sizeof(*names));
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < lines->n; i++) {
+        struct line *line = &lines->items[i];
+
+        for (uint32_t k = 0; k < line->n_names; k++) {
+            names[n++] = (struct name){line->names[k], line, &line->is_shared[k]};
+        }
+    }
+    qsort(names, n, sizeof(*names), compare_names);
+    for (size_t i = 1; i < n; i++) {
+        if (strcmp(names[i - 1].text, names[i].text) == 0) {
+            *names[i - 1].is_shared = *names[i].is_shared = true;
+        }
+    }
+    free(names);
+}
+
+/* Returns the name of the port if `name` is the host's, a dash, and that; else NULL. */
+static const char *port_in(const char *name, const char *host)
+{
+    size_t n = strlen(host);
+
+    return strncmp(name, host, n) == 0 && name[n] == '-' && name[n + 1] != '\0'
+               ? name + n + 1
+               : NULL;
+}
+
+/* Returns the name of the port: that of the first name without a domain that has one, else of the
+ * first. NULL if no name of the line has one. */
+static const char *port_of(const struct line *line, const char *host)
+{
+    const char *best = NULL;
+
+    for (uint32_t i = 0; i < line->n_names; i++) {
+        const char *port = port_in(line->names[i], host);
+
+        if (port != NULL &&
+            (best == NULL || (strchr(best, '.') != NULL && strchr(port, '.') == NULL))) {
+            best = port;
+        }
+    }
+    return best;
+}
+
+/* Returns the name of the host of a line: one that other lines have, too, else one of its own. Of
+ * several it is one without a domain, of these one with which a port's name of the line begins, and of these
+ * the first. */
+static const char *host_of(const struct line *line)
+{
     const char *best = NULL;
     int best_rank = -1;
 
     for (uint32_t i = 0; i < line->n_names; i++) {
-        bool is_short = strchr(line->names[i], '.') == NULL;
-        int rank = 2 * is_shared(lines, index, line->names[i]) + is_short;
+        const char *name = line->names[i];
+        bool is_short = strchr(name, '.') == NULL;
+        int rank = 4 * line->is_shared[i] + 2 * is_short + (port_of(line, name) != NULL);
 
-        if (i == 0 || rank > best_rank) {
-            best = line->names[i];
+        if (rank > best_rank) {
+            best = name;
             best_rank = rank;
         }
     }
     return best;
 }
 
-/* Returns the name of the port: a name of the line is the host's, a dash or dot, and that. NULL if
- * no name is so. */
-static const char *port_of(const struct line *line, const char *host)
-{
-    size_t n = strlen(host);
-
-    for (uint32_t i = 0; i < line->n_names; i++) {
-        const char *name = line->names[i];
-
-        if (strncmp(name, host, n) == 0 && name[n] == '-' && name[n + 1] != '\0') {
-            return name + n + 1;
-        }
-    }
-    return NULL;
-}
-
+/* Returns the port of the host with this name, which is added if it is new. Returns NULL after a
+ * complaint. */
 static struct import_device *add_port(struct import *import, struct import_host *host,
                                       const char *name)
 {
-    struct import_device *port;
-    char text[16];
+    struct import_device *port = import_find(host, name);
 
-    for (uint32_t i = 0; name == NULL; i++) {
-        weft_format(text, sizeof(text), "e%u", i);
-        name = import_find(host, text) == NULL ? arena_strdup(import->arena, text) : NULL;
-    }
-    port = import_find(host, name);
     if (port != NULL) {
         return port;
     }
@@ -296,29 +380,84 @@ static unsigned prefix_of(const struct import *import, const struct line *line)
                                     : import->answers->prefix_len[1];
 }
 
-static void add_address(struct import *import, const struct lines *lines, uint32_t index)
+static void add_address(struct import *import, struct import_host *host,
+                        const char *port_name, const struct line *line)
 {
-    const struct line *line = &lines->items[index];
-    const char *given = host_of(lines, index);
-    struct import_host *host;
-    struct import_device *port;
-    char quoted[DIAGNOSE_QUOTE_BYTES];
+    struct import_device *port = add_port(import, host, port_name);
+    char place[IMPORT_PLACE_BYTES];
 
-    if (strlen(given) >= IMPORT_HOST_NAME_BYTES) {
-        import_complain(import, "%s:%u: the name of a host has more than %d characters",
-                        diagnose_quote(lines->paths[index], quoted), line->number,
-                        IMPORT_HOST_NAME_BYTES - 1);
+    if (port == NULL) {
         return;
     }
-    host = &import->hosts[import_host(import, given)];
-    port = add_port(import, host, port_of(line, given));
-    if (port == NULL || port->n_addresses == IMPORT_ADDRESSES_MAX) {
+    if (port->n_addresses == IMPORT_ADDRESSES_MAX) {
+        import_complain(import, "%s: more than %u addresses of one port",
+                        import_place(import, port, place, sizeof(place)),
+                        IMPORT_ADDRESSES_MAX);
         return;
     }
     port->addresses = arena_grow(import->arena, port->addresses, port->n_addresses,
                                  port->n_addresses + 1, sizeof(*port->addresses));
     port->addresses[port->n_addresses++] =
         (struct io_prefix){line->ip, (uint8_t)prefix_of(import, line)};
+}
+
+/* Returns "e0", "e1" or so on: the first that is no port of the host yet. */
+static const char *new_port(struct import *import, const struct import_host *host)
+{
+    char name[16];
+    uint32_t i = 0;
+
+    do {
+        weft_format(name, sizeof(name), "e%u", i++);
+    } while (import_find(host, name) != NULL);
+    return arena_strdup(import->arena, name);
+}
+
+/* Adds hosts in the order of the lines, then ports with names, then the others, so that these get
+ * names that no line has. */
+static void add_addresses(struct import *import, struct lines *lines)
+{
+    for (uint32_t i = 0; i < lines->n; i++) {
+        struct line *line = &lines->items[i];
+        const char *given = host_of(line);
+
+        line->host = import_host(import, given);
+        line->port = port_of(line, given);
+    }
+    for (uint32_t i = 0; i < lines->n; i++) {
+        const struct line *line = &lines->items[i];
+
+        if (line->port != NULL) {
+            add_address(import, &import->hosts[line->host], line->port, line);
+        }
+    }
+    for (uint32_t i = 0; i < lines->n; i++) {
+        const struct line *line = &lines->items[i];
+        struct import_host *host = &import->hosts[line->host];
+
+        if (line->port == NULL) {
+            add_address(import, host, new_port(import, host), line);
+        }
+    }
+}
+
+/* Complains about lines of which not all can be kept. */
+static void check_lines(struct import *import, const struct lines *lines)
+{
+    for (uint32_t i = 0; i < lines->n; i++) {
+        const struct line *line = &lines->items[i];
+        char quoted[DIAGNOSE_QUOTE_BYTES];
+
+        diagnose_quote(lines->paths[i], quoted);
+        if (line->has_more_names) {
+            import_complain(import, "%s:%u: more than %u names", quoted, line->number,
+                            NAMES_MAX);
+        } else if (strlen(host_of(line)) >= IMPORT_HOST_NAME_BYTES) {
+            import_complain(import,
+                            "%s:%u: the name of a host has more than %d characters",
+                            quoted, line->number, IMPORT_HOST_NAME_BYTES - 1);
+        }
+    }
 }
 
 /* Asks for the prefixes' lengths, once for each family. */
@@ -384,12 +523,12 @@ void import_read_hosts(struct import *import, const struct import_file *files,
     if (import->n_wrong == 0 && lines.n == 0) {
         import_complain(import, "no file has an address of the mesh");
     }
+    find_shared(&lines);
+    check_lines(import, &lines);
     if (import->n_wrong > 0 || !has_prefixes(import, &lines)) {
         return;
     }
-    for (uint32_t i = 0; i < lines.n; i++) {
-        add_address(import, &lines, i);
-    }
+    add_addresses(import, &lines);
     check_names(import);
 }
 

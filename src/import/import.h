@@ -53,7 +53,7 @@ enum import_source { IMPORT_NETPLAN, IMPORT_HOSTS };
  * those in /etc, and these those in /lib.
  *
  * Hosts files (hosts(5)) describe all hosts together. The host of a line is the name that other
- * lines have, too, else its first name. */
+ * lines have, too, else one of its own (docs/import.md). */
 bool import_scenario(enum import_source source, const struct import_file *files,
                      size_t n_files, const struct import_answers *answers,
                      struct weft_text *out, struct weft_text *wrong);
