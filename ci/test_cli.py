@@ -407,6 +407,19 @@ def test_wrong_usage_exits_2_with_a_message(args):
     assert weft(*args, code=2).stderr
 
 
+def test_a_document_that_cannot_be_read_is_named(tmp_path):
+    folder, empty, text = tmp_path / "folder.json", tmp_path / "empty.json", tmp_path / "text.json"
+    folder.mkdir()
+    empty.write_text("")
+    text.write_text("name: x\n")
+    said = {tmp_path / "absent.json": ": cannot read: No such file or directory", empty: ":1:1: the file is empty",
+            folder: ": cannot read: Is a directory", text: ":1:4: not JSON: '[' or '{' expected near 'name'"}
+    for verb in ("diagnose", "doctor"):
+        for path, words in said.items():
+            done = weft(verb, path, code=2)
+            assert (done.stdout, done.stderr) == ("", f"{path}{words}\n")
+
+
 @pytest.mark.parametrize("launch, message", [
     ("nowhere/ssh {host} {command}", "cannot start weft (launcher exit status 127); check that 'ssh "),
     ("sh -c 'exit 255' {command}", "cannot start weft (launcher exit status 255); check that 'ssh "),

@@ -13,6 +13,8 @@
 #include "run/inside.h"
 #include "scenario/diagnose.h"
 
+#define JSON_BYTES_MAX ((size_t)1 << 30)
+
 int cli_worse(int a, int b)
 {
     static const int order[] = {CLI_INTERRUPTED, CLI_USAGE, CLI_ENVIRONMENT, CLI_TIMEOUT,
@@ -92,6 +94,30 @@ bool cli_write_json(const char *path, const json_t *document)
     }
     free(text);
     return ok;
+}
+
+json_t *cli_read_json(const char *path)
+{
+    struct weft_text text = {NULL, 0, 0};
+    json_error_t syntax;
+    json_t *document = NULL;
+    int sys_errno = weft_text_add_file(&text, path, JSON_BYTES_MAX);
+
+    if (sys_errno != 0) {
+        fprintf(stderr, "%s: cannot read: %s\n", path, strerror(sys_errno));
+    } else if (text.n > JSON_BYTES_MAX) {
+        fprintf(stderr, "%s: too large: more than 1 GiB\n", path);
+    } else if (text.n == 0) {
+        fprintf(stderr, "%s:1:1: the file is empty\n", path);
+    } else {
+        document = json_loadb(text.bytes, text.n, JSON_REJECT_DUPLICATES, &syntax);
+        if (document == NULL) {
+            fprintf(stderr, "%s:%d:%d: not JSON: %s\n", path, syntax.line, syntax.column,
+                    syntax.text);
+        }
+    }
+    weft_text_fini(&text);
+    return document;
 }
 
 json_t *cli_json_text(const char *text)

@@ -168,6 +168,8 @@ bool cli_print(const char *bytes, size_t n);
 bool cli_write_file(const char *path, const char *bytes, size_t n);
 /* The same of a JSON document, for people to read. */
 bool cli_write_json(const char *path, const json_t *document);
+/* Reads a file of JSON; NULL after a message. */
+json_t *cli_read_json(const char *path);
 /* The text as a string of JSON, which has UTF-8 only: in other text, `?` replaces each byte that is
  * not ASCII. */
 json_t *cli_json_text(const char *text);

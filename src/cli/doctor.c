@@ -243,13 +243,10 @@ static int examine_files(struct cli_options *options, struct examination *all)
 {
     for (int i = 0; i < options->n_operands; i++) {
         const char *path = options->operands[i];
-        json_error_t syntax;
-        json_t *document = json_load_file(path, JSON_REJECT_DUPLICATES, &syntax);
+        json_t *document = cli_read_json(path);
         struct weft_error error = {0};
 
         if (document == NULL) {
-            fprintf(stderr, "%s:%d:%d: %s\n", path, syntax.line, syntax.column,
-                    syntax.text);
             return CLI_USAGE;
         }
         if (!doctor_add_hosts(all, document, false, &error)) {

@@ -1,6 +1,5 @@
 /* weft explain CODE or SYMPTOM explains findings and symptoms; weft diagnose OBS.json prints the
  * findings of recorded observations. */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,17 +144,10 @@ static json_t *diagnose(const char *path)
     struct diag_input input = {.hosts = NULL};
     struct diag_findings findings = {NULL, 0};
     struct weft_error error;
-    json_error_t syntax;
-    json_t *document = json_load_file(path, JSON_REJECT_DUPLICATES, &syntax);
+    json_t *document = cli_read_json(path);
     json_t *encoded = NULL;
 
     if (document == NULL) {
-        if (syntax.line < 0) { /* the file, not its text */
-            fprintf(stderr, "%s: cannot read: %s\n", path, strerror(errno));
-        } else {
-            fprintf(stderr, "%s:%d:%d: %s\n", path, syntax.line, syntax.column,
-                    syntax.text);
-        }
         return NULL;
     }
     weft_error_clear(&error);
