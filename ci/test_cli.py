@@ -407,6 +407,31 @@ def test_wrong_usage_exits_2_with_a_message(args):
     assert weft(*args, code=2).stderr
 
 
+@pytest.mark.parametrize("words,said", [
+    (["list", ".", "."], "usage: weft list [flags] [DIR]"), (["cleanup", "x"], "usage: weft cleanup [flags]"),
+    (["plugin", "x"], "usage: weft plugin [flags]"), (["explain", "--times", "link.down"], "usage: weft explain --times"),
+    (["show", PAIR, "--dot", "--json"], "weft show: --dot goes without --plan and --json"),
+    (["show", PAIR, "--dot", "--plan"], "weft show: --dot goes without --plan and --json"),
+    (["run", PAIR, "--json", "--ndjson"], "weft run: --json and --ndjson both write to stdout"),
+    (["run", PAIR, "--ndjson", "--events", "-"], "weft run: --ndjson and --events both write to stdout"),
+    (["run", PAIR, "--html", "x", "--trace=x"], "weft run: --html and --trace both write to x")], ids=lambda words: words[0])
+def test_words_that_would_be_ignored_are_refused(words, said):
+    done = weft(*words, code=2)
+    assert (done.stdout, done.stderr) == ("", f"{said}\n")
+
+
+@pytest.mark.parametrize("flags,read", [
+    (["--json"], json.loads), (["--trace", "-"], json.loads), (["--observations", "-"], json.loads),
+    (["--junit", "-"], ElementTree.fromstring), (["--html", "-"], re.compile("<!DOCTYPE html>").match)],
+    ids=lambda value: value[0] if isinstance(value, list) else "")
+def test_a_document_on_stdout_is_alone_there(flags, read):
+    assert read(weft("run", PAIR, *flags).stdout) is not None
+
+
+def test_all_outputs_can_be_thrown_away():
+    weft("run", PAIR, "--json=/dev/null", "--junit", "/dev/null", "--events", "/dev/null")
+
+
 def test_a_document_that_cannot_be_read_is_named(tmp_path):
     folder, empty, text = tmp_path / "folder.json", tmp_path / "empty.json", tmp_path / "text.json"
     folder.mkdir()
@@ -529,6 +554,19 @@ def test_list_fails_where_a_folder_or_file_cannot_be_read(tmp_path):
     done = weft("list", tmp_path, code=2)
     assert "pair.yaml" in done.stdout
     assert done.stderr == f"weft list: {deep}/gone.yaml: No such file or directory\n"
+
+
+def test_list_follows_no_link_to_a_folder_above(tmp_path):
+    inside, other = tmp_path / "inside", tmp_path / "other"
+    for folder in (inside, other):
+        folder.mkdir()
+        (folder / "s.yaml").write_text((ROOT / PAIR).read_text())
+    (inside / "up").symlink_to("..")
+    (inside / "self").symlink_to(".")
+    (other / "beside").symlink_to("../inside")
+    listed = json.loads(weft("list", tmp_path, "--json").stdout)["scenarios"]
+    assert [entry["file"] for entry in listed] == [
+        f"{tmp_path}/{name}" for name in ("inside/s.yaml", "other/beside/s.yaml", "other/s.yaml")]
 
 
 def test_list_names_a_file_that_json_cannot(tmp_path):

@@ -322,3 +322,59 @@ void cli_end_when_interrupted(void)
 {
     signal(SIGINT, interrupted);
 }
+
+#define N_OUTPUTS 10
+
+/* A flag that writes a file; path NULL if it was not given. */
+struct output {
+    const char *flag, *path;
+};
+
+static void outputs_of(const struct cli_options *options, struct output out[N_OUTPUTS])
+{
+    const struct output all[N_OUTPUTS] = {
+        {"json", options->json},     {"ndjson", options->ndjson ? "-" : NULL},
+        {"junit", options->junit},   {"html", options->html},
+        {"pcap", options->pcap},     {"trace", options->trace},
+        {"events", options->events}, {"observations", options->observations},
+        {"save", options->save},     {"result", options->result},
+    };
+
+    memcpy(out, all, sizeof(all));
+}
+
+bool cli_has_stdout(const struct cli_options *options)
+{
+    struct output outputs[N_OUTPUTS];
+
+    outputs_of(options, outputs);
+    for (size_t i = 0; i < N_OUTPUTS; i++) {
+        if (outputs[i].path != NULL && strcmp(outputs[i].path, "-") == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool cli_check_outputs(const char *verb, const struct cli_options *options)
+{
+    struct output outputs[N_OUTPUTS];
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+
+    outputs_of(options, outputs);
+    for (size_t i = 0; i < N_OUTPUTS; i++) {
+        const char *path = outputs[i].path;
+
+        for (size_t k = 0; path != NULL && k < i; k++) {
+            /* Everything can be written to /dev/null. */
+            if (outputs[k].path != NULL && strcmp(path, outputs[k].path) == 0 &&
+                strncmp(path, "/dev/", 5) != 0) {
+                fprintf(stderr, "weft %s: --%s and --%s both write to %s\n", verb,
+                        outputs[k].flag, outputs[i].flag,
+                        strcmp(path, "-") == 0 ? "stdout" : diagnose_quote(path, quoted));
+                return false;
+            }
+        }
+    }
+    return true;
+}

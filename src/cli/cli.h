@@ -164,6 +164,10 @@ char *cli_code_hint(const char *code, char *out, size_t out_bytes);
 void cli_end_when_interrupted(void);
 /* Prints `text` to stdout, all of it; false (with a message) if stdout failed. */
 bool cli_print(const char *bytes, size_t n);
+/* Returns true if no flag writes to stdout, so that text can be printed there. */
+bool cli_has_stdout(const struct cli_options *options);
+/* Returns false after a message if two flags write to one file, or to stdout. */
+bool cli_check_outputs(const char *verb, const struct cli_options *options);
 /* Writes a whole file ("-": stdout); false after a message. */
 bool cli_write_file(const char *path, const char *bytes, size_t n);
 /* The same of a JSON document, for people to read. */

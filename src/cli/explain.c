@@ -120,6 +120,10 @@ int cli_explain(struct cli_options *options)
     const struct diag_entry *entry;
     int code = CLI_OK;
 
+    if (options->times && options->n_operands > 0) {
+        fprintf(stderr, "usage: weft explain --times\n");
+        return CLI_USAGE;
+    }
     if (options->times) {
         return cli_explain_times(options);
     }

@@ -46,19 +46,39 @@ static bool is_scenario(const char *name)
     return n > 5 && strcmp(name + n - 5, ".yaml") == 0;
 }
 
-static bool find_scenarios(const char *folder, int depth, struct paths *out);
+/* A folder that is being searched. */
+struct folder {
+    const struct folder *above; /* NULL for the first */
+    dev_t device;
+    ino_t inode;
+    int depth;
+};
+
+static bool is_or_above(const struct folder *folder, const struct stat *status)
+{
+    for (; folder != NULL; folder = folder->above) {
+        if (folder->device == status->st_dev && folder->inode == status->st_ino) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_scenarios(const char *path, const struct folder *above,
+                           struct paths *out);
 
 /* Adds the file, or what is below the folder. Ignores a link to nothing, unless it has the name of
- * a scenario. */
-static bool find_entry(const char *path, const char *name, int depth, struct paths *out)
+ * a scenario, and a link to a folder above. */
+static bool find_entry(const char *path, const char *name, const struct folder *folder,
+                       struct paths *out)
 {
     struct stat status;
 
     if (stat(path, &status) != 0) {
         return (errno == ENOENT && !is_scenario(name)) || refuse(path);
     }
-    if (S_ISDIR(status.st_mode) && depth < LIST_DEPTH_MAX) {
-        return find_scenarios(path, depth + 1, out);
+    if (S_ISDIR(status.st_mode) && folder->depth < LIST_DEPTH_MAX) {
+        return is_or_above(folder, &status) || find_scenarios(path, folder, out);
     }
     if (is_scenario(name)) {
         add_path(out, path);
@@ -66,29 +86,38 @@ static bool find_entry(const char *path, const char *name, int depth, struct pat
     return true;
 }
 
-/* Finds every *.yaml below `folder`, at most LIST_DEPTH_MAX levels deep. Follows links. Returns
- * false if it has reported a path that cannot be read, and goes on with the others. */
-static bool find_scenarios(const char *folder, int depth, struct paths *out)
+/* Finds every *.yaml in the folder `path` and below, at most LIST_DEPTH_MAX levels deep. Follows
+ * links. Returns false if it has reported a path that cannot be read, and goes on with the
+ * others. */
+static bool find_scenarios(const char *path, const struct folder *above,
+                           struct paths *out)
 {
-    DIR *dir = opendir(folder);
+    struct folder folder = {.above = above,
+                            .depth = above == NULL ? 0 : above->depth + 1};
+    DIR *dir = opendir(path);
     const struct dirent *entry;
+    struct stat status;
     bool ok = true;
 
     if (dir == NULL) {
-        return refuse(folder);
+        return refuse(path);
+    }
+    if (fstat(dirfd(dir), &status) == 0) {
+        folder.device = status.st_dev;
+        folder.inode = status.st_ino;
     }
     while (errno = 0, (entry = readdir(dir)) != NULL) {
-        struct weft_text path = {NULL, 0, 0};
+        struct weft_text below = {NULL, 0, 0};
 
         if (entry->d_name[0] == '.') {
             continue;
         }
-        weft_text_add(&path, "%s/%s", folder, entry->d_name);
-        ok = find_entry(path.bytes, entry->d_name, depth, out) && ok;
-        weft_text_fini(&path);
+        weft_text_add(&below, "%s/%s", path, entry->d_name);
+        ok = find_entry(below.bytes, entry->d_name, &folder, out) && ok;
+        weft_text_fini(&below);
     }
     if (errno != 0) {
-        ok = refuse(folder);
+        ok = refuse(path);
     }
     closedir(dir);
     return ok;
@@ -158,8 +187,14 @@ int cli_list(struct cli_options *options)
     struct columns columns;
     struct weft_text text = {NULL, 0, 0};
     json_t *list = json_array();
-    int code = find_scenarios(folder, 0, &paths) ? CLI_OK : CLI_USAGE;
+    int code;
 
+    if (options->n_operands > 1) {
+        fprintf(stderr, "usage: weft list [flags] [DIR]\n");
+        json_decref(list);
+        return CLI_USAGE;
+    }
+    code = find_scenarios(folder, NULL, &paths) ? CLI_OK : CLI_USAGE;
     if (paths.n > 0) {
         qsort(paths.names, paths.n, sizeof(char *), by_name);
     }

@@ -92,7 +92,7 @@ static bool show_outcome(struct cli_options *options, const json_t *document,
         ok = cli_write_file(options->junit, text.bytes, text.n) && ok;
         weft_text_fini(&text);
     }
-    if (options->json == NULL || strcmp(options->json, "-") != 0) {
+    if (cli_has_stdout(options)) {
         if (!options->quiet) {
             report_run(document, options->verbose, &options->style, &text);
         } else if (!is_good) {
@@ -225,7 +225,8 @@ static struct scenario *find_site(struct cli_options *options,
         *out_code = CLI_USAGE;
     }
     weft_text_fini(&text);
-    if (scenario != NULL && tells && !options->quiet && options->json == NULL) {
+    if (scenario != NULL && tells && !options->quiet && options->json == NULL &&
+        cli_has_stdout(options)) {
         draw_mesh(scenario, &text);
         cli_print(text.bytes, text.n);
         weft_text_fini(&text);
@@ -355,8 +356,13 @@ int cli_guest(struct cli_options *options)
 
 int cli_cleanup(struct cli_options *options)
 {
-    unsigned n = backend_cleanup(&options->log);
+    unsigned n;
 
+    if (options->n_operands > 0) {
+        fprintf(stderr, "usage: weft cleanup [flags]\n");
+        return CLI_USAGE;
+    }
+    n = backend_cleanup(&options->log);
     if (!options->quiet) {
         char text[64];
         int length = snprintf(text, sizeof(text), "%u removed\n", n);

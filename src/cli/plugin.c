@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,10 +72,15 @@ int cli_plugin(struct cli_options *options)
 {
     struct weft_text text = {0};
     const struct plugin_setting *setting;
-    bool is_found = find_object(&text), chosen = is_chosen(&text);
-    bool accepted = are_accepted(&text), ok;
+    bool is_found, chosen, accepted, ok;
 
-    (void)options;
+    if (options->n_operands > 0) {
+        fprintf(stderr, "usage: weft plugin [flags]\n");
+        return CLI_USAGE;
+    }
+    is_found = find_object(&text);
+    chosen = is_chosen(&text);
+    accepted = are_accepted(&text);
     weft_text_add(&text, "\n");
     for (unsigned i = 0; (setting = plugin_setting_at(i)) != NULL; i++) {
         const char *value = getenv(setting->name);

@@ -695,9 +695,7 @@ static int run_here(struct session *session)
         close_output(options->events, session->events);
         return CLI_USAGE;
     }
-    session->has_stdout = !options->ndjson && session->events != stdout &&
-                          session->pcap != stdout &&
-                          (options->json == NULL || strcmp(options->json, "-") != 0);
+    session->has_stdout = cli_has_stdout(options);
     code = run_all(session);
     code = close_output(options->events, session->events) ? code
                                                           : cli_worse(CLI_USAGE, code);

@@ -207,6 +207,10 @@ int cli_show(struct cli_options *options)
         fprintf(stderr, "weft show: --nic goes without --plan and --dot\n");
         return CLI_USAGE;
     }
+    if (options->dot && (options->plan || options->json != NULL)) {
+        fprintf(stderr, "weft show: --dot goes without --plan and --json\n");
+        return CLI_USAGE;
+    }
     if (!options->plan && (options->job != NULL || options->rank != NULL)) {
         fprintf(stderr, "weft show: --job and --rank go with --plan\n");
         return CLI_USAGE;

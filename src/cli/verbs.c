@@ -72,7 +72,8 @@ static int dispatch(const struct cli_verb_spec *verb, int argc, char **argv)
 {
     struct cli_options options;
 
-    if (!cli_options_parse(&options, verb, argc, argv, 2)) {
+    if (!cli_options_parse(&options, verb, argc, argv, 2) ||
+        !cli_check_outputs(verb->name, &options)) {
         return CLI_USAGE;
     }
     options.verbs = verbs;
