@@ -409,12 +409,13 @@ def test_wrong_usage_exits_2_with_a_message(args):
 
 @pytest.mark.parametrize("words,said", [
     (["list", ".", "."], "usage: weft list [flags] [DIR]"), (["cleanup", "x"], "usage: weft cleanup [flags]"),
-    (["plugin", "x"], "usage: weft plugin [flags]"), (["explain", "--times", "link.down"], "usage: weft explain --times"),
+    (["plugin", "x"], "usage: weft plugin [flags]"), (["explain", "--times", "x"], "usage: weft explain --times"),
     (["show", PAIR, "--dot", "--json"], "weft show: --dot goes without --plan and --json"),
     (["show", PAIR, "--dot", "--plan"], "weft show: --dot goes without --plan and --json"),
     (["run", PAIR, "--json", "--ndjson"], "weft run: --json and --ndjson both write to stdout"),
     (["run", PAIR, "--ndjson", "--events", "-"], "weft run: --ndjson and --events both write to stdout"),
-    (["run", PAIR, "--html", "x", "--trace=x"], "weft run: --html and --trace both write to x")], ids=lambda words: words[0])
+    (["run", PAIR, "--html", "x", "--trace=x"], "weft run: --html and --trace both write to x")],
+    ids=lambda words: words[0])
 def test_words_that_would_be_ignored_are_refused(words, said):
     done = weft(*words, code=2)
     assert (done.stdout, done.stderr) == ("", f"{said}\n")

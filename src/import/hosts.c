@@ -321,8 +321,8 @@ static const char *port_of(const struct line *line, const char *host)
 }
 
 /* Returns the name of the host of a line: one that other lines have, too, else one of its own. Of
- * several it is one without a domain, of these one with which a port's name of the line begins, and of these
- * the first. */
+ * several it is one without a domain, of these one with which a port's name of the line begins, and
+ * of these the first. */
 static const char *host_of(const struct line *line)
 {
     const char *best = NULL;
