@@ -381,6 +381,17 @@ def test_stock_nccl_fails_on_the_triangle_as_on_real_machines(tmp_path):
     assert "route.wrong_nic" in weft("explain", "route.wrong_nic").stdout
 
 
+@pytest.mark.parametrize("name", [b"plain.yaml", b"it's.yaml", "caf\u00e9.yaml".encode(), b"caf\xe9's \\1.yaml"])
+def test_the_replay_line_is_for_a_shell(tmp_path, name):
+    path = tmp_path / os.fsdecode(name)
+    shutil.copy(ROOT / PAIR, path)
+    document = run_json(path, *SMALL)
+    line = document["replay"].removeprefix("weft run ")
+    again = subprocess.run(["bash", "-c", f"{WEFT} run --json {line}"], capture_output=True, check=False, timeout=60)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["trace_hash"] == document["trace_hash"]
+
+
 def test_a_run_that_must_fail_passes_by_failing():
     weft("run", "scenarios/basic/triangle-nccl-2.25.yaml")
 

@@ -257,9 +257,33 @@ struct scenario *cli_load_bytes(const struct cli_options *options, const char *n
     return loaded(options, name, status, scenario, &diagnostics);
 }
 
-/* As one word of a POSIX shell. */
+/* Adds text that is not UTF-8 as one word of a shell, in ASCII, because documents contain the line,
+ * and JSON contains UTF-8 only (dollar-single-quotes, POSIX.1-2024, 2.2.4). */
+static void add_escaped(struct weft_text *out, const char *word)
+{
+    weft_text_add(out, "$'");
+    for (; *word != '\0'; word++) {
+        unsigned char byte = (unsigned char)*word;
+
+        if (byte < ' ' || byte >= 0x7f || byte == '\'' || byte == '\\') {
+            weft_text_add(out, "\\%03o", byte);
+        } else {
+            weft_text_add_bytes(out, word, 1);
+        }
+    }
+    weft_text_add(out, "'");
+}
+
+/* Adds a text as one word of a shell. */
 static void add_quoted(struct weft_text *out, const char *word)
 {
+    json_t *text = json_string(word);
+
+    if (text == NULL) {
+        add_escaped(out, word);
+        return;
+    }
+    json_decref(text);
     weft_text_add(out, "'");
     for (; *word != '\0'; word++) {
         if (*word == '\'') {
