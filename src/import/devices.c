@@ -5,39 +5,6 @@
 #include "base/check.h"
 #include "import/model.h"
 
-bool import_is_port(const struct import_device *device)
-{
-    return device->kind == IMPORT_ETHERNET;
-}
-
-bool import_overlap(const struct io_prefix *a, const struct io_prefix *b)
-{
-    struct io_prefix x = subnet_network(a);
-    struct io_prefix y = subnet_network(b);
-
-    return subnet_contains(&x, &y) || subnet_contains(&y, &x);
-}
-
-const char *import_port(const struct import_device *device, char *out, size_t out_bytes)
-{
-    if (device->is_cage) {
-        weft_format(out, out_bytes, "p%u.%u", device->cage, device->function);
-    } else {
-        weft_format(out, out_bytes, "%s", device->name);
-    }
-    return out;
-}
-
-const char *import_place(const struct import *import, const struct import_device *device,
-                         char *out, size_t out_bytes)
-{
-    char quoted[DIAGNOSE_QUOTE_BYTES];
-
-    weft_format(out, out_bytes, "%s:%s", import->hosts[device->host].name,
-                diagnose_quote(device->name, quoted));
-    return out;
-}
-
 /* ---- cages ---- */
 
 /* Netdevs of a DGX Spark: the four functions of its ConnectX-7. */

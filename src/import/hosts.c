@@ -531,9 +531,3 @@ void import_read_hosts(struct import *import, const struct import_file *files,
     add_addresses(import, &lines);
     check_names(import);
 }
-
-bool import_same_network(const struct io_prefix *a, const struct io_prefix *b)
-{
-    return a->prefix_len == b->prefix_len &&
-           io_ip_same_subnet(&a->ip, &b->ip, a->prefix_len);
-}
