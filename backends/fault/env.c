@@ -203,14 +203,6 @@ void fault_env_init(struct fault_env *env, struct fault_world *world,
     init_gpu(env);
 }
 
-void fault_env_pass_tasks(struct fault_env *env)
-{
-    env->inner->ended_task = env->io.ended_task;
-    for (uint32_t i = 0; i < env->io.n_devices; i++) {
-        env->devices[i].inner->async_task = env->devices[i].io.async_task;
-    }
-}
-
 void fault_env_stop(struct fault_env *env)
 {
     for (uint32_t i = 0; i < env->io.n_devices; i++) {

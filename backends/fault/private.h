@@ -34,7 +34,7 @@ struct fault_verdict {
 struct fault_verdict fault_judge(struct fault_env *env, uint32_t device,
                                  enum world_call call);
 
-/* ---- world.c: timers and gates ---- */
+/* ---- gate.c: timers and gates ---- */
 
 struct fault_timer {
     struct weft_heap_node due;
@@ -43,6 +43,10 @@ struct fault_timer {
 /* Sets the timer; moves it if it is set already. */
 void fault_timer_set(struct fault_world *world, struct fault_timer *timer, weft_ns at);
 void fault_timer_stop(struct fault_world *world, struct fault_timer *timer);
+/* Returns when the next timer fires; WEFT_NEVER if none is set. */
+weft_ns fault_next_timer(const struct fault_world *world);
+/* Fires all timers that are due at `now`. */
+void fault_fire_due(struct fault_world *world, weft_ns now);
 
 /* Blocks calls until a time, then wakes their task. */
 struct fault_gate {
@@ -149,7 +153,13 @@ void fault_env_fini(struct fault_env *env);
 void fault_env_stop(struct fault_env *env);
 /* Copies the tasks to wake, which users set in the environment and its devices, to the inner
  * ones. */
-void fault_env_pass_tasks(struct fault_env *env);
+static inline void fault_env_pass_tasks(struct fault_env *env)
+{
+    env->inner->ended_task = env->io.ended_task;
+    for (uint32_t i = 0; i < env->io.n_devices; i++) {
+        env->devices[i].inner->async_task = env->devices[i].io.async_task;
+    }
+}
 static inline struct fault_env *fault_env_of(struct io_env *io)
 {
     return weft_container_of(io, struct fault_env, io);
@@ -180,6 +190,19 @@ struct fault_world {
     /* Owned [spec->n_faults]; only those applied by this world. */
     weft_ns *began_ns;
 };
+
+/* ---- timed.c ---- */
+
+/* Returns true for a fault that this world applies, not the inner one. */
+bool fault_is_ours(const struct fault_config *config, const struct world_fault *fault);
+/* Adds a fault that has not begun; `index` is UINT32_MAX if it was injected. */
+struct fault_timed *fault_timed_add(struct fault_world *world,
+                                    const struct world_fault *spec, uint32_t index);
+/* Lets it begin at a time. */
+void fault_timed_plan(struct fault_timed *timed, weft_ns at);
+/* Adds the fault for each process separately, so that it also works where processes run in
+ * different worlds. */
+void fault_timed_await(struct fault_world *world, uint32_t index);
 /* Starts the faults of this process whose moment is this stage. */
 void fault_world_reached(struct fault_env *env, enum io_stage stage, uint64_t n);
 

@@ -17,204 +17,6 @@ static const struct world *below(const struct world *base)
 }
 _Static_assert(offsetof(struct fault_world, base) == 0, "the base comes first");
 
-/* ---- timers ---- */
-
-void fault_timer_set(struct fault_world *world, struct fault_timer *timer, weft_ns at)
-{
-    weft_heap_set(&world->timers, &timer->due, at);
-}
-
-void fault_timer_stop(struct fault_world *world, struct fault_timer *timer)
-{
-    weft_heap_remove(&world->timers, &timer->due);
-}
-
-static weft_ns next_timer(const struct fault_world *world)
-{
-    const struct weft_heap_node *node = weft_heap_peek(&world->timers);
-
-    return node == NULL ? WEFT_NEVER : node->key;
-}
-
-static void fire_due(struct fault_world *world, weft_ns now)
-{
-    struct weft_heap_node *node;
-
-    while ((node = weft_heap_peek(&world->timers)) != NULL && node->key <= now) {
-        struct fault_timer *timer = weft_container_of(node, struct fault_timer, due);
-
-        weft_heap_remove(&world->timers, node);
-        timer->fire(timer);
-    }
-}
-
-static void open_gate(struct fault_timer *timer)
-{
-    struct fault_gate *gate = weft_container_of(timer, struct fault_gate, timer);
-
-    io_task_wake(gate->task);
-}
-
-void fault_gate_init(struct fault_gate *gate, struct fault_env *env, struct io_task *task)
-{
-    *gate = (struct fault_gate){.env = env, .task = task};
-    gate->timer.due = (struct weft_heap_node)WEFT_HEAP_NODE_INIT;
-    gate->timer.fire = open_gate;
-}
-
-bool fault_gate_is_shut(struct fault_gate *gate, const struct fault_verdict *verdict)
-{
-    weft_ns now = io_now(gate->env->inner);
-
-    if (now < gate->until) {
-        return true;
-    }
-    if (verdict->by_ns == 0) {
-        return false;
-    }
-    gate->until = now + verdict->by_ns;
-    fault_timer_set(gate->env->world, &gate->timer, gate->until);
-    return true;
-}
-
-void fault_gate_fini(struct fault_gate *gate)
-{
-    fault_timer_stop(gate->env->world, &gate->timer);
-}
-
-/* ---- timed faults ---- */
-
-static void add_rule(struct fault_env *env, const struct world_fault *spec)
-{
-    struct fault_rule *rule = weft_calloc(1, sizeof(*rule));
-    struct fault_rule **at = &env->rules;
-
-    while (*at != NULL) {
-        at = &(*at)->next;
-    }
-    rule->spec = spec;
-    rule->until = spec->for_ns > 0 ? io_now(env->inner) + spec->for_ns : WEFT_NEVER;
-    *at = rule;
-}
-
-static void begin_at(struct fault_env *env, const struct world_fault *spec)
-{
-    const struct world_host *host = &env->world->spec->hosts[env->host];
-
-    if (spec->kind != WORLD_FAULT_DEVICE_FATAL && spec->kind != WORLD_FAULT_ASYNC_EVENT) {
-        add_rule(env, spec);
-        return;
-    }
-    for (uint32_t i = 0; i < env->io.n_devices; i++) {
-        const struct world_port *port = &host->ports[spec->port];
-
-        if (spec->has_port && port->device != i) {
-            continue;
-        }
-        if (spec->kind == WORLD_FAULT_DEVICE_FATAL) {
-            fault_device_go(&env->devices[i]);
-        } else {
-            fault_device_tell(&env->devices[i], (enum ibv_event_type)spec->event,
-                              spec->has_port ? port->port : 1,
-                              spec->n_calls == 0 ? 1 : spec->n_calls);
-        }
-    }
-}
-
-static bool is_of(const struct fault_env *env, const struct world_fault *spec)
-{
-    return env->host == spec->host &&
-           (!spec->has_process || env->process == spec->process);
-}
-
-static void begin(struct fault_timer *timer)
-{
-    struct fault_timed *timed = weft_container_of(timer, struct fault_timed, timer);
-    struct fault_world *world = timed->world;
-    const struct world_fault *spec = &timed->spec;
-    const struct world_host *host = &world->spec->hosts[spec->host];
-
-    weft_trace_event(world->spec->trace, world->ops.now(&world->base), host->name,
-                     spec->has_port ? host->ports[spec->port].name : "host", "fault",
-                     "kind=%s", world_fault_name(spec->kind));
-    if (timed->index != UINT32_MAX && world->began_ns[timed->index] == WEFT_NEVER) {
-        world->began_ns[timed->index] = world->ops.now(&world->base);
-    }
-    for (uint32_t i = 0; i < world->n_envs; i++) {
-        struct fault_env *env = &world->envs[i];
-
-        if (timed->env != NULL ? timed->env == env : is_of(env, spec)) {
-            begin_at(env, spec);
-        }
-    }
-}
-
-static bool is_ours(const struct fault_config *config, const struct world_fault *fault)
-{
-    bool is_verb =
-        fault->kind == WORLD_FAULT_VERB_ERROR || fault->kind == WORLD_FAULT_VERB_SLOW;
-
-    return world_fault_is_of_calls(fault->kind) || (config->has_verbs && is_verb);
-}
-
-static struct fault_timed *add_timed(struct fault_world *world,
-                                     const struct world_fault *fault, uint32_t index)
-{
-    struct fault_timed *timed = weft_calloc(1, sizeof(*timed));
-    struct fault_timed **at = &world->timed;
-
-    while (*at != NULL) {
-        at = &(*at)->next;
-    }
-    timed->timer.due = (struct weft_heap_node)WEFT_HEAP_NODE_INIT;
-    timed->timer.fire = begin;
-    timed->world = world;
-    timed->spec = *fault;
-    timed->index = index;
-    *at = timed;
-    return timed;
-}
-
-static void plan(struct fault_timed *timed, weft_ns at)
-{
-    timed->is_met = true;
-    fault_timer_set(timed->world, &timed->timer, at);
-}
-
-/* Adds the fault for each process separately, so that it also works where processes run in
- * different worlds. */
-static void await_moment(struct fault_world *world, uint32_t index)
-{
-    const struct world_fault *fault = &world->spec->faults[index];
-
-    for (uint32_t i = 0; i < world->n_envs; i++) {
-        if (is_of(&world->envs[i], fault)) {
-            add_timed(world, fault, index)->env = &world->envs[i];
-        }
-    }
-}
-
-/* A rule without delay begins at once, so that it applies to the next call. All other faults wait
- * for the next step, because the caller must not be disturbed. */
-void fault_world_reached(struct fault_env *env, enum io_stage stage, uint64_t n)
-{
-    struct fault_world *world = env->world;
-
-    for (struct fault_timed *timed = world->timed; timed != NULL; timed = timed->next) {
-        const struct world_fault *fault = &timed->spec;
-
-        if (timed->is_met || timed->env != env ||
-            !world_moment_is_met(&fault->moment, stage, n)) {
-            continue;
-        }
-        plan(timed, io_now(env->inner) + fault->at_ns);
-        if (fault->at_ns == 0 && fault->kind != WORLD_FAULT_DEVICE_FATAL) {
-            fault_timer_stop(world, &timed->timer);
-            begin(&timed->timer);
-        }
-    }
-}
-
 /* ---- forwarded operations ---- */
 
 static struct io_env *world_host_env(struct world *base, uint32_t host, uint32_t process)
@@ -249,11 +51,11 @@ static int world_inject(struct world *base, const struct world_fault *fault)
 {
     struct fault_world *world = world_of(base);
 
-    if (!is_ours(&world->config, fault)) {
+    if (!fault_is_ours(&world->config, fault)) {
         return world->inner->ops->inject(world->inner, fault);
     }
-    plan(add_timed(world, fault, UINT32_MAX), world_now(base));
-    fire_due(world, world_now(base));
+    fault_timed_plan(fault_timed_add(world, fault, UINT32_MAX), world_now(base));
+    fault_fire_due(world, world_now(base));
     return 0;
 }
 
@@ -263,7 +65,7 @@ static weft_ns world_fault_began(const struct world *base, uint32_t fault)
     const struct fault_world *world = (const struct fault_world *)(const void *)base;
     const struct world *inner = world->inner;
 
-    return is_ours(&world->config, &world->spec->faults[fault])
+    return fault_is_ours(&world->config, &world->spec->faults[fault])
                ? world->began_ns[fault]
                : inner->ops->fault_began(inner, fault);
 }
@@ -359,11 +161,11 @@ static weft_status world_step(struct world *base, weft_ns until)
         fault_env_pass_tasks(&world->envs[i]);
     }
     for (;;) {
-        weft_ns next = next_timer(world);
+        weft_ns next = fault_next_timer(world);
         weft_status status =
             world->inner->ops->step(world->inner, next < until ? next : until);
 
-        fire_due(world, world_now(base));
+        fault_fire_due(world, world_now(base));
         stop_the_dead(world);
         if (status == WEFT_AGAIN && loop->n_ready > 0) {
             return WEFT_OK;
@@ -460,7 +262,7 @@ static bool concerns_us(const struct fault_world *world, const struct world_faul
     bool counts = fault->moment.kind == WORLD_MOMENT_SENT &&
                   (!config->is_one_host || fault->moment.host == config->host);
 
-    return (is_ours(config, fault) && is_here) || counts;
+    return (fault_is_ours(config, fault) && is_here) || counts;
 }
 
 /* Sets the timers of all faults. The environments must exist. */
@@ -474,14 +276,14 @@ static void plan_all(struct fault_world *world)
         const struct world_fault *fault = &spec->faults[i];
 
         world->began_ns[i] = WEFT_NEVER;
-        if (!is_ours(&world->config, fault) ||
+        if (!fault_is_ours(&world->config, fault) ||
             (world->config.is_one_host && fault->host != world->config.host)) {
             continue;
         }
         if (fault->moment.kind == WORLD_MOMENT_START) {
-            plan(add_timed(world, fault, i), now + fault->at_ns);
+            fault_timed_plan(fault_timed_add(world, fault, i), now + fault->at_ns);
         } else {
-            await_moment(world, i);
+            fault_timed_await(world, i);
         }
     }
 }
@@ -506,7 +308,7 @@ struct world *fault_world_wrap(struct world *inner, const struct world_spec *spe
     fill_ops(world);
     wrap_envs(world);
     plan_all(world);
-    fire_due(world, inner->ops->now(inner));
+    fault_fire_due(world, inner->ops->now(inner));
     return &world->base;
 }
 

@@ -15,11 +15,6 @@
 #include "base/check.h"
 #include "base/text.h"
 
-struct linux_env *linux_env_of(struct io_env *env)
-{
-    return weft_container_of(env, struct linux_env, io);
-}
-
 static weft_ns env_now(struct io_env *io)
 {
     return linux_loop_now(linux_env_of(io)->loop);
@@ -303,16 +298,6 @@ void linux_env_set_management(struct linux_env *env, const char *netdev)
 {
     weft_format(env->management, sizeof env->management, "%s",
                 netdev == NULL ? "" : netdev);
-}
-
-int linux_descriptor_shortage(void)
-{
-    int fd = open("/", O_PATH | O_CLOEXEC);
-    if (fd >= 0) {
-        close(fd);
-        return 0;
-    }
-    return errno == EMFILE || errno == ENFILE ? errno : 0;
 }
 
 int linux_env_enter(struct linux_env *env)

@@ -5,6 +5,7 @@
 #include "backends/linux/env.h"
 #include "backends/linux/machine.h"
 #include "backends/linux/netns.h"
+#include "base/check.h"
 
 struct linux_socket;
 struct linux_announcer;
@@ -40,7 +41,10 @@ struct linux_env {
 };
 
 /* Returns the linux_env that embeds `env`. */
-struct linux_env *linux_env_of(struct io_env *env);
+static inline struct linux_env *linux_env_of(struct io_env *env)
+{
+    return weft_container_of(env, struct linux_env, io);
+}
 
 extern const struct io_oob_ops linux_oob_ops;
 

@@ -151,15 +151,34 @@ static int change_ports(struct sim_world *world, const struct world_fault *fault
 
 /* ---- faults of hosts ---- */
 
+/* Ends everything in progress with EIO, without waking tasks, because the process died. */
+static void process_stop(struct sim_process *process)
+{
+    for (uint32_t i = 0; i < process->env.n_devices; i++) {
+        sim_device_stop(&process->devices[i]);
+    }
+    sim_gpu_device_stop(&process->gpu);
+    sim_shm_stop(process);
+}
+
+/* Pauses or resumes every process of the host. */
+static void host_pause(struct sim_host *host, bool paused)
+{
+    for (uint32_t i = 0; i < host->n_processes; i++) {
+        io_loop_pause(&host->world->loop, host->first_task + i,
+                      paused || host->processes[i].is_dead);
+    }
+}
+
 static void kill_host(struct sim_host *host)
 {
     if (host->is_dead) {
         return;
     }
     host->is_dead = true;
-    sim_host_pause(host, true);
+    host_pause(host, true);
     for (uint32_t i = 0; i < host->n_processes; i++) {
-        sim_process_stop(&host->processes[i]);
+        process_stop(&host->processes[i]);
     }
     for (uint32_t i = 0; i < host->n_nics; i++) {
         sim_nic_reset(host->nics[i]);
@@ -184,7 +203,7 @@ static void kill_process(struct sim_host *host, uint32_t index)
     }
     process->is_dead = true;
     io_loop_pause(&host->world->loop, place, true);
-    sim_process_stop(process);
+    process_stop(process);
     for (uint32_t i = 0; i < host->n_nics; i++) {
         sim_nic_reset_user(host->nics[i], index);
     }
@@ -278,7 +297,7 @@ static int change(struct sim_world *world, const struct world_fault *fault, bool
         }
         return 0;
     case WORLD_FAULT_STOP:
-        sim_host_pause(host, !ending || host->is_dead);
+        host_pause(host, !ending || host->is_dead);
         return 0;
     case WORLD_FAULT_GID_DELETE:
     case WORLD_FAULT_GID_ADD:

@@ -105,23 +105,6 @@ void sim_processes_open(struct sim_host *host)
     }
 }
 
-void sim_process_stop(struct sim_process *process)
-{
-    for (uint32_t i = 0; i < process->env.n_devices; i++) {
-        sim_device_stop(&process->devices[i]);
-    }
-    sim_gpu_device_stop(&process->gpu);
-    sim_shm_stop(process);
-}
-
-void sim_host_pause(struct sim_host *host, bool paused)
-{
-    for (uint32_t i = 0; i < host->n_processes; i++) {
-        io_loop_pause(&host->world->loop, host->first_task + i,
-                      paused || host->processes[i].is_dead);
-    }
-}
-
 void sim_processes_fini(struct sim_host *host)
 {
     for (uint32_t i = 0; i < host->n_processes; i++) {

@@ -163,8 +163,16 @@ static inline weft_ps sim_ps(weft_ns ns)
     return ns > INT64_MAX / 1000 ? SIM_NEVER : ns * 1000;
 }
 
+static inline void sim_wake_task(void *context)
+{
+    io_task_wake(context);
+}
+
 /* Returns a waker of a struct io_task. */
-struct sim_waker sim_task_waker(struct io_task *task);
+static inline struct sim_waker sim_task_waker(struct io_task *task)
+{
+    return (struct sim_waker){.wake = sim_wake_task, .context = task};
+}
 
 static inline struct sim_ip sim_ip_of_io(const struct io_ip *ip)
 {
@@ -196,10 +204,6 @@ void sim_processes_open(struct sim_host *host);
 void sim_processes_fini(struct sim_host *host);
 /* Returns the counter of pinned memory for NICs; NULL if unlimited. */
 int64_t *sim_process_memlock(struct sim_process *process);
-/* Ends everything in progress with EIO, without waking tasks, because the process died. */
-void sim_process_stop(struct sim_process *process);
-/* Pauses or resumes every process of the host. */
-void sim_host_pause(struct sim_host *host, bool paused);
 
 /* env.c */
 extern const struct io_env_ops sim_env_ops;

@@ -8,16 +8,6 @@
 #include "base/text.h"
 #include "sim/tcp.h"
 
-static void wake_task(void *context)
-{
-    io_task_wake(context);
-}
-
-struct sim_waker sim_task_waker(struct io_task *task)
-{
-    return (struct sim_waker){.wake = wake_task, .context = task};
-}
-
 static void sim_world_destroy(struct world *base)
 {
     if (base == NULL) {

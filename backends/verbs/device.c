@@ -10,11 +10,6 @@
 #include "base/check.h"
 #include "base/text.h"
 
-struct verbs_device *verbs_device_of(struct io_device *device)
-{
-    return weft_container_of(device, struct verbs_device, io);
-}
-
 /* ---- data path ---- */
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -129,16 +124,6 @@ static const struct io_device_ops device_ops = {
     .req_notify = verbs_req_notify,
     .async_event = async_event,
 };
-
-bool verbs_device_is_ours(const struct verbs_device *device)
-{
-    for (uint32_t i = 0; i < device->io.n_ports; i++) {
-        if (device->ifindexes[i] != 0) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* ---- open and close ---- */
 

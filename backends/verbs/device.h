@@ -12,10 +12,12 @@
 #ifndef WEFT_BACKENDS_VERBS_DEVICE_H
 #define WEFT_BACKENDS_VERBS_DEVICE_H
 
+#include <errno.h>
 #include <pthread.h>
 
 #include "backends/linux/loop.h"
 #include "backends/verbs/library.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "io/hostinfo.h"
 #include "io/verbs.h"
@@ -124,10 +126,20 @@ bool verbs_device_is_ours(const struct verbs_device *device);
 void verbs_device_tell(struct verbs_device *device, struct weft_trace *story,
                        const char *host);
 
-struct verbs_device *verbs_device_of(struct io_device *device);
+static inline struct verbs_device *verbs_device_of(struct io_device *device)
+{
+    return weft_container_of(device, struct verbs_device, io);
+}
+
 /* Converts a verb's result to 0 or a positive errno. The manual specifies an errno, but providers
  * also return -1 and -errno. */
-int verbs_result(int result);
+static inline int verbs_result(int result)
+{
+    if (result == -1) {
+        return errno != 0 ? errno : EIO;
+    }
+    return result < 0 ? -result : result;
+}
 
 /* ---- facts.c ---- */
 
@@ -163,8 +175,6 @@ int verbs_poll(struct io_device *io, struct io_op *op);
 void verbs_abandon(struct io_device *io, struct io_op *op);
 /* Call after posting receives to `qp`: ensures that they are flushed if it is in ERR. */
 void verbs_flush_receives(struct verbs_device *device, struct ibv_qp *qp);
-/* Executes the verb on a worker. Returns an errno. */
-int verbs_execute(struct verbs_call *call);
 
 /* ---- workers.c ---- */
 

@@ -397,3 +397,13 @@ int verbs_learn_facts(struct verbs_device *device,
     }
     return result;
 }
+
+bool verbs_device_is_ours(const struct verbs_device *device)
+{
+    for (uint32_t i = 0; i < device->io.n_ports; i++) {
+        if (device->ifindexes[i] != 0) {
+            return true;
+        }
+    }
+    return false;
+}

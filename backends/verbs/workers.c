@@ -14,6 +14,80 @@
 #define SLOW_MAX (VERBS_WORKERS - 1)
 #define SLOW_OF_A_KIND_MAX 2
 
+/* ---- on a worker: the verb ---- */
+
+/* Returns 0, or the errno of a function that returned no object. */
+static int made(const void *object)
+{
+    if (object != NULL) {
+        return 0;
+    }
+    return errno != 0 ? errno : EIO;
+}
+
+/* Access flags in the optional range need ibv_reg_mr_iova2, which drops those that the kernel
+ * does not know. <infiniband/verbs.h> has a macro ibv_reg_mr for this. */
+static struct ibv_mr *reg_mr(const struct verbs_library *library, struct io_op *work)
+{
+    void *addr = work->arg.reg_mr.addr;
+    size_t length = work->arg.reg_mr.length;
+    int access = work->arg.reg_mr.access;
+    if (work->arg.reg_mr.is_dmabuf) {
+        if (library->reg_dmabuf_mr == NULL) {
+            errno = EOPNOTSUPP;
+            return NULL;
+        }
+        return library->reg_dmabuf_mr(work->arg.reg_mr.pd, work->arg.reg_mr.dmabuf_offset,
+                                      length, (uintptr_t)addr, work->arg.reg_mr.dmabuf_fd,
+                                      access & ~IBV_ACCESS_OPTIONAL_RANGE);
+    }
+    if ((access & IBV_ACCESS_OPTIONAL_RANGE) != 0 && library->reg_mr_iova2 != NULL) {
+        return library->reg_mr_iova2(work->arg.reg_mr.pd, addr, length, (uintptr_t)addr,
+                                     (unsigned)access);
+    }
+    return library->reg_mr(work->arg.reg_mr.pd, addr, length,
+                           access & ~IBV_ACCESS_OPTIONAL_RANGE);
+}
+
+/* Executes the verb on a worker. Returns an errno. */
+static int execute(struct verbs_call *call)
+{
+    struct verbs_device *device = call->device;
+    const struct verbs_library *library = device->library;
+    struct io_op *work = &call->work;
+    errno = 0;
+    switch (work->kind) {
+    case IO_OP_NONE:
+        return EINVAL;
+    case IO_OP_ALLOC_PD:
+        work->out.pd = library->alloc_pd(device->context);
+        return made(work->out.pd);
+    case IO_OP_DEALLOC_PD:
+        return verbs_result(library->dealloc_pd(work->arg.dealloc_pd));
+    case IO_OP_REG_MR:
+        work->out.mr = reg_mr(library, work);
+        return made(work->out.mr);
+    case IO_OP_DEREG_MR:
+        return verbs_result(library->dereg_mr(work->arg.dereg_mr));
+    case IO_OP_CREATE_CQ:
+        work->out.cq = library->create_cq(device->context, work->arg.create_cq.cqe,
+                                          call->cq, device->channel, 0);
+        return made(work->out.cq);
+    case IO_OP_DESTROY_CQ:
+        return verbs_result(library->destroy_cq(work->arg.destroy_cq));
+    case IO_OP_CREATE_QP:
+        work->out.qp =
+            library->create_qp(work->arg.create_qp.pd, &work->arg.create_qp.init);
+        return made(work->out.qp);
+    case IO_OP_MODIFY_QP:
+        return verbs_result(library->modify_qp(
+            work->arg.modify_qp.qp, &work->arg.modify_qp.attr, work->arg.modify_qp.mask));
+    case IO_OP_DESTROY_QP:
+        return verbs_result(library->destroy_qp(work->arg.destroy_qp));
+    }
+    return EINVAL;
+}
+
 /* ---- which call may run ---- */
 
 static bool may_stall(enum io_op_kind kind)
@@ -106,7 +180,7 @@ static void *work(void *context)
         workers->n_idle--;
         call->state = VERBS_RUNNING;
         pthread_mutex_unlock(&workers->lock);
-        call->work.error = verbs_execute(call);
+        call->work.error = execute(call);
         pthread_mutex_lock(&workers->lock);
         call->state = VERBS_POSTED;
         workers->n_idle++;

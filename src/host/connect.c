@@ -7,20 +7,6 @@
 
 /* ---- starting ---- */
 
-bool host_is_hearsay(const struct weft_error *error)
-{
-    return error->phase == WEFT_PHASE_PEER || error->phase == WEFT_PHASE_EPOCH ||
-           (weft_error_value(error, WEFT_VALUE_NEXT_HOP) != NULL &&
-            flow_failed_beyond(error));
-}
-
-uint32_t host_concerned(const struct host *host, uint32_t member)
-{
-    const struct weft_value *hop = weft_error_value(&host->error, WEFT_VALUE_NEXT_HOP);
-
-    return hop != NULL ? (uint32_t)hop->number : member;
-}
-
 /* Notes the member that an error of a flow with `member` concerns. */
 static weft_status blame(struct host *host, uint32_t member, weft_status status)
 {
@@ -193,18 +179,6 @@ weft_status host_accept(struct host *host)
 }
 
 /* ---- going on ---- */
-
-struct host_connection *host_note(struct host *host, const struct host_connection *of)
-{
-    struct host_connection *out;
-
-    host->connections =
-        weft_realloc(host->connections,
-                     ((size_t)host->n_connections + 1) * sizeof(*host->connections));
-    out = &host->connections[host->n_connections++];
-    *out = *of;
-    return out;
-}
 
 static void note_rail(struct host *host, const struct host_connection *of,
                       const struct conn *conn, uint32_t i)

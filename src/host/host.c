@@ -54,13 +54,6 @@ static weft_ns now_of(const struct host *host)
     return host->env->ops->now(host->env);
 }
 
-void host_watchdog(struct host *host, weft_ns at)
-{
-    host->private->watchdog_ns = at;
-    host->private->since_ns = now_of(host);
-    io_task_deadline(&host->task, at);
-}
-
 /* ---- states ---- */
 
 static void enter(struct host *host, enum host_state next)

@@ -195,6 +195,11 @@ struct host_private {
 };
 
 /* Sets the watchdog to fire at `at`. */
-void host_watchdog(struct host *host, weft_ns at);
+static inline void host_watchdog(struct host *host, weft_ns at)
+{
+    host->private->watchdog_ns = at;
+    host->private->since_ns = host->env->ops->now(host->env);
+    io_task_deadline(&host->task, at);
+}
 
 #endif

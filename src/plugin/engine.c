@@ -302,20 +302,6 @@ static void open_routed(struct engine *engine)
 
 /* ---- closed ends ---- */
 
-void engine_note_ended(struct engine *engine, const struct engine_comm *comm)
-{
-    struct engine_ended *ended = &engine->ended[engine->n_ended % ENGINE_ENDED_MAX];
-
-    if (comm->is_sender) {
-        return;
-    }
-    engine->n_ended++;
-    ended->from = comm->from;
-    ended->to = comm->to;
-    ended->until_ns = io_now(engine->env) + engine->config.flow.failover_ns;
-    memcpy(ended->final, flow_final_state(comm->flow), sizeof(ended->final));
-}
-
 /* Answers a sender that connects again to a closed end, by sending the final state. Returns
  * false if there was no such end, or too many are being answered. */
 static bool answer_ended(struct engine *engine, const struct flow_purpose *purpose,

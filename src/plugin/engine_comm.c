@@ -56,6 +56,17 @@ void engine_comm_destroy(struct engine_comm *comm)
 
 /* ---- any thread ---- */
 
+void engine_queue_push(struct engine_queue *queue, struct engine_request *request)
+{
+    request->next = NULL;
+    if (queue->first == NULL) {
+        queue->first = request;
+    } else {
+        queue->last->next = request;
+    }
+    queue->last = request;
+}
+
 void engine_comm_kick(struct engine_comm *comm)
 {
     struct engine *engine = comm->engine;
@@ -360,6 +371,20 @@ static void take_incoming(struct engine_comm *comm)
         next = request->next;
         engine_queue_push(&comm->waiting, request);
     }
+}
+
+void engine_note_ended(struct engine *engine, const struct engine_comm *comm)
+{
+    struct engine_ended *ended = &engine->ended[engine->n_ended % ENGINE_ENDED_MAX];
+
+    if (comm->is_sender) {
+        return;
+    }
+    engine->n_ended++;
+    ended->from = comm->from;
+    ended->to = comm->to;
+    ended->until_ns = io_now(engine->env) + engine->config.flow.failover_ns;
+    memcpy(ended->final, flow_final_state(comm->flow), sizeof(ended->final));
 }
 
 void engine_comm_close(struct engine_comm *comm)

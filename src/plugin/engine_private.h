@@ -233,8 +233,6 @@ void engine_note_ended(struct engine *engine, const struct engine_comm *comm);
 bool engine_comm_uses(struct engine_comm *comm, const struct xfer_memory *memory);
 /* Makes the engine's thread look at the comm. Callable from any thread. */
 void engine_comm_kick(struct engine_comm *comm);
-
-/* ---- engine_request.c ---- */
 void engine_queue_push(struct engine_queue *queue, struct engine_request *request);
 
 /* ---- engine_setup.c ---- */

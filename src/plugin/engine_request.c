@@ -5,17 +5,6 @@
 #include "base/check.h"
 #include "plugin/engine_private.h"
 
-void engine_queue_push(struct engine_queue *queue, struct engine_request *request)
-{
-    request->next = NULL;
-    if (queue->first == NULL) {
-        queue->first = request;
-    } else {
-        queue->last->next = request;
-    }
-    queue->last = request;
-}
-
 static weft_status state_of(struct engine_comm *comm)
 {
     weft_status status = WEFT_OK;

@@ -1,15 +1,10 @@
 #define _GNU_SOURCE
 #include "plugincheck/check.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -17,7 +12,6 @@
 #include "plugincheck/private.h"
 
 #define DEVICES_MAX 64
-#define ENDING_MS 2000 /* for ended threads to disappear from /proc */
 
 void plugin_check_options_default(struct plugin_check_options *options)
 {
@@ -29,129 +23,6 @@ void plugin_check_options_default(struct plugin_check_options *options)
 }
 
 /* ---- inside the watched process ---- */
-
-/* Opens the object as NCCL does. On failure returns NULL and writes the reason to `why`. */
-static void *open_object(const char *path, char *why, size_t why_bytes)
-{
-    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    const char *text = object == NULL ? dlerror() : "";
-
-    weft_format(why, why_bytes, "%s", text == NULL ? "dlopen" : text);
-    return object;
-}
-
-static const void *find_table(void *object, unsigned version)
-{
-    char name[32];
-
-    weft_format(name, sizeof(name), "ncclNetPlugin_v%u", version);
-    return dlsym(object, name);
-}
-
-void check_enter(const struct check *check, uint32_t rank)
-{
-    const char *path = check->options->namespaces[rank];
-    int fd;
-
-    if (path == NULL) {
-        return;
-    }
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
-        char what[300];
-        int error = errno;
-
-        weft_format(what, sizeof(what), "rank %u cannot enter %s", rank, path);
-        check_lacks(check, what, error);
-    }
-    close(fd);
-}
-
-/* Returns 0 if /proc does not list threads. */
-static uint32_t count_threads(void)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    uint32_t n = 0;
-
-    if (tasks == NULL) {
-        return 0;
-    }
-    for (const struct dirent *task; (task = readdir(tasks)) != NULL;) {
-        n += task->d_name[0] != '.';
-    }
-    closedir(tasks);
-    return n;
-}
-
-/* Closes the object, as NCCL does after the last communicator of a process. A thread of an
- * object that is no longer mapped crashes when it runs next. */
-static void unload(const struct check *check)
-{
-    const struct timespec pause = {.tv_nsec = 1000000};
-    uint32_t n_left;
-
-    atomic_store(&check->shared->blame, "unload.threads");
-    dlclose(check->object);
-    if (dlopen(check->options->path, RTLD_NOW | RTLD_NOLOAD) != NULL) {
-        return; /* linked with -z nodelete, or kept open by itself */
-    }
-    for (uint32_t ms = 0; ms < ENDING_MS && count_threads() > check->n_threads; ms++) {
-        nanosleep(&pause, NULL);
-    }
-    n_left = count_threads();
-    if (n_left > check->n_threads) {
-        check_broken(check, "unload.threads",
-                     "%u of its threads run on after it was unmapped",
-                     n_left - check->n_threads);
-    }
-    atomic_store(&check->shared->blame, NULL);
-}
-
-void check_load(struct check *check, struct check_net *net)
-{
-    char why[200];
-    void *object;
-    const void *table;
-    const char *missing;
-
-    check->n_threads = count_threads();
-    object = open_object(check->options->path, why, sizeof(why));
-    if (object == NULL) {
-        check_broken(check, "load.open", "%s", why);
-    }
-    check->object = object;
-    table = find_table(object, check->version);
-    if (table == NULL) {
-        check_broken(check, "load.symbol", "no ncclNetPlugin_v%u", check->version);
-    }
-    missing = check_net_take(net, check->version, table);
-    if (missing != NULL) {
-        check_broken(check, "load.table", "it lacks %s", missing);
-    }
-    check->net = net;
-}
-
-void check_init(const struct check *check, uint32_t thread, uint64_t comm_id,
-                void **out_context)
-{
-    abi_status check_call_status;
-    const char *missing;
-    bool is_first;
-
-    if (CHECK_CALL(check, thread, CALL_INIT,
-                   check_net_init(check->net, comm_id, check_logger, out_context,
-                                  &is_first, &missing)) != ABI_SUCCESS) {
-        if (is_first && strcmp(check->part, "load") == 0) {
-            check->shared->first_init = (int)check_call_status;
-        }
-        check_broken(check, is_first ? "init.result" : "init.repeated",
-                     "the %s init failed with %d", is_first ? "first" : "next",
-                     check_call_status);
-    }
-    if (missing != NULL) {
-        check_broken(check, "load.table", "after init it lacks %s", missing);
-    }
-}
 
 static void judge_properties(const struct check *check, int device,
                              const struct abi_properties_v12 *of)
@@ -251,7 +122,7 @@ static void body_load(struct check *check)
     }
     check->shared->n_devices = check->n_devices;
     check->shared->max_recvs = check->max_recvs;
-    unload(check);
+    check_unload(check);
 }
 
 static void body_threads(struct check *check)
@@ -260,7 +131,7 @@ static void body_threads(struct check *check)
 
     check_load(check, &net);
     check_ranks_as_threads(check);
-    unload(check);
+    check_unload(check);
 }
 
 static void body_processes(struct check *check)
@@ -337,14 +208,14 @@ static bool run_part(struct check *check, const char *part,
 static void body_versions(struct check *check)
 {
     char why[200];
-    void *object = open_object(check->options->path, why, sizeof(why));
+    void *object = check_open_object(check->options->path, why, sizeof(why));
     bool any = false;
 
     if (object == NULL) {
         check_broken(check, "load.open", "%s", why);
     }
     for (unsigned v = PLUGIN_CHECK_VERSION_MIN; v <= PLUGIN_CHECK_VERSION_MAX; v++) {
-        bool has = find_table(object, v) != NULL;
+        bool has = check_find_table(object, v) != NULL;
 
         check->shared->versions |= has ? 1u << v : 0;
         any = any || has;

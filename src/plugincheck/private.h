@@ -89,7 +89,7 @@ struct check {
     int max_recvs; /* minimum over all devices, up to CHECK_GROUP_MAX */
 };
 
-/* ---- check_watch.c ---- */
+/* ---- watch.c ---- */
 int64_t check_now(void);
 /* Sleeps between polls. The pause grows up to 0.2 ms while nothing makes progress anywhere,
  * because idle polling takes CPU time from the threads that work. Initialize to {0}. */
@@ -133,16 +133,12 @@ bool check_watch(struct check *check, void (*body)(struct check *check));
 void check_logger(int level, unsigned long subsystems, const char *file, int line,
                   const char *format, ...) WEFT_PRINTF(5, 6);
 
-/* Calls init for communicator `comm_id` on `thread`. If it fails, reports its clause. */
-void check_init(const struct check *check, uint32_t thread, uint64_t comm_id,
-                void **out_context);
-
 /* Makes a call on `thread` that returns a status. */
 #define CHECK_CALL(check, thread, call, expression)                                      \
     (check_begin((check), (thread), (call)), check_call_status = (expression),           \
      check_end((check), (thread)), check_call_status)
 
-/* ---- check_stream.c: one connection and its messages ---- */
+/* ---- stream.c: one connection and its messages ---- */
 
 struct check_group {
     int n;
@@ -183,7 +179,7 @@ bool check_stream_progress(struct check_stream *stream);
 /* Posts one receive for which nothing is sent. */
 void check_stream_open_receive(struct check_stream *stream);
 
-/* ---- check_data.c: contents of messages ---- */
+/* ---- data.c: contents of messages ---- */
 void check_group_make(const struct check_stream *stream, uint64_t number,
                       struct check_group *out);
 uint8_t *check_slot(const struct check_stream *stream, const struct check_row *row,
@@ -198,7 +194,7 @@ void check_data_name_sibling(const struct check_stream *stream,
                              const struct check_row *row, int i, size_t n);
 bool check_data_is_there(const struct check_stream *stream, const struct check_row *row);
 
-/* ---- check_setup.c: connections between all pairs ---- */
+/* ---- setup.c: connections between all pairs ---- */
 
 #define CHECK_STREAMS (2 * (CHECK_RANKS - 1) * (CHECK_CHANNELS + 1))
 
@@ -221,20 +217,29 @@ void check_comm_close_stream(struct check_comm *comm, struct check_stream *strea
 /* Closes everything that is still open. */
 void check_comm_close(struct check_comm *comm);
 
-/* ---- check_rank.c: the stages of a rank ---- */
+/* ---- rank.c: the stages of a rank ---- */
 /* Runs all ranks as pairs of threads of this process. */
 void check_ranks_as_threads(struct check *check);
 /* Runs each rank as a child process, which opens the plugin itself. */
 void check_ranks_as_processes(struct check *check);
 
-/* ---- check_random.c ---- */
+/* ---- random.c ---- */
 /* Makes random legal calls in one thread of this process. */
 void check_random(struct check *check);
 
-/* ---- check.c ---- */
+/* ---- load.c ---- */
+/* Opens the object as NCCL does. On failure returns NULL and writes the reason to `why`. */
+void *check_open_object(const char *path, char *why, size_t why_bytes);
+const void *check_find_table(void *object, unsigned version);
 /* Enters the network namespace of rank `rank`, if it has one. */
 void check_enter(const struct check *check, uint32_t rank);
 /* Opens the object as NCCL does, and takes the table of check->version into `net`. */
 void check_load(struct check *check, struct check_net *net);
+/* Calls init for communicator `comm_id` on `thread`. If it fails, reports its clause. */
+void check_init(const struct check *check, uint32_t thread, uint64_t comm_id,
+                void **out_context);
+/* Closes the object, as NCCL does after the last communicator of a process. A thread of an
+ * object that is no longer mapped crashes when it runs next. */
+void check_unload(const struct check *check);
 
 #endif

@@ -8,7 +8,10 @@
 
 /* Returns true if the facts are of port 1 of a device. Names of further ports contain their number:
  * "mlx5_0/2" (rdma.c). */
-bool rdma_is_port_one(const struct rdma_port_facts *port);
+static inline bool rdma_is_port_one(const struct rdma_port_facts *port)
+{
+    return strchr(port->name, '/') == NULL;
+}
 
 uint32_t rdma_weft_gid(const struct rdma_port_facts *port);
 uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rail *out,

@@ -8,13 +8,6 @@
 #include "base/text.h"
 #include "rdma/policies.h"
 
-bool rdma_is_nccl(enum weft_policy policy)
-{
-    return policy == WEFT_POLICY_NCCL_2_25 ||
-           policy == WEFT_POLICY_NCCL_2_30_SUBNET_AWARE ||
-           policy == WEFT_POLICY_NCCL_2_29_PORT_RECOVERY;
-}
-
 const struct rdma_recovery *rdma_recovery(enum weft_policy policy)
 {
     static const struct rdma_recovery none = {.fails_over = false};
@@ -30,18 +23,6 @@ bool rdma_opens(enum weft_policy policy, const char *ib_hca, const char *device,
                 uint8_t port)
 {
     return !rdma_is_nccl(policy) || rdma_nccl_opens(ib_hca, device, port);
-}
-
-bool rdma_is_port_one(const struct rdma_port_facts *port)
-{
-    return strchr(port->name, '/') == NULL;
-}
-
-struct io_ip rdma_gid_ip(const union ibv_gid *gid)
-{
-    struct io_ip ip;
-    memcpy(ip.bytes, gid->raw, sizeof(ip.bytes));
-    return ip;
 }
 
 uint32_t rdma_choose_gid(enum weft_policy policy, const struct rdma_port_facts *port,

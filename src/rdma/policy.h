@@ -11,7 +11,13 @@
 #include "io/addr.h"
 #include "io/verbs.h"
 
-bool rdma_is_nccl(enum weft_policy policy); /* NCCL of any version */
+/* NCCL of any version */
+static inline bool rdma_is_nccl(enum weft_policy policy)
+{
+    return policy == WEFT_POLICY_NCCL_2_25 ||
+           policy == WEFT_POLICY_NCCL_2_30_SUBNET_AWARE ||
+           policy == WEFT_POLICY_NCCL_2_29_PORT_RECOVERY;
+}
 
 /* Behaviour of a connection after some of its rails failed. */
 struct rdma_recovery {
@@ -179,6 +185,11 @@ uint32_t rdma_reasons(const struct rdma_choice_input *input,
                       struct rdma_reason out[RDMA_REASONS_MAX]);
 
 /* Returns the IP address that a GID consists of; IPv4 addresses are mapped. */
-struct io_ip rdma_gid_ip(const union ibv_gid *gid);
+static inline struct io_ip rdma_gid_ip(const union ibv_gid *gid)
+{
+    struct io_ip ip;
+    memcpy(ip.bytes, gid->raw, sizeof(ip.bytes));
+    return ip;
+}
 
 #endif

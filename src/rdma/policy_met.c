@@ -11,18 +11,6 @@
 #define RESOLVE_MS                                                                       \
     (TIMER_RESOLVE_NS / TIMER_MS) /* a step to RTR that fails with errno 110 */
 
-int64_t rdma_nccl_number(const char *text, int64_t otherwise)
-{
-    int64_t value;
-
-    if (text == NULL || text[0] == '\0') {
-        return otherwise;
-    }
-    errno = 0;
-    value = strtoll(text, NULL, 0);
-    return errno == ERANGE ? otherwise : value;
-}
-
 static int64_t within(int64_t value, int64_t most)
 {
     return value < 0 ? 0 : value > most ? most : value;

@@ -1,6 +1,7 @@
 /* Policies of NCCL's net_ib, as of 2.25.1 and, with subnet-aware routing, of 2.30.7. */
 #include "rdma/policies.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,18 @@ struct end {
     struct nic nics[NICS_MAX];
     uint32_t n_nics;
 };
+
+int64_t rdma_nccl_number(const char *text, int64_t otherwise)
+{
+    int64_t value;
+
+    if (text == NULL || text[0] == '\0') {
+        return otherwise;
+    }
+    errno = 0;
+    value = strtoll(text, NULL, 0);
+    return errno == ERANGE ? otherwise : value;
+}
 
 /* Level LOC means that ports are not merged. All higher levels include what PORT merges
  * (ncclTopoMakeVnics, ncclIbMakeVDeviceInternal). */
