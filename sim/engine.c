@@ -15,15 +15,13 @@ struct sim_shared {
     _Alignas(max_align_t) unsigned char bytes[];
 };
 
-struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace,
-                                     struct weft_log *log)
+struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace)
 {
     struct sim_engine *engine = weft_calloc(1, sizeof(*engine));
     sim_pending_init(&engine->pending);
     engine->seed = seed;
     engine->allows_trains = true;
     engine->trace = trace;
-    engine->log = log;
     return engine;
 }
 
@@ -62,11 +60,6 @@ const void *sim_engine_share(struct sim_engine *engine, const void *bytes, size_
 weft_ns sim_now_ns(const struct sim_engine *engine)
 {
     return engine->now / PS_PER_NS;
-}
-
-struct weft_log *sim_log(const struct sim_engine *engine)
-{
-    return engine->log;
 }
 
 uint64_t sim_seed(const struct sim_engine *engine)

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
-#include "base/log.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "base/trace.h"
@@ -29,7 +28,6 @@ struct sim_engine {
     uint64_t n_events;
     uint32_t rank_reached; /* events of `now` up to this rank have had their turn */
     uint32_t n_ranks;
-    struct weft_log *log;
     uint64_t seed;
     bool allows_trains;
     struct sim_shared *shared; /* Owned list. */
@@ -37,9 +35,8 @@ struct sim_engine {
     struct weft_arena arena;
 };
 
-/* Aborts when out of memory. `trace` and `log` are not owned and may be NULL. */
-struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace,
-                                     struct weft_log *log);
+/* Aborts when out of memory. `trace` is not owned and may be NULL. */
+struct sim_engine *sim_engine_create(uint64_t seed, struct weft_trace *trace);
 void sim_engine_destroy(struct sim_engine *engine);
 
 static inline weft_ps sim_now(const struct sim_engine *engine)
@@ -55,7 +52,6 @@ static inline struct weft_trace *sim_trace(const struct sim_engine *engine)
     return engine->trace;
 }
 
-struct weft_log *sim_log(const struct sim_engine *engine);
 uint64_t sim_seed(const struct sim_engine *engine);
 
 /* Ranks of events. Of the events of one time those with a rank come first, by kind and

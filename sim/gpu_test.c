@@ -12,7 +12,7 @@ static void on_done(void *context)
 
 START_TEST(work_takes_its_time_and_ends_in_order)
 {
-    struct sim_engine *engine = sim_engine_create(1, NULL, NULL);
+    struct sim_engine *engine = sim_engine_create(1, NULL);
     struct sim_gpu *gpu = sim_gpu_create(
         engine, &(struct sim_gpu_config){.launch_ps = 1000, .bytes_per_us = 1000});
     int a[2] = {1, 2}, b[2] = {10, 20}, sum[2] = {0}, copy[2] = {0};
@@ -61,7 +61,7 @@ END_TEST
  * in the other direction, and one within the memory, do not wait. */
 START_TEST(copies_share_the_links_that_they_pass)
 {
-    struct sim_engine *engine = sim_engine_create(1, NULL, NULL);
+    struct sim_engine *engine = sim_engine_create(1, NULL);
     const struct sim_gpu_config config = {.launch_ps = 1000, .bytes_per_us = 1000};
     struct sim_gpu *gpus[2] = {sim_gpu_create(engine, &config),
                                sim_gpu_create(engine, &config)};

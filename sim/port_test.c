@@ -60,7 +60,7 @@ static void setup(void)
     static const char *const hosts[3] = {"a", "b", "c"};
     memset(&wires, 0, sizeof(wires));
     weft_trace_init(&wires.trace, WEFT_TRACE_STORY, add_line, &wires.story);
-    wires.engine = sim_engine_create(3, &wires.trace, NULL);
+    wires.engine = sim_engine_create(3, &wires.trace);
     for (unsigned i = 0; i < 3; i++) {
         struct sim_port_config config = {
             .host = hosts[i], .name = "p0", .mac = i + 1, .mtu_bytes = 1500};

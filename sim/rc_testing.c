@@ -196,7 +196,7 @@ void rc_pair_init(struct rc_pair *pair, const struct rc_options *options)
     fill_defaults(&pair->options);
     make_profile(pair);
     weft_trace_init(&pair->trace, pair->options.level, add_line, &pair->story);
-    pair->engine = sim_engine_create(pair->options.seed, &pair->trace, NULL);
+    pair->engine = sim_engine_create(pair->options.seed, &pair->trace);
     for (unsigned i = 0; i < 2; i++) {
         make_host(pair, i);
     }

@@ -19,7 +19,7 @@ void net_init(struct net *net)
 {
     *net = (struct net){0};
     weft_trace_init(&net->trace, WEFT_TRACE_STORY, add_line, &net->story);
-    net->engine = sim_engine_create(1, &net->trace, NULL);
+    net->engine = sim_engine_create(1, &net->trace);
 }
 
 void net_fini(struct net *net)

@@ -236,7 +236,7 @@ bool bench_ring_make(struct bench_ring *ring, const struct bench *bench,
         ring->receives[i].next = &ring->receives[i + 1];
     }
     ring->node_bytes = (node_bytes + 4095) & ~(size_t)4095;
-    ring->engine = sim_engine_create(1, NULL, NULL);
+    ring->engine = sim_engine_create(1, NULL);
     sim_engine_allow_trains(ring->engine, bench->trains == BENCH_TRAINS);
     ring->nodes = weft_calloc_lines(ring->n * sizeof(*ring->nodes));
     ring->woken = weft_calloc(ring->n, sizeof(struct bench_node *));

@@ -157,15 +157,6 @@ bool sim_shm_has(const struct sim_process *process, const void *memory,
     return false;
 }
 
-uint32_t sim_shm_n_names(const struct sim_host *host)
-{
-    uint32_t n = 0;
-    for (const struct sim_shm_block *at = host->blocks; at != NULL; at = at->next) {
-        n += at->is_named;
-    }
-    return n;
-}
-
 void sim_shm_stop(struct sim_process *process)
 {
     for (struct sim_shm *at = process->segments; at != NULL; at = at->next) {

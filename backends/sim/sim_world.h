@@ -222,8 +222,6 @@ extern const struct io_shm_ops sim_shm_ops;
  * process that created it. */
 bool sim_shm_has(const struct sim_process *process, const void *memory,
                  uint32_t *out_near);
-/* Returns the number of segments of the host that still have a name. */
-uint32_t sim_shm_n_names(const struct sim_host *host);
 /* Removes the names of a dead process's segments. The segments stay as long as other processes
  * have them attached. */
 void sim_shm_stop(struct sim_process *process);

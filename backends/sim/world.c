@@ -45,7 +45,7 @@ static weft_status sim_world_create(const struct world_spec *spec, struct world 
     struct sim_world *world = weft_calloc(1, sizeof *world);
     world->world.ops = &backend_sim;
     world->spec = spec;
-    world->engine = sim_engine_create(spec->seed, spec->trace, spec->log);
+    world->engine = sim_engine_create(spec->seed, spec->trace);
     sim_engine_allow_trains(world->engine, !spec->no_trains);
     world->hosts = weft_calloc(spec->n_hosts + 1, sizeof *world->hosts);
     world->cables = weft_calloc(spec->n_cables + 1, sizeof *world->cables);

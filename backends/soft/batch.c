@@ -38,7 +38,6 @@ struct soft_batch {
     uint32_t n_slots;
     struct message *messages; /* Owned [N_SLOTS] */
     uint32_t n_messages;
-    uint64_t n_lost;
     bool no_segments; /* the kernel has refused UDP_SEGMENT */
 };
 
@@ -57,11 +56,6 @@ void soft_batch_destroy(struct soft_batch *batch)
         free(batch->messages);
         free(batch);
     }
-}
-
-uint64_t soft_batch_n_lost(const struct soft_batch *batch)
-{
-    return batch->n_lost;
 }
 
 uint8_t *soft_batch_slot(struct soft_batch *batch)
@@ -166,7 +160,7 @@ static void fill_header(const struct message *message, union control *control,
 }
 
 /* Sends the frames of a message separately, because the kernel does not segment. */
-static void send_apart(struct soft_batch *batch, const struct message *message)
+static void send_apart(const struct message *message)
 {
     for (uint32_t i = 0; i < message->n_iovs; i++) {
         struct message one = {.target = message->target, .n_iovs = 1};
@@ -174,22 +168,18 @@ static void send_apart(struct soft_batch *batch, const struct message *message)
         struct msghdr header;
         one.iovs[0] = message->iovs[i];
         fill_header(&one, &control, &header);
-        if (sendmsg(one.target.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-            batch->n_lost++;
-        }
+        (void)sendmsg(one.target.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
 }
 
-/* Handles a message that the kernel refused. */
+/* Handles a message that the kernel refused. It is lost if there was no room, route or neighbour,
+ * or if it is too long. */
 static void give_up(struct soft_batch *batch, const struct message *message)
 {
     bool is_refused = errno == EIO || errno == EINVAL || errno == EOPNOTSUPP;
     if (message->n_iovs > 1 && is_refused) {
         batch->no_segments = true;
-        send_apart(batch, message);
-    } else {
-        /* No room, no route, no neighbour, or too long. */
-        batch->n_lost += message->n_iovs;
+        send_apart(message);
     }
 }
 

@@ -296,8 +296,8 @@ static void close_all(const struct soft_engine *engine)
 }
 
 weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
-                               struct weft_trace *told, struct weft_log *log,
-                               struct soft_engine **out, struct weft_error *error)
+                               struct weft_trace *told, struct soft_engine **out,
+                               struct weft_error *error)
 {
     struct soft_engine *engine = weft_calloc(1, sizeof *engine);
     engine->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -317,8 +317,7 @@ weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
         engine->told = told;
         weft_trace_init(&engine->trace, told->level, take_line, engine);
     }
-    engine->sim =
-        sim_engine_create(seed, engine->told == NULL ? NULL : &engine->trace, log);
+    engine->sim = sim_engine_create(seed, engine->told == NULL ? NULL : &engine->trace);
     sim_engine_allow_trains(engine->sim, false);
     *out = engine;
     return WEFT_OK;

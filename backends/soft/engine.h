@@ -57,8 +57,8 @@ struct soft_engine {
 /* Creates an engine without thread. `told` can be NULL. Fails with WEFT_ERR_SYSTEM if descriptors
  * run out. */
 weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
-                               struct weft_trace *told, struct weft_log *log,
-                               struct soft_engine **out, struct weft_error *error);
+                               struct weft_trace *told, struct soft_engine **out,
+                               struct weft_error *error);
 /* Ends the thread. Objects built on the engine still exist, but no event is handled any more. */
 void soft_engine_stop(struct soft_engine *engine);
 void soft_engine_destroy(struct soft_engine *engine);
@@ -109,8 +109,7 @@ struct soft_target {
 /* Queues `n` bytes of the current slot, starting at `bytes`, for `target`. */
 void soft_batch_put(struct soft_batch *batch, const struct soft_target *target,
                     const uint8_t *bytes, uint32_t n);
+/* Sends all frames. Those that the kernel refuses are lost, as on any wire. */
 void soft_batch_flush(struct soft_batch *batch);
-/* Returns the number of frames that the kernel refused; they are lost as on any wire. */
-uint64_t soft_batch_n_lost(const struct soft_batch *batch);
 
 #endif

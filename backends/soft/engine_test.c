@@ -36,7 +36,7 @@ START_TEST(a_nudge_is_for_the_thread)
     struct weft_error error = {0};
 
     ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
-    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, NULL, &engine, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, &engine, &error), WEFT_OK);
     engine->sleeps_until = SIM_NEVER;
     ck_assert(!is_nudged(engine));
 
@@ -79,7 +79,7 @@ START_TEST(time_in_which_it_stood_still_is_none)
     weft_ps before;
 
     ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
-    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, NULL, &engine, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, &engine, &error), WEFT_OK);
     n_ran_out = 0;
     timed = engine->sim;
     sim_event_init(&event, run_out);
@@ -137,7 +137,7 @@ START_TEST(what_comes_comes_now)
     struct weft_error error = {0};
 
     ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
-    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, NULL, &engine, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, &engine, &error), WEFT_OK);
     ck_assert_int_eq(soft_engine_add_wire(engine, &seen.wire), 0);
     seen.sim = timed = engine->sim;
     n_ran_out = 0;
@@ -174,7 +174,7 @@ START_TEST(what_has_come_may_wait)
     struct weft_error error = {0};
 
     ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
-    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, NULL, &engine, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, &engine, &error), WEFT_OK);
     ck_assert_int_eq(soft_engine_add_wire(engine, &seen.wire), 0);
     seen.sim = timed = engine->sim;
     n_ran_out = 0;
@@ -214,7 +214,7 @@ START_TEST(what_a_call_sends_leaves_before_it_returns)
     char bytes[16];
 
     ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
-    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, NULL, &engine, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, &engine, &error), WEFT_OK);
     ck_assert_int_eq(bind(fd.fd, (struct sockaddr *)(void *)&name, sizeof name), 0);
     ck_assert_int_eq(getsockname(fd.fd, (struct sockaddr *)(void *)&name, &n_name), 0);
     memcpy(target.name, &name, sizeof name);

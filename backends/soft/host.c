@@ -247,7 +247,7 @@ weft_status soft_host_create(struct linux_loop *loop,
     }
     if (status == WEFT_OK) {
         status = soft_engine_create(loop, config->spec->seed, config->env.trace,
-                                    config->env.log, &host->engine, error);
+                                    &host->engine, error);
     }
     if (status == WEFT_OK) {
         status = build(host, error);

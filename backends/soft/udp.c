@@ -10,6 +10,7 @@
 #include "backends/soft/raw.h"
 #include "backends/soft/udp_private.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "sim/neighbour.h"
 

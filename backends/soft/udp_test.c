@@ -56,7 +56,7 @@ static void setup(void)
     net[0] = (uint8_t)(1 + getpid() % 15); /* soft/loopback.h uses 16 and more */
     net[1] = (uint8_t)(getpid() / 15);
     ck_assert_int_eq(linux_loop_create(1, &loop, &error), WEFT_OK);
-    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, NULL, &engine, &error), WEFT_OK);
+    ck_assert_int_eq(soft_engine_create(loop, 1, NULL, &engine, &error), WEFT_OK);
     stack = sim_stack_create(engine->sim, &host);
     port = sim_port_create(engine->sim, &netdev);
     uint32_t ifindex = sim_stack_add_port(stack, port, &gids);

@@ -34,32 +34,10 @@ const char *weft_dtype_name(enum weft_dtype dtype)
     return dtypes[dtype].name;
 }
 
-bool weft_dtype_parse(const char *name, enum weft_dtype *out)
-{
-    for (int i = 0; i < WEFT_N_DTYPES; i++) {
-        if (strcmp(name, dtypes[i].name) == 0) {
-            *out = (enum weft_dtype)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *weft_redop_name(enum weft_redop op)
 {
     weft_check(op < WEFT_N_REDOPS);
     return redops[op];
-}
-
-bool weft_redop_parse(const char *name, enum weft_redop *out)
-{
-    for (int i = 0; i < WEFT_N_REDOPS; i++) {
-        if (strcmp(name, redops[i]) == 0) {
-            *out = (enum weft_redop)i;
-            return true;
-        }
-    }
-    return false;
 }
 
 static float float_of_bits(uint32_t bits)

@@ -25,9 +25,7 @@ enum weft_redop { WEFT_SUM, WEFT_PROD, WEFT_MIN, WEFT_MAX, WEFT_AVG, WEFT_N_REDO
 
 size_t weft_dtype_bytes(enum weft_dtype dtype);
 const char *weft_dtype_name(enum weft_dtype dtype); /* "float32", as in scenario files */
-bool weft_dtype_parse(const char *name, enum weft_dtype *out);
 const char *weft_redop_name(enum weft_redop op);
-bool weft_redop_parse(const char *name, enum weft_redop *out);
 
 /* Sets out[i] = a[i] op b[i] for `count` elements. `out` may be equal to `a` or `b`; otherwise the
  * ranges must not overlap. float16 and bfloat16 are computed in float32 and rounded to nearest even

@@ -349,24 +349,10 @@ START_TEST(division_agrees_with_the_oracle)
 }
 END_TEST
 
-START_TEST(names_go_both_ways)
+START_TEST(names_are_those_of_scenario_files)
 {
-    enum weft_dtype dtype = WEFT_INT8;
-    enum weft_redop op = WEFT_SUM;
-
-    for (int i = 0; i < WEFT_N_DTYPES; i++) {
-        ck_assert(weft_dtype_parse(weft_dtype_name((enum weft_dtype)i), &dtype));
-        ck_assert_int_eq((int)dtype, i);
-    }
-    for (int i = 0; i < WEFT_N_REDOPS; i++) {
-        ck_assert(weft_redop_parse(weft_redop_name((enum weft_redop)i), &op));
-        ck_assert_int_eq((int)op, i);
-    }
     ck_assert_str_eq(weft_dtype_name(WEFT_BFLOAT16), "bfloat16");
     ck_assert_str_eq(weft_redop_name(WEFT_AVG), "avg");
-    ck_assert(!weft_dtype_parse("float", &dtype));
-    ck_assert(!weft_redop_parse("SUM", &op));
-    ck_assert_int_eq((int)dtype, WEFT_N_DTYPES - 1);
 }
 END_TEST
 
@@ -389,7 +375,7 @@ int main(void)
     tcase_add_test(tcase, out_may_be_an_operand_and_ends_where_it_should);
     tcase_add_loop_test(tcase, all_halves_survive_a_division_by_one, 0, 2);
     tcase_add_loop_test(tcase, division_agrees_with_the_oracle, 0, WEFT_N_DTYPES);
-    tcase_add_test(tcase, names_go_both_ways);
+    tcase_add_test(tcase, names_are_those_of_scenario_files);
     tcase_add_test_raise_signal(tcase, division_by_zero_is_our_bug, 6);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

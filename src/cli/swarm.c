@@ -235,11 +235,12 @@ static bool read_jobs(struct swarm *swarm, const char *text)
 
 static int refuse_space(const char *name)
 {
-    fprintf(stderr, "weft swarm: --space: there is no space '%s', only", name);
+    fprintf(stderr, "weft swarm: --space: there is no space '%s', only\n", name);
     for (unsigned i = 0; swarm_space_at(i) != NULL; i++) {
-        fprintf(stderr, "%s %s", i > 0 ? "," : "", swarm_space_name(swarm_space_at(i)));
+        const struct swarm_space *space = swarm_space_at(i);
+
+        fprintf(stderr, "  %-10s %s\n", swarm_space_name(space), swarm_space_help(space));
     }
-    fprintf(stderr, "\n");
     return CLI_USAGE;
 }
 

@@ -75,9 +75,6 @@ struct coll_mesh {
 void coll_mesh_make(struct mesh_overlay *overlay, const uint32_t *roots, uint32_t n_roots,
                     const struct coll_inside *insides, uint32_t n_insides,
                     struct coll_mesh *out);
-/* Does the same with given packings; takes ownership of these too. */
-void coll_mesh_of_packings(struct mesh_overlay *overlay, struct mesh_packing *rings,
-                           struct mesh_packing *trees, struct coll_mesh *out);
 void coll_mesh_fini(struct coll_mesh *mesh);
 /* Returns NULL if nothing was packed for this root. */
 const struct coll_rooted *coll_mesh_rooted(const struct coll_mesh *mesh, uint32_t root);

@@ -53,13 +53,6 @@ static void take_over(struct mesh_overlay *overlay, struct mesh_packing *rings,
     *trees = (struct mesh_packing){0};
 }
 
-void coll_mesh_of_packings(struct mesh_overlay *overlay, struct mesh_packing *rings,
-                           struct mesh_packing *trees, struct coll_mesh *out)
-{
-    take_over(overlay, rings, trees, out);
-    find_shapes(out);
-}
-
 static void add_root(struct coll_mesh *mesh, uint32_t root)
 {
     struct coll_rooted *rooted;

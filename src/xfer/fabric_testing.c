@@ -451,6 +451,25 @@ void fabric_memory_close(struct fabric *fabric, uint32_t host, struct xfer *xfer
     struct io_gpu *gpu = fabric->hosts[host].env->gpu;
 
     xfer_deregister(xfer, &memory->registered);
-    xfer_invalidate(xfer, memory->bytes, memory->n_bytes);
+    rdma_mr_invalidate(fabric->hosts[host].rdma->mrs, memory->bytes, memory->n_bytes);
     gpu->ops->free(gpu, memory->bytes);
+}
+
+weft_status fabric_isend(struct xfer *xfer, const void *data, size_t n_bytes,
+                         uint32_t tag, const struct xfer_memory *memory,
+                         struct xfer_request **out)
+{
+    struct xfer_cursor cursor = {0};
+    const struct xfer_cts *grant = xfer_next_grant(xfer, &cursor);
+    uint32_t oldest = cursor.group;
+
+    while (grant != NULL && cursor.group == oldest && grant->tag != tag) {
+        grant = xfer_next_grant(xfer, &cursor);
+    }
+    if (grant == NULL || cursor.group != oldest) {
+        *out = NULL;
+        return xfer_error(xfer)->status != WEFT_OK ? xfer_error(xfer)->status
+                                                   : WEFT_AGAIN;
+    }
+    return xfer_isend(xfer, grant, data, n_bytes, memory, out);
 }

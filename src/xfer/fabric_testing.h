@@ -102,5 +102,10 @@ void fabric_memory_open(struct fabric *fabric, uint32_t host, struct xfer *xfer,
                         size_t n_bytes, struct fabric_memory *out);
 void fabric_memory_close(struct fabric *fabric, uint32_t host, struct xfer *xfer,
                          struct fabric_memory *memory);
+/* Sends into the buffer with `tag` of the oldest group that has one without a message. Returns
+ * WEFT_AGAIN if that group has no such buffer. */
+weft_status fabric_isend(struct xfer *xfer, const void *data, size_t n_bytes,
+                         uint32_t tag, const struct xfer_memory *memory,
+                         struct xfer_request **out) WEFT_MUST_CHECK;
 
 #endif

@@ -341,8 +341,7 @@ static weft_status post(struct flow *flow, struct flow_lane *lane,
     if (flow->free_pieces == NULL) {
         return WEFT_AGAIN;
     }
-    status =
-        xfer_irecv_hinted(lane->xfer, k, data, sizes, tags, memories, hints, &moving);
+    status = xfer_irecv(lane->xfer, k, data, sizes, tags, memories, hints, &moving);
     if (moving == NULL) {
         return status;
     }

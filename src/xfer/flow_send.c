@@ -164,8 +164,7 @@ static weft_status send_piece(struct flow *flow, struct flow_lane *lane,
         return WEFT_AGAIN;
     }
     data = n_bytes > 0 ? data + at : data; /* NULL is allowed for an empty message */
-    status =
-        xfer_isend_to(lane->xfer, cts, data, n_bytes, request->as.send.memory, &moving);
+    status = xfer_isend(lane->xfer, cts, data, n_bytes, request->as.send.memory, &moving);
     if (status != WEFT_OK) {
         return status;
     }

@@ -110,15 +110,7 @@ static weft_status check_sizes(uint32_t n, const size_t *sizes)
 weft_status xfer_irecv(struct xfer *xfer, uint32_t n, void *const *data,
                        const size_t *sizes, const uint32_t *tags,
                        const struct xfer_memory *const *memories,
-                       struct xfer_request **out)
-{
-    return xfer_irecv_hinted(xfer, n, data, sizes, tags, memories, NULL, out);
-}
-
-weft_status xfer_irecv_hinted(struct xfer *xfer, uint32_t n, void *const *data,
-                              const size_t *sizes, const uint32_t *tags,
-                              const struct xfer_memory *const *memories,
-                              const struct xfer_hint *hints, struct xfer_request **out)
+                       const struct xfer_hint *hints, struct xfer_request **out)
 {
     uint32_t slot = xfer->next_group % XFER_SLOTS;
     struct xfer_request *request;

@@ -429,8 +429,8 @@ static weft_status repeat_grants(struct relay_lane *lane)
         }
         size = (size_t)grant->size;
         slot->grant = *grant;
-        status = xfer_irecv_hinted(lane->from, 1, &data, &size, &grant->tag, &memory,
-                                   &grant->hint, &slot->moving);
+        status = xfer_irecv(lane->from, 1, &data, &size, &grant->tag, &memory,
+                            &grant->hint, &slot->moving);
         if (status == WEFT_AGAIN) {
             lane->seen = before;
             return WEFT_OK;
@@ -454,8 +454,8 @@ static weft_status move(struct relay_lane *lane, struct relay_slot *slot)
         slot->state = status == WEFT_OK ? RELAY_SLOT_FULL : slot->state;
         break;
     case RELAY_SLOT_FULL:
-        status = xfer_isend_to(lane->to, &slot->grant, buffer_of(lane, slot),
-                               slot->n_bytes, &lane->out_memory, &slot->moving);
+        status = xfer_isend(lane->to, &slot->grant, buffer_of(lane, slot), slot->n_bytes,
+                            &lane->out_memory, &slot->moving);
         slot->state = status == WEFT_OK ? RELAY_SLOT_SENDING : slot->state;
         break;
     case RELAY_SLOT_SENDING:

@@ -42,22 +42,6 @@ weft_status xfer_take_cts(struct xfer *xfer, uint32_t q, const struct xfer_imm *
     return WEFT_OK;
 }
 
-/* Returns the first unmatched buffer with `tag` of the oldest open group, or NULL. */
-static const struct xfer_cts *match(const struct xfer *xfer, uint32_t tag)
-{
-    const struct xfer_group *group = &xfer->groups[xfer->head_group % XFER_SLOTS];
-
-    if (xfer->head_group == xfer->n_groups) {
-        return NULL;
-    }
-    for (uint32_t i = 0; i < group->n; i++) {
-        if ((group->matched >> i & 1) == 0 && group->entries[i].tag == tag) {
-            return &group->entries[i];
-        }
-    }
-    return NULL;
-}
-
 const struct xfer_cts *xfer_next_grant(const struct xfer *xfer,
                                        struct xfer_cursor *cursor)
 {
@@ -305,19 +289,6 @@ void xfer_beat_now(struct xfer *xfer)
     }
 }
 
-weft_status xfer_isend(struct xfer *xfer, const void *data, size_t n_bytes, uint32_t tag,
-                       const struct xfer_memory *memory, struct xfer_request **out)
-{
-    const struct xfer_cts *cts = match(xfer, tag);
-    weft_status status = check_send(xfer, n_bytes);
-
-    *out = NULL;
-    if (status != WEFT_OK || cts == NULL) {
-        return status != WEFT_OK ? status : WEFT_AGAIN;
-    }
-    return xfer_isend_to(xfer, cts, data, n_bytes, memory, out);
-}
-
 /* Divides a message among the queue pairs that are in use. */
 static void divide(struct xfer *xfer, struct xfer_request *request)
 {
@@ -345,9 +316,9 @@ static void divide(struct xfer *xfer, struct xfer_request *request)
     }
 }
 
-weft_status xfer_isend_to(struct xfer *xfer, const struct xfer_cts *cts, const void *data,
-                          size_t n_bytes, const struct xfer_memory *memory,
-                          struct xfer_request **out)
+weft_status xfer_isend(struct xfer *xfer, const struct xfer_cts *cts, const void *data,
+                       size_t n_bytes, const struct xfer_memory *memory,
+                       struct xfer_request **out)
 {
     struct conn *conn = xfer->conn;
     struct xfer_request *request;

@@ -207,11 +207,6 @@ void xfer_deregister(struct xfer *xfer, struct xfer_memory *memory)
     *memory = (struct xfer_memory){0};
 }
 
-void xfer_invalidate(struct xfer *xfer, const void *addr, size_t length)
-{
-    rdma_mr_invalidate(xfer->conn->rdma->mrs, addr, length);
-}
-
 /* ---- requests ---- */
 
 struct xfer_request *xfer_request_take(struct xfer *xfer, enum xfer_request_kind kind)

@@ -51,33 +51,16 @@ weft_status xfer_register_progress(struct xfer *xfer, struct xfer_memory *memory
                                    struct weft_error *error) WEFT_MUST_CHECK;
 void xfer_deregister(struct xfer *xfer, struct xfer_memory *memory);
 
-/* Must be called before [addr, +length) is freed. Removes unused registrations of it now, and those
- * in use with their last user. */
-void xfer_invalidate(struct xfer *xfer, const void *addr, size_t length);
-
-/* Starts to send [data, +n_bytes), which lies inside `memory`, to the receive that was posted with
- * `tag`. Groups are matched in order, and the buffers of a group by tag. A message that is longer
- * than the posted buffer is truncated to it, as by NCCL's net_ib. Returns WEFT_AGAIN if no
- * clear-to-send matches yet or if all requests are in use. The caller tries again when the
- * connection's task was woken. Fails with WEFT_ERR_LIMIT if n_bytes exceeds XFER_SIZE_MAX or
- * xfer_n_bytes_max() of the connection. */
-weft_status xfer_isend(struct xfer *xfer, const void *data, size_t n_bytes, uint32_t tag,
-                       const struct xfer_memory *memory,
-                       struct xfer_request **out) WEFT_MUST_CHECK;
 /* Posts n (1 to XFER_MULTI_MAX) buffers as one group, which is done when all n messages have
- * arrived. memories[i] covers data[i]; NULL for size 0. Returns WEFT_AGAIN while slots, receives or
+ * arrived. memories[i] covers data[i]; NULL for size 0. hints[i] is sent to the sender with
+ * buffer i; `hints` may be NULL. Returns WEFT_AGAIN while slots, receives or
  * queue space are used up, or while a dropped rail is being settled. Fails with WEFT_ERR_LIMIT if a
  * buffer exceeds XFER_SIZE_MAX. */
 weft_status xfer_irecv(struct xfer *xfer, uint32_t n, void *const *data,
                        const size_t *sizes, const uint32_t *tags,
                        const struct xfer_memory *const *memories,
+                       const struct xfer_hint *hints,
                        struct xfer_request **out) WEFT_MUST_CHECK;
-/* Does the same as xfer_irecv(), and sends hints[i] to the sender with buffer i. */
-weft_status xfer_irecv_hinted(struct xfer *xfer, uint32_t n, void *const *data,
-                              const size_t *sizes, const uint32_t *tags,
-                              const struct xfer_memory *const *memories,
-                              const struct xfer_hint *hints,
-                              struct xfer_request **out) WEFT_MUST_CHECK;
 /* A position among the buffers that the receiver has posted. Zero is the first. */
 struct xfer_cursor {
     uint32_t group, index;
@@ -87,12 +70,14 @@ struct xfer_cursor {
  * only buffers that were posted since. */
 const struct xfer_cts *xfer_next_grant(const struct xfer *xfer,
                                        struct xfer_cursor *cursor);
-/* Does the same as xfer_isend(), into the buffer of a grant that xfer_next_grant() returned,
- * whatever its tag. Groups that are skipped stay open. */
-weft_status xfer_isend_to(struct xfer *xfer, const struct xfer_cts *grant,
-                          const void *data, size_t n_bytes,
-                          const struct xfer_memory *memory,
-                          struct xfer_request **out) WEFT_MUST_CHECK;
+/* Sender: starts to send [data, +n_bytes), which lies inside `memory`, into the buffer of a grant
+ * that xfer_next_grant() returned. Groups that are skipped stay open. A message that is longer than
+ * the buffer is truncated to it, as by NCCL's net_ib. Returns WEFT_AGAIN if all requests are in
+ * use; the caller tries again when the connection's task was woken. Fails with WEFT_ERR_LIMIT if
+ * n_bytes exceeds XFER_SIZE_MAX or xfer_n_bytes_max() of the connection. */
+weft_status xfer_isend(struct xfer *xfer, const struct xfer_cts *grant, const void *data,
+                       size_t n_bytes, const struct xfer_memory *memory,
+                       struct xfer_request **out) WEFT_MUST_CHECK;
 /* Receiver: sends the sender a number of 30 bits, once no earlier notice is under way. A newer
  * number replaces one that was not sent yet. */
 weft_status xfer_notify(struct xfer *xfer, uint32_t number) WEFT_MUST_CHECK;

@@ -210,11 +210,15 @@ static void start(const struct bench *bench, struct end *end, uint32_t n_max)
 
     while (end->n_started < n_max && end->n_started - end->n_done < XFER_SLOTS) {
         struct xfer_request **request = &end->requests[end->n_started % XFER_SLOTS];
+        struct xfer_cursor cursor = {0};
+        const struct xfer_cts *grant =
+            end == &bench->out ? xfer_next_grant(end->xfer, &cursor) : NULL;
         weft_status status =
-            end == &bench->out
-                ? xfer_isend(end->xfer, data, bench->n_bytes, tag, memory, request)
-                : xfer_irecv(end->xfer, 1, &data, &bench->n_bytes, &tag, &memory,
-                             request);
+            end != &bench->out ? xfer_irecv(end->xfer, 1, &data, &bench->n_bytes, &tag,
+                                            &memory, NULL, request)
+            : grant != NULL
+                ? xfer_isend(end->xfer, grant, data, bench->n_bytes, memory, request)
+                : WEFT_AGAIN;
 
         if (status < 0) {
             die("data", xfer_error(end->xfer));
