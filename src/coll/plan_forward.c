@@ -14,21 +14,22 @@
 struct forward {
     struct coll_draft *draft;
     uint32_t n, rank;
-    uint64_t share;     /* elements of a block */
-    uint64_t slice;     /* elements of a slice of a block */
-    uint32_t n_slices;  /* slices of a block */
-    uint32_t n_group;   /* blocks in a message, at most; 1 if n_slices > 1 */
-    uint32_t source;    /* root of the current tree */
-    uint32_t *parent;   /* Owned [n]: COLL_NO_STEP at the source, and if unreachable */
-    uint32_t *depth;    /* Owned [n]: hops from the source */
-    uint32_t *order;    /* Owned [n]: ranks in the order in which they are found */
-    uint32_t *place;    /* Owned [n]: place of a rank; those beyond it follow it */
-    uint32_t *at;       /* Owned [n]: rank at a place */
-    uint32_t *branch;   /* Owned [n]: first place of the source's child before the rank */
-    uint64_t *load;     /* Owned [n_lanes]: blocks of all trees so far that pass a lane */
-    uint64_t most_bps;  /* rate of the fastest lane */
-    uint32_t *beyond;   /* Owned [n]: blocks that come to a rank in the current tree */
-    uint32_t *chosen;   /* Owned [n]: those of them that had several routes */
+    uint64_t share;    /* elements of a block */
+    uint64_t slice;    /* elements of a slice of a block */
+    uint32_t n_slices; /* slices of a block */
+    uint32_t n_group;  /* blocks in a message, at most; 1 if n_slices > 1 */
+    uint32_t source;   /* root of the current tree */
+    uint32_t *parent;  /* Owned [n]: COLL_NO_STEP at the source, and if unreachable */
+    const struct mesh_lane **lane; /* Owned [n]: lane from the parent; NULL if none */
+    uint32_t *depth;               /* Owned [n]: hops from the source */
+    uint32_t *order;  /* Owned [n]: ranks in the order in which they are found */
+    uint32_t *place;  /* Owned [n]: place of a rank; those beyond it follow it */
+    uint32_t *at;     /* Owned [n]: rank at a place */
+    uint32_t *branch; /* Owned [n]: first place of the source's child before the rank */
+    uint64_t *load;   /* Owned [n_lanes]: blocks of all trees so far that pass a lane */
+    uint64_t *time;   /* Owned [n_lanes]: time of a block, about 2 on the fastest lane */
+    uint32_t *beyond; /* Owned [n]: blocks that come to a rank in the current tree */
+    uint32_t *chosen; /* Owned [n]: those of them that had several routes */
     uint32_t *children; /* Owned [n] */
     uint32_t n_children;
 };
@@ -47,10 +48,11 @@ bool coll_forward_uses(const struct mesh_lane *lane)
 }
 
 static void find(struct forward *forward, uint32_t rank, uint32_t parent,
-                 uint32_t *n_found)
+                 const struct mesh_lane *lane, uint32_t *n_found)
 {
     if (rank != forward->source && forward->parent[rank] == COLL_NO_STEP) {
         forward->parent[rank] = parent;
+        forward->lane[rank] = lane;
         forward->depth[rank] = forward->depth[parent] + 1;
         forward->order[(*n_found)++] = rank;
     }
@@ -78,14 +80,11 @@ static uint64_t load_route(struct forward *forward, uint32_t rank, uint32_t n)
     uint64_t busy = 0;
 
     for (; rank != forward->source; rank = forward->parent[rank]) {
-        const struct mesh_lane *lane =
-            mesh_overlay_lane(overlay, forward->parent[rank], rank);
+        const struct mesh_lane *lane = forward->lane[rank];
 
         if (lane != NULL) {
-            uint64_t *load = &forward->load[lane - overlay->lanes];
-
-            *load += n;
-            uint64_t time = *load * (forward->most_bps / (lane->rate_bps + 1) + 1);
+            size_t index = (size_t)(lane - overlay->lanes);
+            uint64_t time = (forward->load[index] += n) * forward->time[index];
 
             busy += time * time;
         }
@@ -100,27 +99,32 @@ static void choose_parent(struct forward *forward, uint32_t rank)
     const struct mesh_overlay *overlay = &forward->draft->mesh->overlay;
     uint32_t best = forward->parent[rank], first = overlay->first[rank];
     uint32_t n = overlay->first[rank + 1] - first, n_found = 0;
+    const struct mesh_lane *best_lane = forward->lane[rank];
     uint64_t least = UINT64_MAX;
 
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < n && n_found < 2; k++) {
         n_found += lane_to(forward, overlay->lanes[first + k].to, rank) != NULL;
     }
     for (uint32_t k = 0; k < n && n_found > 1; k++) {
         uint32_t parent =
             overlay->lanes[first + (forward->source % 2 == 0 ? k : n - 1 - k)].to;
+        const struct mesh_lane *lane = lane_to(forward, parent, rank);
         uint64_t busy;
 
-        if (lane_to(forward, parent, rank) == NULL) {
+        if (lane == NULL) {
             continue;
         }
         forward->parent[rank] = parent;
+        forward->lane[rank] = lane;
         busy = load_route(forward, rank, 0);
         if (busy < least) {
             best = parent;
+            best_lane = lane;
             least = busy;
         }
     }
     forward->parent[rank] = best;
+    forward->lane[rank] = best_lane;
     if (n_found > 1) { /* counts for the next choice in this tree */
         load_route(forward, rank, 1);
         forward->chosen[rank] = 1;
@@ -144,7 +148,7 @@ static void balance(struct forward *forward, uint32_t n_found)
     }
     for (uint32_t i = n_found; i-- > 1;) {
         uint32_t rank = forward->order[i], parent = forward->parent[rank];
-        const struct mesh_lane *lane = mesh_overlay_lane(overlay, parent, rank);
+        const struct mesh_lane *lane = forward->lane[rank];
 
         if (lane != NULL) {
             forward->load[lane - overlay->lanes] +=
@@ -169,7 +173,7 @@ static uint32_t find_tree(struct forward *forward)
     forward->depth[source] = 0;
     for (uint32_t r = 0; r < forward->n; r++) {
         if (overlay->hosts[r] == overlay->hosts[source]) {
-            find(forward, r, source, &n_found);
+            find(forward, r, source, mesh_overlay_lane(overlay, source, r), &n_found);
         }
     }
     for (uint32_t i = 0; i < n_found; i++) {
@@ -177,10 +181,11 @@ static uint32_t find_tree(struct forward *forward)
         uint32_t n = overlay->first[at + 1] - first;
 
         for (uint32_t k = 0; k < n; k++) {
-            uint32_t index = first + (source % 2 == 0 ? k : n - 1 - k);
+            const struct mesh_lane *lane =
+                &overlay->lanes[first + (source % 2 == 0 ? k : n - 1 - k)];
 
-            if (coll_forward_uses(&overlay->lanes[index])) {
-                find(forward, overlay->lanes[index].to, at, &n_found);
+            if (coll_forward_uses(lane)) {
+                find(forward, lane->to, at, lane, &n_found);
             }
         }
     }
@@ -414,19 +419,37 @@ static void draft_source(struct forward *forward)
     }
 }
 
+/* Sets the time of a block on each lane. */
+static void find_times(struct forward *forward)
+{
+    const struct mesh_overlay *overlay = &forward->draft->mesh->overlay;
+    uint64_t most_bps = 0;
+
+    for (size_t i = 0; i < overlay->n_lanes; i++) {
+        uint64_t rate_bps = overlay->lanes[i].rate_bps;
+
+        most_bps = rate_bps > most_bps ? rate_bps : most_bps;
+    }
+    for (size_t i = 0; i < overlay->n_lanes; i++) {
+        forward->time[i] = most_bps / (overlay->lanes[i].rate_bps + 1) + 1;
+    }
+}
+
 static void make_arrays(struct forward *forward)
 {
+    size_t n_lanes = forward->draft->mesh->overlay.n_lanes;
     uint32_t n = forward->n;
 
     forward->parent = weft_calloc(n, sizeof(*forward->parent));
+    forward->lane = weft_calloc(n, sizeof(const struct mesh_lane *));
     forward->depth = weft_calloc(n, sizeof(*forward->depth));
     forward->order = weft_calloc(n, sizeof(*forward->order));
     forward->place = weft_calloc(n, sizeof(*forward->place));
     forward->at = weft_calloc(n, sizeof(*forward->at));
     forward->branch = weft_calloc(n, sizeof(*forward->branch));
     forward->children = weft_calloc(n, sizeof(*forward->children));
-    forward->load =
-        weft_calloc(forward->draft->mesh->overlay.n_lanes + 1, sizeof(*forward->load));
+    forward->load = weft_calloc(n_lanes + 1, sizeof(*forward->load));
+    forward->time = weft_calloc(n_lanes + 1, sizeof(*forward->time));
     forward->beyond = weft_calloc(n, sizeof(*forward->beyond));
     forward->chosen = weft_calloc(n, sizeof(*forward->chosen));
 }
@@ -434,6 +457,7 @@ static void make_arrays(struct forward *forward)
 static void free_arrays(struct forward *forward)
 {
     free(forward->parent);
+    free(forward->lane);
     free(forward->depth);
     free(forward->order);
     free(forward->place);
@@ -441,6 +465,7 @@ static void free_arrays(struct forward *forward)
     free(forward->branch);
     free(forward->children);
     free(forward->load);
+    free(forward->time);
     free(forward->beyond);
     free(forward->chosen);
 }
@@ -463,11 +488,7 @@ void coll_draft_forward(struct coll_draft *draft)
     n_blocks = most / forward.share;
     forward.n_group = n_blocks == 0 ? 1 : n_blocks < n ? (uint32_t)n_blocks : n;
     make_arrays(&forward);
-    for (size_t i = 0; i < draft->mesh->overlay.n_lanes; i++) {
-        uint64_t rate_bps = draft->mesh->overlay.lanes[i].rate_bps;
-
-        forward.most_bps = rate_bps > forward.most_bps ? rate_bps : forward.most_bps;
-    }
+    find_times(&forward);
     draft_copy(&forward);
     for (uint32_t source = 0; source < n; source++) {
         forward.source = source;

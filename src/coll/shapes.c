@@ -297,10 +297,13 @@ static void carry(struct laying *laying, uint32_t source)
         for (int pass = 0; pass < 2 && amount > 0; pass++) {
             for (uint32_t k = overlay->first[at]; k < overlay->first[at + 1]; k++) {
                 uint32_t before = overlay->lanes[k].to;
-                size_t lane = lane_index(overlay, before, at);
+                size_t lane;
 
-                if (lane == SIZE_MAX || overlay->lanes[lane].n_hops == 0 ||
-                    laying->distance[before] + 1 != laying->distance[at]) {
+                if (laying->distance[before] + 1 != laying->distance[at]) {
+                    continue;
+                }
+                lane = lane_index(overlay, before, at);
+                if (lane == SIZE_MAX || overlay->lanes[lane].n_hops == 0) {
                     continue;
                 }
                 if (pass == 0) {
