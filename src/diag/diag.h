@@ -24,7 +24,7 @@
 /* Prefix length with which NCCL's subnet-aware routing compares IPv4 addresses if
  * NCCL_IB_SUBNET_PREFIX_LEN is not set. */
 #define DIAG_SUBNET_LEN 24
-/* Policy of a program whose device was named on its command line, so that no policy chose it. */
+/* Policy of a program whose device is in its command line or in lines of UCX. */
 #define DIAG_POLICY_GIVEN "given"
 
 /* ---- observations ---- */

@@ -130,13 +130,16 @@ static const struct diag_port *port_by_gid(const struct program_observing *o,
     return found;
 }
 
-/* Returns the port whose device the program's command names; NULL if it names none or several. */
+/* Returns the port whose device the program printed, otherwise the one that its command names; NULL
+ * if there is none, or several. */
 static const struct diag_port *port_by_name(const struct program_observing *o,
                                             uint32_t program)
 {
     const struct program_causes *causes = o->causes;
     uint32_t host = causes->facts[program].host;
     const struct world_host *spec = &causes->spec->hosts[host];
+    const char *printed = o->words[program].device;
+    const char *text = printed[0] != '\0' ? printed : causes->commands[program];
     const struct diag_port *found = NULL;
     uint32_t n = 0;
 
@@ -144,7 +147,7 @@ static const struct diag_port *port_by_name(const struct program_observing *o,
         char name[256];
 
         causes->device(causes->spec, host, i, name, sizeof(name));
-        if (program_words_have(causes->commands[program], name)) {
+        if (program_words_have(text, name)) {
             n++;
             found = program_find_port(&o->out->hosts[host], spec->ports[i].name);
         }
@@ -271,6 +274,10 @@ static void add_ends(const struct program_observing *o, uint32_t program, uint32
     if (other != PROGRAM_NONE) {
         add_end(o, other, true, with_gid, out);
     }
+    if (with_gid && o->words[program].remote_gid[0] != '\0' &&
+        weft_error_value(out, WEFT_VALUE_REMOTE_GID) == NULL) {
+        weft_error_text(out, WEFT_VALUE_REMOTE_GID, o->words[program].remote_gid);
+    }
     if (!is_idle && path_mtu_of(o, program, other) > 0) {
         weft_error_int(out, WEFT_VALUE_PATH_MTU, path_mtu_of(o, program, other));
     }
@@ -329,19 +336,48 @@ static void add_wait(const struct program_observing *o, uint32_t program)
     weft_format(wait->peer, sizeof(wait->peer), "%s", o->causes->spec->hosts[peer].name);
 }
 
-static void add_failure(const struct program_observing *o, uint32_t program)
+/* Returns the program at the host whose process failed. A launcher (mpirun) prints what processes
+ * at other hosts write. What was read from it is then moved to the program at that host. */
+static uint32_t move_to_failed(const struct program_observing *o, uint32_t launcher)
 {
+    struct program_words *from = &o->words[launcher];
+
+    for (uint32_t h = 0; h < o->causes->spec->n_hosts; h++) {
+        uint32_t at = program_on(o->causes, h);
+
+        if (at != PROGRAM_NONE && at != launcher &&
+            strcmp(o->causes->spec->hosts[h].name, from->host) == 0) {
+            o->words[at] = *from;
+            *from = (struct program_words){.gid_index = PROGRAM_NO_INDEX};
+            return at;
+        }
+    }
+    if (from->host[0] != '\0' &&
+        strcmp(o->causes->spec->hosts[o->causes->facts[launcher].host].name,
+               from->host) != 0) {
+        /* It is a process of another host, which is in no program. */
+        from->device[0] = from->remote_gid[0] = '\0';
+        from->gid_index = PROGRAM_NO_INDEX;
+    }
+    return launcher;
+}
+
+static void add_failure(const struct program_observing *o, uint32_t ended)
+{
+    bool waits = program_hangs(o, ended);
+    uint32_t program = waits ? ended : move_to_failed(o, ended);
     const struct program_facts *facts = &o->causes->facts[program];
     uint32_t peer = peer_of(o, program);
     uint32_t other = peer == PROGRAM_NONE ? PROGRAM_NONE : program_on(o->causes, peer);
-    struct diag_error error = {
-        .error = o->words[program].error, .at_ns = facts->ended_ns, .source = DIAG_OWN};
+    struct diag_error error = {.error = o->words[program].error,
+                               .at_ns = o->causes->facts[ended].ended_ns,
+                               .source = DIAG_OWN};
 
-    if (program_hangs(o, program)) {
+    if (waits) {
         fail_of_waiting(o, program, other, &error.error);
     } else if (error.error.status == WEFT_OK) {
         weft_fail(&error.error, WEFT_ERR_SYSTEM, WEFT_PHASE_PROGRAM,
-                  "it ended with status %d", program_status(facts));
+                  "it ended with status %d", program_status(&o->causes->facts[ended]));
     }
     if (peer != PROGRAM_NONE) {
         weft_format(error.peer, sizeof(error.peer), "%s",

@@ -294,6 +294,17 @@ static void down_there_by_timeout(struct job *job)
 }
 
 #define PINGPONG "ibv_rc_pingpong -e -g 1 -d "
+#define UCX_AH(host, device, gid)                                                        \
+    "[1.2] [" host ":81   :0] ib_device.c:1 UCX  ERROR   ibv_create_ah(dlid=1 sl=0 "     \
+                   "port=1 dgid=::ffff:" gid                                             \
+    " sgid_index=1 traffic_class=106) for UD verbs connect on " device                   \
+    " failed: Connection timed out\n"
+#define UCX_SENT(host, gid)                                                              \
+    "[" host                                                                             \
+    ":78   :0:78] rc_verbs_iface.c:121  send completion with error: Work Request "       \
+    "Flushed Error [qpn 0x16 wrid 0x4c9vendor_err 0x0]\n[" host                          \
+    ":78   :0:78] rc_verbs_iface.c:121  [rqpn 0x16 dlid=0 dgid=::ffff:" gid              \
+    " sgid_index=1 traffic_class=106]\n"
 #define RTR "Failed to modify QP to RTR\n"
 #define FLUSHED "Failed status Work Request Flushed Error (5) for wr_id 2\n"
 #define RETRIES "Failed status transport retry counter exceeded (12) for wr_id 2\n"
@@ -570,6 +581,20 @@ static const struct {
     {.seen = {{0, HANGS, PINGPONG "a-p0", ""}, {1, FAILS, "./mine b-p0 b-p1", ""}},
      .n = 2,
      .found = "undetermined b>a"},
+    /* A launcher prints what a process at another host wrote. */
+    {.seen = {{0, FAILS, "mpirun -H a,b ./ring", UCX_AH("b", "b-p1", "10.0.1.1")},
+              {1, FINE, "./agent", ""}},
+     .n = 2,
+     .found = "route.wrong_nic b:p1>a"},
+    {.seen = {{0, FAILS, "mpirun -H a,b ./ring", UCX_AH("x", "b-p1", "10.0.1.1")},
+              {1, FINE, "./agent", ""}},
+     .n = 2,
+     .found = "undetermined a:p0>b"},
+    {.seen = {{0, FAILS, "mpirun -H a,b ./ring", UCX_SENT("b", "10.0.1.1")},
+              {1, FINE, "./agent b-p0", ""}},
+     .n = 2,
+     .arrange = down_there,
+     .found = "link.down b:p0>a"},
     /* Unknown facts are reported as such. */
     {.seen = {{0, FAILS, "false", ""}}, .n = 1, .found = "undetermined a:p0"},
     {.seen = {{0, FAILS, "./mine", ""}, {1, HANGS, "./mine", ""}},

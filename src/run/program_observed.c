@@ -254,6 +254,23 @@ static int64_t gid_index_of(const struct program_observing *o, uint32_t host)
     return is_one && index != PROGRAM_NO_INDEX ? index : DIAG_NO_GID_INDEX;
 }
 
+/* Returns true if the device that a process at `host` uses is in a line that UCX printed. UCX does
+ * not choose by the subnets of both ends. */
+static bool has_printed_device(const struct program_observing *o, uint32_t host)
+{
+    bool has = false;
+
+    for (uint32_t i = 0; i < o->causes->n; i++) {
+        const char *name = o->words[i].host;
+        bool is_here = name[0] != '\0'
+                           ? strcmp(name, o->causes->spec->hosts[host].name) == 0
+                           : o->causes->facts[i].host == host;
+
+        has = has || (is_here && o->words[i].device[0] != '\0');
+    }
+    return has;
+}
+
 void program_observe_host(const struct program_observing *o, uint32_t host,
                           struct diag_host *out)
 {
@@ -264,7 +281,7 @@ void program_observe_host(const struct program_observing *o, uint32_t host,
     out->memlock_bytes = out->gid_index = IO_UNKNOWN;
     out->has_vanished = is_dead(o, host);
     out->has_hung = is_silent(o, host);
-    if (names_device(causes, host)) {
+    if (names_device(causes, host) || has_printed_device(o, host)) {
         weft_format(out->policy, sizeof(out->policy), DIAG_POLICY_GIVEN);
     }
     out->was_observed = !out->has_vanished && !out->has_hung;

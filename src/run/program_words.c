@@ -7,13 +7,22 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "diag/symptoms.h"
 
 #define NUMBER "[0-9]+"
+/* Texts of ibv_wc_status_str(3) for completions that a program caused or met. */
+#define STATUS_TEXT                                                                      \
+    "local (length|QP operation|protection|access) error|Work Request Flushed Error|"    \
+    "(remote (invalid request|access|operation)|bad response) error|"                    \
+    "(transport|RNR) retry counter exceeded"
 
-/* A line that a program prints, and its meaning. The last group of the pattern is the number. */
+#define UCX_AH "UCX +ERROR +ibv_create_ah[(]"
+
+/* A line that a program prints, and its meaning. The last group of the pattern is the number, or
+ * the first group the text of the errno (strerror) or of the status (ibv_wc_status_str). */
 struct line {
     const char *pattern; /* POSIX extended */
-    enum { NAMED, ERRNO, COMPLETION } kind;
+    enum { NAMED, ERRNO, COMPLETION, ERRNO_TEXT, COMPLETION_TEXT } kind;
     weft_status status; /* if NAMED */
     int sys_errno;      /* if NAMED; 0 if the program does not print it */
     enum weft_phase phase;
@@ -45,10 +54,19 @@ static const struct line lines[] = {
      COMPLETION, WEFT_OK, 0, WEFT_PHASE_DATA},
     {"ibv_modify_qp failed with (" NUMBER ") .*next state RTR", ERRNO, WEFT_OK, 0,
      WEFT_PHASE_RTR},
+    /* UCX, uct/ib/base/ib_device.c: an address handle resolves the peer's address, as RTR does */
+    {UCX_AH ".*[)] for .* failed: ([A-Z].*)$", ERRNO_TEXT, WEFT_OK, 0, WEFT_PHASE_RTR},
+    /* A program of the user's */
+    {"[Cc]ompletion (failed )?with (error|status)[ =:]*(" NUMBER ")", COMPLETION, WEFT_OK,
+     0, WEFT_PHASE_DATA},
+    /* UCX, uct/ib/rc/verbs/rc_verbs_iface.c, and any program that prints the status as text */
+    {"(" STATUS_TEXT ")", COMPLETION_TEXT, WEFT_OK, 0, WEFT_PHASE_DATA},
 };
 
-/* Finds `pattern` in a line of `text`. Sets *out to the part that the last group matched. */
-static bool find(const char *pattern, const char *text, const char **out, size_t *out_n)
+/* Finds `pattern` in a line of `text`. Sets *out to the part that the last group matched, or the
+ * first group if that is asked for. */
+static bool find_group(const char *pattern, const char *text, bool is_first,
+                       const char **out, size_t *out_n)
 {
     regex_t compiled;
     regmatch_t parts[4];
@@ -58,13 +76,33 @@ static bool find(const char *pattern, const char *text, const char **out, size_t
     is = regexec(&compiled, text, WEFT_LENGTH(parts), parts, 0) == 0;
     *out_n = 0;
     for (size_t i = 1; is && i < WEFT_LENGTH(parts) && i <= compiled.re_nsub; i++) {
-        if (parts[i].rm_so >= 0) {
+        if (parts[i].rm_so >= 0 && (i == 1 || !is_first)) {
             *out = text + parts[i].rm_so;
             *out_n = (size_t)(parts[i].rm_eo - parts[i].rm_so);
         }
     }
     regfree(&compiled);
     return is;
+}
+
+static bool find(const char *pattern, const char *text, const char **out, size_t *out_n)
+{
+    return find_group(pattern, text, false, out, out_n);
+}
+
+/* Returns the number of the errno or the status with that text, or 0. */
+static int number_named(const char *text, size_t n, enum diag_symptom_kind kind)
+{
+    const struct diag_symptom *found[2];
+    char copy[128];
+    size_t n_found;
+
+    if (n >= sizeof(copy)) {
+        return 0;
+    }
+    weft_format(copy, sizeof(copy), "%.*s", (int)n, text);
+    n_found = diag_symptoms_find(copy, found, WEFT_LENGTH(found));
+    return n_found == 1 && found[0]->kind == kind ? found[0]->number : 0;
 }
 
 /* Returns the number, or 0 if it is too large for an errno or a status. */
@@ -79,17 +117,23 @@ static void read_failure(const char *output, struct weft_error *out)
 {
     for (size_t i = 0; i < WEFT_LENGTH(lines) && out->status == WEFT_OK; i++) {
         const struct line *line = &lines[i];
+        bool is_text = line->kind == ERRNO_TEXT || line->kind == COMPLETION_TEXT;
+        bool is_errno = line->kind == ERRNO || line->kind == ERRNO_TEXT;
         const char *part = NULL;
+        int number;
         size_t n;
 
-        if (!find(line->pattern, output, &part, &n)) {
+        if (!find_group(line->pattern, output, is_text, &part, &n)) {
             continue;
         }
-        if (line->kind == COMPLETION && number_at(part, n) != 0) {
-            weft_fail_completion(out, number_at(part, n), line->phase,
-                                 "the program says so");
-        } else if (line->kind == ERRNO && number_at(part, n) != 0) {
-            weft_fail_errno(out, number_at(part, n), line->phase, "the program says so");
+        number = !is_text ? number_at(part, n)
+                          : number_named(part, n,
+                                         is_errno ? DIAG_SYMPTOM_ERRNO
+                                                  : DIAG_SYMPTOM_WC_STATUS);
+        if (line->kind != NAMED && number != 0 && is_errno) {
+            weft_fail_errno(out, number, line->phase, "the program says so");
+        } else if (line->kind != NAMED && number != 0) {
+            weft_fail_completion(out, number, line->phase, "the program says so");
         } else if (line->kind == NAMED && line->sys_errno != 0) {
             weft_fail_errno(out, line->sys_errno, line->phase, "the program says so");
         } else if (line->kind == NAMED) {
@@ -113,6 +157,35 @@ static void read_gid(const char *pattern, const char *output, char *out)
         if (!io_ip_parse(out, &ip) || io_ip_is_zero(&ip)) {
             out[0] = '\0';
         }
+    }
+}
+
+static void read_name(const char *pattern, const char *output, char *out)
+{
+    const char *part = NULL;
+    size_t n;
+
+    if (find_group(pattern, output, true, &part, &n) && n < PROGRAM_NAME_BYTES) {
+        weft_format(out, PROGRAM_NAME_BYTES, "%.*s", (int)n, part);
+    }
+}
+
+/* ucs/debug/log.c: lines of UCX contain [HOST:PID:THREAD], its last ones [HOST:PID:THREAD:TID]. */
+static void read_process(const char *output, struct program_words *out)
+{
+    const char *part = NULL;
+    size_t n;
+
+    read_name("\\[([^]: []+):[0-9]+ *:[0-9]+(:[0-9]+)?] .*(" UCX_AH
+              "|completion with error)",
+              output, out->host);
+    read_name(UCX_AH ".* on ([^ :]+)(:[0-9]+)? failed", output, out->device);
+    read_gid("(ibv_create_ah[(]|\\[rqpn ).* dgid=([0-9a-fA-F:.]+)", output,
+             out->remote_gid);
+    if (find("(ibv_create_ah[(]|\\[rqpn ).* sgid_index=(" NUMBER ")", output, &part,
+             &n) &&
+        out->gid_index == PROGRAM_NO_INDEX) {
+        out->gid_index = number_at(part, n);
     }
 }
 
@@ -333,6 +406,7 @@ void program_words_read(const char *command, const char *output,
     read_gid("^ *local address: .*GID ([0-9a-fA-F:.]+)", output, out->local_gid);
     read_gid("^ *remote address: .*GID ([0-9a-fA-F:.]+)", output, out->remote_gid);
     read_flags(command, out);
+    read_process(output, out);
 }
 
 static bool is_of_name(char c)

@@ -9,12 +9,16 @@
 #include "io/addr.h"
 
 #define PROGRAM_NO_INDEX (-1)
+#define PROGRAM_NAME_BYTES 64
 
 struct program_words {
     struct weft_error error;          /* status WEFT_OK if no line is known */
     char local_gid[IO_IP_TEXT_BYTES]; /* "" if the output has none */
     char remote_gid[IO_IP_TEXT_BYTES];
-    int gid_index; /* requested by its flags, or PROGRAM_NO_INDEX */
+    /* Host and RDMA device of the process that failed, because the program can be a launcher that
+     * prints what processes at other hosts write. "" if unknown. */
+    char host[PROGRAM_NAME_BYTES], device[PROGRAM_NAME_BYTES];
+    int gid_index; /* that it printed or its flags request, or PROGRAM_NO_INDEX */
     int path_mtu;  /* bytes of its largest packet; 0 if unknown */
     /* It is started as a server, and no client has connected to it. */
     bool waits_for_client;

@@ -55,6 +55,35 @@ static const struct {
     {"a:1:9 [0] NCCL WARN Call to ibv_modify_qp failed with 22 Invalid argument, on dev "
      "mlx5_0:1, curr state RTR, next state RTS\n",
      WEFT_OK, "", 0, 0},
+    /* UCX; a line before, by which it names a variable, is none */
+    {"[1767225603.1] [iceberg:81   :0]   ib_device.c:1466 UCX  ERROR   "
+     "ibv_create_ah(dlid=49152 "
+     "sl=0 port=1 src_path_bits=0 dgid=::ffff:192.168.101.1 sgid_index=1 "
+     "traffic_class=106) for "
+     "UD verbs connect on iceberg-p0 failed: Connection timed out\n",
+     WEFT_ERR_SYSTEM, "rtr", ETIMEDOUT, 0},
+    {"[x:78   :0:78] rc_verbs_iface.c:121  send completion with error: Work Request "
+     "Flushed "
+     "Error [qpn 0x16 wrid 0x4c9vendor_err 0x0]\n",
+     WEFT_ERR_COMPLETION, "data", 0, 5},
+    {"UCX  ERROR   ibv_create_ah(dlid=1) for x failed: What nobody knows\n", WEFT_OK, "",
+     0, 0},
+    /* programs of users */
+    {"Got completion with status 13\n", WEFT_ERR_COMPLETION, "data", 0, 13},
+    {"rank 1: completion failed with error=10 at wr 7\n", WEFT_ERR_COMPLETION, "data", 0,
+     10},
+    {"wc: local length error\n", WEFT_ERR_COMPLETION, "data", 0, 1},
+    {"wc: local QP operation error\n", WEFT_ERR_COMPLETION, "data", 0, 2},
+    {"wc: local protection error\n", WEFT_ERR_COMPLETION, "data", 0, 4},
+    {"wc: bad response error\n", WEFT_ERR_COMPLETION, "data", 0, 7},
+    {"wc: local access error\n", WEFT_ERR_COMPLETION, "data", 0, 8},
+    {"wc: remote invalid request error\n", WEFT_ERR_COMPLETION, "data", 0, 9},
+    {"wc: remote access error\n", WEFT_ERR_COMPLETION, "data", 0, 10},
+    {"wc: remote operation error\n", WEFT_ERR_COMPLETION, "data", 0, 11},
+    {"poll: transport retry counter exceeded, exit\n", WEFT_ERR_COMPLETION, "data", 0,
+     12},
+    {"poll: RNR retry counter exceeded, exit\n", WEFT_ERR_COMPLETION, "data", 0, 13},
+    {"Got completion with status 0\n", WEFT_OK, "", 0, 0},
     /* A cause before its consequence, wherever it is printed. */
     {"client read/write: Success\nFailed to modify QP to RTR\n", WEFT_ERR_SYSTEM, "rtr",
      0, 0},
@@ -134,6 +163,41 @@ START_TEST(command_and_output_name_the_ends)
     ck_assert_int_eq(words.path_mtu, ends[_i].path_mtu);
     ck_assert_str_eq(words.local_gid, ends[_i].local_gid);
     ck_assert_str_eq(words.remote_gid, ends[_i].remote_gid);
+}
+END_TEST
+
+/* A launcher prints what processes at other hosts write. */
+START_TEST(a_line_names_the_process_that_failed)
+{
+    static const struct {
+        const char *output, *host, *device, *remote_gid;
+        int gid_index;
+    } cases[] = {
+        {"[17.1] [iceberg:81   :0]  ib_device.c:1466 UCX  ERROR   "
+         "ibv_create_ah(dlid=49152 sl=0 "
+         "dgid=::ffff:10.0.0.1 sgid_index=1 traffic_class=106) for UD verbs connect on "
+         "iceberg-p0 "
+         "failed: Connection timed out\n",
+         "iceberg", "iceberg-p0", "::ffff:10.0.0.1", 1},
+        {"[titanic:78   :0:78] rc_verbs_iface.c:121  send completion with error: Work "
+         "Request "
+         "Flushed Error [qpn 0x16 wrid 0x4]\n[titanic:78   :0:78] rc_verbs_iface.c:121  "
+         "[rqpn "
+         "0x16 dlid=0 dgid=::ffff:10.0.0.2 sgid_index=3 traffic_class=106]\n",
+         "titanic", "", "::ffff:10.0.0.2", 3},
+        {"[titanic:78   :0] x.c:1 UCX  WARN  unused env variable\n", "", "", "",
+         PROGRAM_NO_INDEX},
+        {"completion with error\n", "", "", "", PROGRAM_NO_INDEX},
+    };
+    struct program_words words;
+
+    for (size_t i = 0; i < WEFT_LENGTH(cases); i++) {
+        program_words_read("mpirun ./x", cases[i].output, &words);
+        ck_assert_str_eq(words.host, cases[i].host);
+        ck_assert_str_eq(words.device, cases[i].device);
+        ck_assert_str_eq(words.remote_gid, cases[i].remote_gid);
+        ck_assert_int_eq(words.gid_index, cases[i].gid_index);
+    }
 }
 END_TEST
 
@@ -231,6 +295,7 @@ int main(void)
                         (int)WEFT_LENGTH(failures));
     tcase_add_loop_test(tcase, command_and_output_name_the_ends, 0,
                         (int)WEFT_LENGTH(ends));
+    tcase_add_test(tcase, a_line_names_the_process_that_failed);
     tcase_add_test(tcase, a_command_has_a_limit_of_its_own);
     tcase_add_test(tcase, a_server_is_known_by_its_command);
     tcase_add_test(tcase, a_device_is_named_whole);
