@@ -118,8 +118,29 @@ def places(document):
 def test_a_cable_that_is_numbered_apart_is_an_error_at_both_ends():
     assert places(doctor("scenarios/net/misnumbered-twin.yaml")) == {
         ("addr.no_facing_port", "spark-1", "p0.0"), ("addr.no_facing_port", "spark-2", "p1.0")}
+    # These two hosts have no other cable: the code is that of a run.
     assert places(doctor("scenarios/net/misnumbered-end.yaml")) == {
-        ("addr.no_facing_port", "titanic", "p0"), ("addr.no_facing_port", "iceberg", "p1")}
+        ("route.no_facing_port", "titanic", "p0"), ("route.no_facing_port", "iceberg", "p1")}
+
+
+def test_the_policys_choice_is_judged_before_a_run():
+    document = doctor(f"{FIELD}/s01-triangle-stock.yaml")
+    assert places(document) == {("route.wrong_nic", host, "p0") for host in ("titanic", "iceberg")}
+    assert {finding["evidence"]["policy"] for finding in document["findings"]} == {"nccl-2.25"}
+    assert codes(doctor(f"{FIELD}/s01-triangle-stock.yaml", "--set", "policy=weft")) == set()
+    # A cause at a host replaces the warning of the same code there.
+    found = doctor(f"{FIELD}/s23-shared-index.yaml")["findings"]
+    assert [finding["severity"] for finding in found] == ["error"]
+
+
+def test_ports_in_one_subnet_that_answer_for_themselves_are_a_warning():
+    """They work as long as each cable joins the ports that are paired."""
+    collision = {"route.gid_collision"}
+    assert codes(doctor("scenarios/net/arp-flux-fixed.yaml"), "warning") == collision
+    for host in ("titanic", "iceberg"):
+        document = doctor("scenarios/net/arp-flux-fixed.yaml", "--set",
+                          f"topology.nodes.{host}={{sysctl: {{arp_ignore: 0, arp_announce: 2}}}}")
+        assert codes(document, "error") == codes(document, "warning") == collision
 
 
 def test_swapped_cables_are_named_at_each_end():

@@ -14,6 +14,7 @@
 #include "cli/doctor.h"
 #include "plugin/setting_list.h"
 #include "run/facts.h"
+#include "run/forecast.h"
 
 extern char **environ;
 
@@ -199,7 +200,7 @@ void doctor_check_host(const struct world_host *spec, uint32_t index,
 }
 
 /* Checks the hosts of a scenario without its faults and jobs. Includes what only both ends of a
- * cable together can show. */
+ * cable together can show, and the ports and GIDs that its policy chooses. */
 static int examine_scenario(struct cli_options *options, const char *path,
                             struct examination *all)
 {
@@ -225,11 +226,16 @@ static int examine_scenario(struct cli_options *options, const char *path,
     all->input.n_hosts = plan->spec.n_hosts;
     all->input.hosts = weft_calloc(plan->spec.n_hosts + 1, sizeof(*all->input.hosts));
     for (uint32_t i = 0; i < plan->spec.n_hosts; i++) {
-        look_at_host(world->ops->host_env(world, i, 0), &all->input.hosts[i]);
+        struct io_env *env = world->ops->host_env(world, i, 0);
+
+        look_at_host(env, &all->input.hosts[i]);
+        run_facts_policy(env, scenario->policy, &all->input.hosts[i]);
         doctor_check_host(&plan->spec.hosts[i], i, all);
     }
     run_facts_cables(&plan->spec, false, &all->input);
+    run_forecast(scenario, &all->input, &all->findings);
     world->ops->destroy(world);
+    scenario_free(scenario);
     scenario_world_free(plan);
     scenario_free(scenario);
     return CLI_OK;

@@ -153,6 +153,19 @@ static void add_address(struct diag_finding *out, const char *name,
     diag_evidence_text(out, name, text);
 }
 
+/* Returns the code of a cable whose ends face no port at all. In a run, two hosts without any other
+ * cable have failed to connect, which is reported instead. */
+static enum diag_code code_of(const struct end ends[2])
+{
+    struct diag_ports near = {ends[0].host->ports, ends[0].host->n_ports};
+    struct diag_ports far = {ends[1].host->ports, ends[1].host->n_ports};
+    bool is_before_run = !ends[0].host->has_uses && !ends[1].host->has_uses;
+
+    return is_before_run && diag_any_facing(near, far) == DIAG_NO
+               ? DIAG_ROUTE_NO_FACING_PORT
+               : DIAG_ADDR_NO_FACING_PORT;
+}
+
 /* Adds a finding about the end `near`. The remote port is the one that `near` faces, otherwise
  * `far`. */
 static void say(enum diag_code code, const struct end *near, const struct end *far,
@@ -192,7 +205,7 @@ void diag_inspect_apart(const struct diag_input *input, struct diag_findings *ou
             const struct end *near = &ends[k], *far = &ends[1 - k];
 
             if (near->is_facing == DIAG_NO && far->is_facing == DIAG_NO) {
-                say(DIAG_ADDR_NO_FACING_PORT, near, far, out);
+                say(code_of(ends), near, far, out);
             } else if (near->other.port != NULL && !near->host->has_uses) {
                 /* In a run the rail is left out and reported as that. */
                 say(DIAG_NEIGH_NO_ANSWER, near, far, out);

@@ -109,6 +109,24 @@ static enum nearness compare(const struct diag_gid *a, const struct diag_gid *b,
                                                                                 : FAR;
 }
 
+/* Returns true if a port answers ARP requests for its own addresses only, so that no peer takes it
+ * for another port of the host. */
+static bool answers_for_itself(const struct diag_port *port)
+{
+    return port->arp_ignore != IO_UNKNOWN && port->arp_ignore > 0;
+}
+
+/* Returns the severity of a finding about two ports of a host. Ports in one subnet work if cables
+ * join those that are paired, and each of them answers for itself. */
+static enum diag_severity severity_of(enum nearness nearness, const struct diag_port *a,
+                                      const struct diag_port *b)
+{
+    bool may_work =
+        nearness == IN_ONE_SUBNET && answers_for_itself(a) && answers_for_itself(b);
+
+    return nearness == COARSE || may_work ? DIAG_WARNING : DIAG_ERROR;
+}
+
 static void look_at_pair(const struct diag_host *host, const struct diag_port *a,
                          const struct diag_port *b, unsigned coarse_len,
                          struct diag_findings *out)
@@ -140,14 +158,16 @@ static void look_at_pair(const struct diag_host *host, const struct diag_port *a
     if (worst == FAR) {
         return;
     }
-    finding =
-        say(out, codes[worst], worst == COARSE ? DIAG_WARNING : DIAG_ERROR, host, a);
+    finding = say(out, codes[worst], severity_of(worst, a, b), host, a);
     diag_evidence_text(finding, "address", io_ip_format(&mine->ip, text, sizeof(text)));
     diag_evidence_int(finding, "prefix_len", mine->prefix_len);
     diag_evidence_text(finding, "other_port", b->name);
     diag_evidence_text(finding, "other_address",
                        io_ip_format(&other->ip, text, sizeof(text)));
     diag_evidence_int(finding, "other_prefix_len", other->prefix_len);
+    if (worst == IN_ONE_SUBNET) {
+        diag_evidence_int(finding, "arp_ignore", a->arp_ignore);
+    }
 }
 
 static void look_at_ports(const struct diag_host *host, unsigned coarse_len,
@@ -575,5 +595,42 @@ void diag_preflight_ends(const struct diag_input *input, struct diag_findings *o
             }
         }
     }
+    diag_sort(out);
+}
+
+/* ---- errors that are predicted ---- */
+
+/* Removes the warnings of that code at that host. */
+static void drop_warnings(struct diag_findings *out, const struct diag_finding *cause)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < out->n; i++) {
+        const struct diag_finding *said = &out->items[i];
+
+        if (said->severity != DIAG_WARNING || said->entry != cause->entry ||
+            !diag_is_same_machine(said->host, cause->host)) {
+            out->items[n++] = *said;
+        }
+    }
+    out->n = n;
+}
+
+void diag_preflight_errors(const struct diag_input *input, struct diag_findings *out)
+{
+    struct diag_findings causes = {NULL, 0};
+
+    diag(input, &causes);
+    for (uint32_t i = 0; i < causes.n; i++) {
+        struct diag_finding *cause = &causes.items[i];
+        const struct diag_host *host = diag_find_host(input, cause->host);
+
+        if (cause->severity == DIAG_ERROR && cause->entry->id != DIAG_UNDETERMINED) {
+            diag_evidence_text(cause, "policy", host != NULL ? host->policy : "unknown");
+            drop_warnings(out, cause);
+            diag_add(out, cause);
+        }
+    }
+    diag_findings_fini(&causes);
     diag_sort(out);
 }

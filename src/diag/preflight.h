@@ -36,6 +36,10 @@ void diag_preflight(const struct diag_host *host, const struct diag_preflight *m
  * differ, and bonds whose cables lead to different hosts. diag() adds the rest. Sorts `out` by
  * severity. */
 void diag_preflight_ends(const struct diag_input *input, struct diag_findings *out);
+/* Adds the causes of the errors of `input`, which a policy's set-up of connections is predicted to
+ * meet, with the policy in their evidence. A cause replaces a warning of the same code at that
+ * host. Sorts `out` by severity. */
+void diag_preflight_errors(const struct diag_input *input, struct diag_findings *out);
 /* Returns true if both ports are up and their addresses face each other, so that a cable joins
  * them, or should. */
 bool diag_preflight_faces(const struct diag_port *a, const struct diag_port *b);

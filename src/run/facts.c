@@ -7,17 +7,6 @@
 #include "host/observe.h"
 #include "run/record.h"
 
-/* Records what the settings say of the choice of GIDs. */
-static void add_gid_rule(const struct host *host, struct diag_host *out)
-{
-    bool splits_nics;
-    struct rdma_gid_rule rule;
-
-    conn_choice_settings(host->env, host->config.conn.policy, &rule, &splits_nics);
-    out->gid_index = rule.index < 0 ? DIAG_NO_GID_INDEX : rule.index;
-    out->subnet_len = rule.subnet_len;
-}
-
 static enum diag_known forwards_ip(const struct io_hostinfo *info)
 {
     if (info->ip_forward == IO_UNKNOWN) {
@@ -27,15 +16,25 @@ static enum diag_known forwards_ip(const struct io_hostinfo *info)
 }
 
 /* Policies of NCCL merge NICs unless a setting forbids it. */
-static enum diag_known merges_nics(const struct host *host)
+static enum diag_known merges_nics(struct io_env *env, enum weft_policy policy)
 {
-    struct io_env *env = host->env;
-
-    return rdma_is_nccl(host->config.conn.policy) &&
+    return rdma_is_nccl(policy) &&
                    rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
                                     env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"))
                ? DIAG_YES
                : DIAG_NO;
+}
+
+void run_facts_policy(struct io_env *env, enum weft_policy policy, struct diag_host *out)
+{
+    bool splits_nics;
+    struct rdma_gid_rule rule;
+
+    conn_choice_settings(env, policy, &rule, &splits_nics);
+    weft_format(out->policy, sizeof(out->policy), "%s", weft_policy_name(policy));
+    out->gid_index = rule.index < 0 ? DIAG_NO_GID_INDEX : rule.index;
+    out->subnet_len = rule.subnet_len;
+    out->merges_nics = merges_nics(env, policy);
 }
 
 /* Records which ports NCCL_IB_HCA leaves to a program of `policy`. */
@@ -116,10 +115,7 @@ void run_facts(const struct host *host, struct diag_host *out)
     const struct io_hostinfo *info = host->env->ops->hostinfo(host->env);
 
     weft_format(out->name, sizeof(out->name), "%s", host->env->name);
-    weft_format(out->policy, sizeof(out->policy), "%s",
-                weft_policy_name(host->config.conn.policy));
-    add_gid_rule(host, out);
-    out->merges_nics = merges_nics(host);
+    run_facts_policy(host->env, host->config.conn.policy, out);
     out->memlock_bytes = info->memlock_bytes;
     out->forwards_ip = forwards_ip(info);
     out->ports = weft_calloc(host->n_ports + 1, sizeof(*out->ports));

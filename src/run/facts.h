@@ -14,6 +14,9 @@
 void run_facts(const struct host *host, struct diag_host *out);
 /* Fills `out` (zeroed) for a host on which nothing has run, from its devices alone. */
 void run_facts_before(struct rdma *rdma, struct diag_host *out);
+/* Sets the policy of `out`, and what the settings of its host say about the choices of that
+ * policy. */
+void run_facts_policy(struct io_env *env, enum weft_policy policy, struct diag_host *out);
 /* Adds the cables of a mesh to `out`, which must have none, ordered by hosts and ports. */
 void run_facts_cables(const struct world_spec *spec, bool is_simulated,
                       struct diag_input *out);
