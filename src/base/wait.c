@@ -11,12 +11,27 @@ static const char *const names[] = {
     [WEFT_WAIT_CLIENT] = "client",
 };
 
+static const char *const texts[] = {
+    [WEFT_WAIT_ROUND] = "to take part in a round",
+    [WEFT_WAIT_CONNECTION] = "to connect",
+    [WEFT_WAIT_SEND] = "to receive",
+    [WEFT_WAIT_RECEIVE] = "to send",
+    [WEFT_WAIT_CLIENT] = "to connect as a client",
+};
+
 _Static_assert(WEFT_LENGTH(names) == WEFT_N_WAITS, "one name each");
+_Static_assert(WEFT_LENGTH(texts) == WEFT_N_WAITS, "one text each");
 
 const char *weft_wait_name(enum weft_wait_for what)
 {
     weft_check((size_t)what < WEFT_LENGTH(names));
     return names[what];
+}
+
+const char *weft_wait_text(enum weft_wait_for what)
+{
+    weft_check((size_t)what < WEFT_LENGTH(texts));
+    return texts[what];
 }
 
 bool weft_wait_find(const char *name, enum weft_wait_for *out)

@@ -15,6 +15,8 @@ enum weft_wait_for {
 };
 
 const char *weft_wait_name(enum weft_wait_for what); /* "round" */
+/* Returns what the other process has to do, as in "waits for iceberg TEXT": "to receive". */
+const char *weft_wait_text(enum weft_wait_for what);
 /* Returns false if no wait has that name. */
 bool weft_wait_find(const char *name, enum weft_wait_for *out);
 

@@ -1,6 +1,7 @@
 #include "base/wait.h"
 
 #include <check.h>
+#include <string.h>
 
 #include "base/suite_testing.h"
 
@@ -11,6 +12,7 @@ START_TEST(each_wait_is_found_by_its_name)
     for (int i = 0; i < WEFT_N_WAITS; i++) {
         ck_assert(weft_wait_find(weft_wait_name((enum weft_wait_for)i), &found));
         ck_assert_int_eq(found, i);
+        ck_assert_uint_gt(strlen(weft_wait_text((enum weft_wait_for)i)), 0);
     }
     ck_assert(!weft_wait_find("", &found));
     ck_assert(!weft_wait_find("rounds", &found));

@@ -495,6 +495,7 @@ bool engine_comm_progress(struct engine_comm *comm)
     if (atomic_load(&comm->state) == ENGINE_COMM_CONNECTING && flow_is_up(comm->flow) &&
         (status == WEFT_OK || flow_peer_has_closed(comm->flow))) {
         set_state(comm, ENGINE_COMM_UP);
+        engine_note_peer(comm);
     }
     if (comm->has_stand_in && status == WEFT_OK) {
         note_stand_in(comm);

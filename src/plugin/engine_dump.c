@@ -18,17 +18,6 @@ static const char *state_name(const struct engine_comm *comm)
     return comm->is_closing ? "closing" : names[atomic_load(&comm->state)];
 }
 
-static const char *peer_name(const struct engine_comm *comm)
-{
-    const struct conn *conn = NULL;
-
-    for (uint32_t i = 0;
-         comm->flow != NULL && conn == NULL && i < flow_n_lanes(comm->flow); i++) {
-        conn = flow_lane_conn(comm->flow, i);
-    }
-    return conn == NULL || conn->peer.host[0] == '\0' ? "?" : conn->peer.host;
-}
-
 /* Returns what a request waits for that its flow has not taken yet. */
 static const char *why_not_started(const struct engine_comm *comm,
                                    const struct engine_request *request)
@@ -117,8 +106,9 @@ static void describe_comm(struct engine_comm *comm, struct weft_text *out)
     }
     weft_text_add(out, "comm %08x %s %s: %s, %u requests move, %u wait to start",
                   comm->is_sender ? comm->from : comm->to,
-                  comm->is_sender ? "sends to" : "receives from", peer_name(comm),
-                  state_name(comm), length_of(&comm->moving), length_of(&comm->waiting));
+                  comm->is_sender ? "sends to" : "receives from",
+                  comm->peer[0] != '\0' ? comm->peer : "?", state_name(comm),
+                  length_of(&comm->moving), length_of(&comm->waiting));
     weft_text_add(out,
                   "; sent %llu messages %llu B, received %llu messages %llu B, "
                   "%u epochs, %u failovers\n",
@@ -178,6 +168,7 @@ void engine_dump(struct engine *engine, struct weft_text *out)
                                            : "a connection came; waits for accept");
     }
     pthread_mutex_unlock(&engine->lock);
+    engine_waits_describe(engine, out);
     for (struct engine_comm *comm = engine->comms; comm != NULL; comm = comm->next) {
         describe_comm(comm, out);
     }

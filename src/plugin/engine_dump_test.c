@@ -29,6 +29,14 @@ static void expect(uint32_t host, const char *wanted)
     free(text);
 }
 
+static void expect_not(uint32_t host, const char *unwanted)
+{
+    char *text = dump_of(host);
+
+    ck_assert_msg(strstr(text, unwanted) == NULL, "%s\nis in\n%s", unwanted, text);
+    free(text);
+}
+
 START_TEST(ports_and_listens_are_there)
 {
     struct engine_listen *listen;
@@ -76,6 +84,10 @@ START_TEST(it_says_what_each_request_waits_for)
     ck_assert_int_eq(engine_isend(out, data, 10, 5, out_memory, &second), WEFT_OK);
     harness_run(&harness, SECOND / 100);
     expect(0, "send 10 B tag 5: not started; waits for an earlier one with this tag\n");
+    expect(0, " to receive: 1 comm, 0 s without progress\n");
+    expect_not(1, "waits for ");
+    harness_run(&harness, 13 * SECOND);
+    expect(0, " to receive: 1 comm, 13 s without progress\n");
     expect(1, ": up, 0 requests move, 0 wait to start");
 
     ck_assert_int_eq(engine_irecv(in, 1, buffers, sizes, tags, &in_memory, &receive),
@@ -96,6 +108,8 @@ START_TEST(it_says_what_each_request_waits_for)
     harness_run(&harness, SECOND / 100);
     expect(1, "receive 10 B tag 5: ");
     expect(1, "1 of 1 buffers missing, 0 B came; waits for the peer to send\n");
+    expect(1, " to send: 1 comm, 0 s without progress\n");
+    expect_not(0, "waits for ");
 
     engine_deregister(out, out_memory);
     engine_deregister(in, in_memory);
@@ -129,6 +143,47 @@ START_TEST(a_flush_is_no_receive)
     engine_close(out);
     engine_close(in);
     harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
+/* The cable is down: both ends name the peer, what it has to do, and why the connection does not move
+ * data. */
+START_TEST(a_wait_has_its_last_reason)
+{
+    const struct world_fault down = {
+        .kind = WORLD_FAULT_DOWN, .host = 0, .has_port = true};
+    struct engine_comm *out, *in;
+    struct engine_memory *out_memory, *in_memory;
+    struct engine_request *send, *receive;
+    struct weft_error error = {0};
+    static uint8_t data[4096], buffer[4096];
+    void *at = buffer;
+    const size_t size = sizeof(buffer);
+    const uint32_t tag = 5;
+
+    harness_open(&harness, 2, 1);
+    harness_connect(&harness, 0, 1, &out, &in);
+    ck_assert_int_eq(harness_register(out, data, sizeof(data), &out_memory, &error),
+                     WEFT_OK);
+    ck_assert_int_eq(harness_register(in, buffer, sizeof(buffer), &in_memory, &error),
+                     WEFT_OK);
+    ck_assert_int_eq(harness.world->ops->inject(harness.world, &down), 0);
+    ck_assert_int_eq(engine_isend(out, data, 1000, 5, out_memory, &send), WEFT_OK);
+    ck_assert_int_eq(engine_irecv(in, 1, &at, &size, &tag, &in_memory, &receive),
+                     WEFT_OK);
+    harness_run(&harness, 8 * SECOND / 10);
+    expect(0,
+           "waits for iceberg to receive: 1 comm, 0 s without progress; last reason: ");
+    expect(0, "[link.down: weft explain link.down]\n");
+    expect(
+        1,
+        "waits for titanic to send: 1 comm, 0 s without progress; last reason: data: ");
+    engine_deregister(out, out_memory);
+    engine_deregister(in, in_memory);
+    engine_close(out);
+    engine_close(in);
+    harness_run(&harness, 5 * SECOND);
     harness_close(&harness);
 }
 END_TEST
@@ -176,6 +231,7 @@ int main(void)
     tcase_add_test(tcase, ports_and_listens_are_there);
     tcase_add_test(tcase, it_says_what_each_request_waits_for);
     tcase_add_test(tcase, a_flush_is_no_receive);
+    tcase_add_test(tcase, a_wait_has_its_last_reason);
     tcase_add_loop_test(tcase, a_normal_end_is_no_failure, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

@@ -444,6 +444,7 @@ void engine_mesh_progress(struct engine *engine)
     tell_others(engine);
     if (io_now(engine->env) >= mesh->announce_at_ns) {
         tell_own(engine);
+        engine_waits_look(engine);
     }
     io_task_deadline(&mesh->task, mesh->announce_at_ns);
 }

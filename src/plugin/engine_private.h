@@ -86,6 +86,10 @@ struct engine_comm {
     uint8_t relays[FLOW_LANES_MAX][16];
     uint32_t n_relays;
     struct engine_comm *next_pending; /* in engine->pending */
+    char peer[64];                    /* the peer's host; "" until it is known */
+    /* state and counters when they were last seen to change, and when that was */
+    uint64_t seen;
+    weft_ns changed_ns; /* 0 if not looked at yet */
     uint32_t
         n_idle; /* looks since engine_connect() asked last; protected by the engine's lock */
     struct engine_comm *next_closing; /* in engine->closing */
@@ -234,6 +238,15 @@ bool engine_comm_uses(struct engine_comm *comm, const struct xfer_memory *memory
 /* Makes the engine's thread look at the comm. Callable from any thread. */
 void engine_comm_kick(struct engine_comm *comm);
 void engine_queue_push(struct engine_queue *queue, struct engine_request *request);
+
+/* ---- engine_waits.c ---- */
+/* Notes which comms have not changed since the last look. */
+void engine_waits_look(struct engine *engine);
+/* Appends for whom the comms wait, for what, how long already, and the last known reason: a line for
+ * each peer and kind. */
+void engine_waits_describe(struct engine *engine, struct weft_text *out);
+/* Remembers the name of the peer's host, once it is known. */
+void engine_note_peer(struct engine_comm *comm);
 
 /* ---- engine_setup.c ---- */
 /* Closes connectors that NCCL has abandoned. Returns when to call it again unless a connector is

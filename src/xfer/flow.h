@@ -188,6 +188,8 @@ uint32_t flow_lane_via(const struct flow *flow, uint32_t lane, uint32_t *out,
  * `indent`. */
 struct weft_text;
 void flow_describe(const struct flow *flow, const char *indent, struct weft_text *out);
+/* Returns the last known reason why a lane is not up; NULL if there is none. */
+const struct weft_error *flow_why(const struct flow *flow);
 /* Appends what a request waits for, as a part of a line. */
 void flow_request_describe(const struct flow *flow, const struct flow_request *request,
                            struct weft_text *out);

@@ -69,6 +69,18 @@ void flow_describe(const struct flow *flow, const char *indent, struct weft_text
     }
 }
 
+const struct weft_error *flow_why(const struct flow *flow)
+{
+    const struct weft_error *why = flow_trouble(flow);
+
+    for (uint32_t i = 0; why == NULL && i < flow->config.n_lanes; i++) {
+        const struct flow_lane *lane = &flow->lanes[i];
+
+        why = lane->state != FLOW_LANE_UP ? lane->why : NULL;
+    }
+    return why;
+}
+
 static void describe_send(const struct flow *flow, const struct flow_request *request,
                           struct weft_text *out)
 {
