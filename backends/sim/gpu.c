@@ -670,7 +670,6 @@ static int import_event(struct io_gpu *io, const struct io_gpu_handle *handle,
 
 /* ---- sharing ---- */
 
-/* gpu_sharing.c */
 static int gpu_identify(struct io_gpu *gpu, struct io_gpu_identity *out)
 {
     struct sim_process *process = sim_gpu_process(sim_gpu_of(gpu));

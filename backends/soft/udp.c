@@ -68,8 +68,6 @@ static bool soft_udp_reaches(const struct soft_udp *udp, const struct linux_alia
 
 /* ---- receiving ---- */
 
-/* Receives from UDP sockets. Converts datagrams, which the kernel may have joined (UDP_GRO), to frames with the headers that they had. */
-
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif

@@ -118,38 +118,40 @@ static inline struct io_env *conn_env(const struct conn *conn)
     return conn->rdma->env;
 }
 
-/* conn.c */
+/* state.c */
 /* Enters a state and adds it to the event log. No other code changes conn->state. */
 void conn_enter(struct conn *conn, enum conn_state next);
 /* Creates a connection in NEW. */
 struct conn *conn_new(struct rdma *rdma, const struct conn_config *config, int task_kind,
                       bool is_connector);
+/* Queues a sealed message. Does nothing if the stream has ended. Fails with WEFT_ERR_LIMIT if there
+ * is no room because the peer does not read. */
+weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *body,
+                      size_t n_bytes) WEFT_MUST_CHECK;
+/* Starts to watch the peer for silence, and to send BUSY every TIMER_BUSY_NS. */
+void conn_watch_peer(struct conn *conn);
+/* Notes whether an end stalls. Call it before the stream is closed. */
+void conn_note_still(struct conn *conn);
 /* Returns true if a message of that type was received. */
 static inline bool conn_got(const struct conn *conn, enum codec_type type)
 {
     return (conn->private->got & UINT64_C(1) << type) != 0;
 }
+
+/* conn.c */
 /* Enters FAILED with conn->error, which must be set: sends ABORT to the peer. Frees everything if
  * the connection was never UP; otherwise moves its QPs to ERR. Returns conn->error.status. */
 weft_status conn_fail(struct conn *conn);
 
 /* talk.c */
-/* Queues a sealed message. Does nothing if the stream has ended. Fails with WEFT_ERR_LIMIT if there
- * is no room because the peer does not read. */
-weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *body,
-                      size_t n_bytes) WEFT_MUST_CHECK;
 /* Handles all received messages. The end of the stream is an error, except in PROBE: the probes
  * then decide. A connector that has no FACTS of the listener yet dials again. */
 weft_status conn_listen_to_peer(struct conn *conn) WEFT_MUST_CHECK;
 /* Sends the queued messages. Treats the end of the stream like conn_listen_to_peer. */
 weft_status conn_talk_to_peer(struct conn *conn) WEFT_MUST_CHECK;
-/* Starts to watch the peer for silence, and to send BUSY every TIMER_BUSY_NS. */
-void conn_watch_peer(struct conn *conn);
 /* Returns when BUSY is due or the peer counts as silent for too long, absolute; WEFT_NEVER if
  * neither applies, as after set-up. */
 weft_ns conn_watch_ns(const struct conn *conn);
-/* Notes whether an end stalls. Call it before the stream is closed. */
-void conn_note_still(struct conn *conn);
 /* Sends BUSY if it is due. Fails with WEFT_ERR_TIMEOUT if nothing arrived for config.silence_ns. */
 weft_status conn_watch(struct conn *conn) WEFT_MUST_CHECK;
 

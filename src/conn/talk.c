@@ -5,19 +5,6 @@
 #include "base/text.h"
 #include "conn/private.h"
 
-weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *body,
-                      size_t n_bytes)
-{
-    struct frame_link *link = &conn->private->link;
-
-    /* lost() decides what follows from the end of the stream. */
-    if (link->stream == NULL || frame_send(link, type, body, n_bytes)) {
-        return WEFT_OK;
-    }
-    return weft_fail(&conn->error, WEFT_ERR_LIMIT, codec_type_phase(type),
-                     "the peer reads nothing: %zu bytes wait", frame_queued(link));
-}
-
 static weft_status out_of_order(struct conn *conn, enum codec_type type)
 {
     weft_status status = weft_fail(&conn->error, WEFT_ERR_PROTOCOL,
@@ -318,12 +305,6 @@ static bool is_watched(const struct conn *conn)
            !conn_got(conn, CODEC_PROBED);
 }
 
-void conn_watch_peer(struct conn *conn)
-{
-    conn->private->heard_ns = io_now(conn_env(conn));
-    conn->private->busy_ns = conn->private->heard_ns + TIMER_BUSY_NS;
-}
-
 weft_ns conn_watch_ns(const struct conn *conn)
 {
     const struct conn_private *private = conn->private;
@@ -353,34 +334,4 @@ weft_status conn_watch(struct conn *conn)
     private->busy_ns = now + TIMER_BUSY_NS;
     status = conn_tell(conn, CODEC_BUSY, NULL, 0);
     return status == WEFT_OK ? conn_talk_to_peer(conn) : status;
-}
-
-/* ---- stalls ---- */
-
-/* Returns true if the peer's process sent nothing for TIMER_STILL_AFTER_NS although its kernel
- * acknowledged all that was sent to it. */
-static bool is_peer_still(const struct conn *conn)
-{
-    const struct conn_private *private = conn->private;
-    const struct frame_link *link = &private->link;
-    size_t n_unacked = 1;
-
-    return link->stream != NULL && private->heard_ns != 0 && conn->state > CONN_TCP &&
-           io_now(conn_env(conn)) - private->heard_ns >= TIMER_STILL_AFTER_NS &&
-           frame_queued(link) == 0 &&
-           conn_env(conn)->oob->unacked(link->stream, &n_unacked) == 0 && n_unacked == 0;
-}
-
-weft_ns conn_still_ns(const struct conn *conn)
-{
-    bool is_waiting = conn->state < CONN_UP ||
-                      (conn->state == CONN_FAILED && conn->private->is_witness);
-
-    return is_waiting && is_peer_still(conn) ? io_now(conn_env(conn))
-                                             : conn->private->still_ns;
-}
-
-void conn_note_still(struct conn *conn)
-{
-    conn->private->still_ns = conn_still_ns(conn);
 }

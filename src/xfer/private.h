@@ -1,5 +1,4 @@
-/* Declares what the files of a transfer share: xfer.c, send.c, receive.c, progress.c, rail.c and
- * drain.c. */
+/* Declares what the files of a transfer share: xfer.c, send.c, receive.c and progress.c. */
 #ifndef WEFT_XFER_PRIVATE_H
 #define WEFT_XFER_PRIVATE_H
 
@@ -105,7 +104,7 @@ struct xfer_lane {
     uint32_t sequence; /* data immediates sent (sender) or taken (receiver) */
 };
 
-/* Rails that were dropped while the connection goes on (rail.c). */
+/* Rails that were dropped while the connection goes on (progress.c). */
 struct xfer_rails {
     uint32_t dropped;   /* bit r: rail r is out of use */
     uint32_t unsettled; /* bit r: it is not known yet what was lost on rail r */
@@ -216,25 +215,16 @@ weft_status xfer_fail_completion(struct xfer *xfer, uint32_t q, const struct ibv
 weft_status xfer_take_cts(struct xfer *xfer, uint32_t q, const struct xfer_imm *imm);
 /* Sender: posts what fits of lost and unposted parts. */
 weft_status xfer_pump(struct xfer *xfer);
-/* Returns true if the number of such completions depends on timing: those of notices, beats, RAIL
- * and HANDOVER immediates. */
-bool xfer_is_by_the_clock(const struct ibv_wc *wc);
-/* Handles all completions of every CQ. */
-weft_status xfer_poll_all(struct xfer *xfer);
-weft_status xfer_arm_all(struct xfer *xfer);
-/* Moves the queue pairs of `rails` (bit r for rail r) to ERR and takes what completed before that.
- * Returns WEFT_AGAIN while something is under way, otherwise WEFT_OK. An error of a completion
- * queue also ends the wait, because such a queue delivers nothing more. */
-weft_status xfer_drain_rails(struct xfer *xfer, uint32_t rails);
 /* Returns true if the rail of QP q was dropped. */
-bool xfer_is_dropped(const struct xfer *xfer, uint32_t q);
+static inline bool xfer_is_dropped(const struct xfer *xfer, uint32_t q)
+{
+    return (xfer->rails.dropped >> q % xfer->conn->n_rails & 1) != 0;
+}
 /* Sender: returns true if clear-to-sends and notices can arrive on QP q. */
-bool xfer_is_control(const struct xfer *xfer, uint32_t q);
-/* Handles an immediate of kind XFER_IMM_RAIL, which reports that the peer has stopped queue pair
- * `imm->qp`. */
-weft_status xfer_take_rail(struct xfer *xfer, uint32_t q, const struct xfer_imm *imm);
-/* Advances the settling of dropped rails. Called by every xfer_progress(). */
-weft_status xfer_rails_progress(struct xfer *xfer);
+static inline bool xfer_is_control(const struct xfer *xfer, uint32_t q)
+{
+    return q == 0 || xfer->rails.dropped != 0;
+}
 /* Sender: records that the receiver has part `part`. */
 void xfer_part_done(struct xfer *xfer, struct xfer_request *request, uint32_t part);
 /* Sender: records that the first piece of a part is about to be posted. */
@@ -243,7 +233,10 @@ void xfer_pace_begin(struct xfer *xfer, const struct xfer_part_send *part);
 void xfer_pace_end(struct xfer *xfer, const struct xfer_part_send *part);
 /* Receiver: returns false while a dropped rail is not settled, or while clear-to-sends that were
  * lost on it have yet to be sent again. */
-bool xfer_may_grant(const struct xfer *xfer);
+static inline bool xfer_may_grant(const struct xfer *xfer)
+{
+    return xfer->rails.unsettled == 0 && xfer->rails.next_cts == xfer->next_group;
+}
 /* Receiver: sends the clear-to-send of a group in its slot, for the first time or again. */
 weft_status xfer_send_cts(struct xfer *xfer, uint32_t group, uint32_t n);
 /* Receiver: sends a notice that waits, unless one is under way or no notice may be sent now. */

@@ -4,6 +4,49 @@
 /* Groups per signalled CTS work request. The others need no signal, because a receive is done when
  * its data has arrived. */
 #define CTS_SIGNAL_EVERY 8
+#define RQ_CHAIN_MAX 16
+
+/* ---- receives of the queue pairs ---- */
+
+static weft_status post_receives(struct xfer *xfer, uint32_t q, uint32_t n)
+{
+    struct conn *conn = xfer->conn;
+    struct io_device *device = conn->rails[q % conn->n_rails].port->device;
+
+    while (n > 0) {
+        struct ibv_recv_wr wrs[RQ_CHAIN_MAX], *bad = NULL;
+        uint32_t n_now = n < RQ_CHAIN_MAX ? n : RQ_CHAIN_MAX;
+        int error;
+
+        for (uint32_t i = 0; i < n_now; i++) {
+            wrs[i] = (struct ibv_recv_wr){.wr_id = CONN_WR_RECV,
+                                          .next = i + 1 < n_now ? &wrs[i + 1] : NULL};
+        }
+        error = device->ops->post_recv(conn->qps[q].qp, wrs, &bad);
+        if (error != 0) {
+            return xfer_fail_post(xfer, q, error, "post_recv was refused");
+        }
+        xfer->lanes[q].rq_posted += n_now;
+        n -= n_now;
+    }
+    return WEFT_OK;
+}
+
+weft_status xfer_replenish(struct xfer *xfer, uint32_t n_missing_min)
+{
+    for (uint32_t q = 0; q < xfer->conn->n_qps; q++) {
+        uint32_t n_missing = xfer->rq_depth - xfer->lanes[q].rq_posted;
+        weft_status status = WEFT_OK;
+
+        if (n_missing > 0 && n_missing >= n_missing_min && !xfer_is_dropped(xfer, q)) {
+            status = post_receives(xfer, q, n_missing);
+        }
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    return WEFT_OK;
+}
 
 /* ---- granting ---- */
 

@@ -66,8 +66,8 @@ static void relay_lane_refuse(struct relay_lane *lane, weft_status status,
                               const char *reason, uint32_t member, const char *text);
 
 /* Forwards one lane. Each clear-to-send of the next member that finds a free buffer is sent on to
- * the sender, with that buffer instead of the receiver's. So only data that can leave again enters,
- * and no lane waits for another. */
+ * the sender, with that buffer instead of the receiver's. So only data that can leave again
+ * enters, and no lane waits for another. */
 
 static struct io_env *env_of(const struct relay_lane *lane)
 {

@@ -96,6 +96,24 @@ static void weigh_rails(struct xfer *xfer)
     }
 }
 
+/* Returns true if the number of such completions depends on timing: those of notices (a newer one
+ * replaces one that was not sent yet), of beats (sent when nothing else completes), and of RAIL and
+ * HANDOVER immediates (sent when ports change). */
+static bool is_by_the_clock(const struct ibv_wc *wc)
+{
+    uint64_t kind = wc->wr_id >> 56;
+    enum xfer_imm_kind received;
+
+    if (wc->wr_id != CONN_WR_RECV) {
+        return kind == XFER_WR_NOTICE || kind == XFER_WR_BEAT || kind == XFER_WR_RAIL ||
+               kind == XFER_WR_HANDOVER;
+    }
+    received = xfer_imm_decode(xfer_network_order(wc->imm_data)).kind;
+    return wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM &&
+           (received == XFER_IMM_NOTICE || received == XFER_IMM_RAIL ||
+            received == XFER_IMM_HANDOVER);
+}
+
 weft_status xfer_open(struct conn *conn, struct xfer **out, struct weft_error *error)
 {
     struct xfer *xfer = calloc(1, sizeof(*xfer));
@@ -108,7 +126,7 @@ weft_status xfer_open(struct conn *conn, struct xfer **out, struct weft_error *e
                          "no memory for a transfer state");
     }
     xfer->conn = conn;
-    conn->is_by_the_clock = xfer_is_by_the_clock;
+    conn->is_by_the_clock = is_by_the_clock;
     init_lanes(xfer);
     weigh_rails(xfer);
     for (uint32_t i = 0; i < XFER_REQUESTS_MAX; i++) {
