@@ -8,29 +8,6 @@
 #include "boot/mesh.h"
 #include "boot/private.h"
 
-weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
-                      const char *message)
-{
-    char ip[IO_IP_TEXT_BYTES] = "none";
-
-    if (boot->config.mode == BOOT_RENDEZVOUS) {
-        io_ip_format(&boot->config.rendezvous.ip, ip, sizeof(ip));
-    }
-    weft_fail(&boot->error, status, WEFT_PHASE_BOOT, "rank %u %s", rank, message);
-    weft_error_object(&boot->error, "rank %u of %u", boot->config.rank,
-                      boot->config.n_ranks);
-    weft_error_int(&boot->error, WEFT_VALUE_RANK, rank);
-    weft_error_text(&boot->error, WEFT_VALUE_RENDEZVOUS, ip);
-    return boot->error.status;
-}
-
-void boot_own_errno(struct boot *boot, const struct weft_error *why)
-{
-    if (frame_failed_here(why)) {
-        boot->error.sys_errno = why->sys_errno;
-    }
-}
-
 static weft_status check_config(const struct boot_config *config, uint32_t n_members,
                                 struct weft_error *error)
 {
@@ -161,16 +138,6 @@ bool boot_awaits(const struct boot *boot, uint32_t member)
         return mesh_awaits(boot, member);
     }
     return boot->server != NULL ? boot_server_awaits(boot, member) : member == 0;
-}
-
-uint32_t boot_first(const struct boot *boot)
-{
-    uint32_t first = 0;
-
-    while (boot->mesh != NULL && boot->mesh->members[first].is_absent) {
-        first++; /* this process is never absent */
-    }
-    return first;
 }
 
 static void trace_failure(const struct boot *boot)

@@ -99,55 +99,6 @@ void mesh_close(struct boot *boot)
     boot->mesh = NULL;
 }
 
-/* ---- reporting failures ---- */
-
-void mesh_give_up(struct boot *boot, uint32_t m, const char *reason)
-{
-    struct message_give_up give_up = {.rank = m};
-    uint8_t body[CODEC_BODY_MAX];
-    size_t n_bytes;
-
-    weft_format(give_up.reason, sizeof(give_up.reason), "%s", reason);
-    n_bytes = message_encode_give_up(&give_up, body);
-    for (uint32_t i = 0; i < boot->n_members; i++) {
-        struct mesh_peer *peer = boot->mesh->members[i].peer;
-
-        if (peer != NULL && peer->state == MESH_UP &&
-            frame_send(&peer->stream.link, CODEC_GIVE_UP, body, n_bytes) &&
-            frame_flush(&peer->stream.link, NULL) < 0) {
-            peer->is_suspect = true; /* the neighbour is gone */
-        }
-    }
-}
-
-void mesh_miss(struct boot *boot, uint32_t m)
-{
-    struct mesh *mesh = boot->mesh;
-    struct mesh_member *member = &mesh->members[m];
-
-    if (member->is_absent) {
-        return;
-    }
-    member->is_absent = true;
-    mesh->n_known += member->is_known ? 0 : 1;
-    /* The limit of the remaining members counts from now. */
-    mesh->known_ns = io_now(boot->env);
-    weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
-                     "absent", "rank=%u", m);
-    io_task_wake(&boot->task);
-}
-
-weft_status mesh_blame(struct boot *boot, weft_status status, uint32_t m,
-                       const char *what)
-{
-    if (boot->config.may_miss && m != boot->config.rank) {
-        mesh_miss(boot, m);
-        return WEFT_AGAIN;
-    }
-    mesh_give_up(boot, m, what);
-    return boot_fail(boot, status, m, what);
-}
-
 /* ---- a gather ---- */
 
 static const struct mesh_blob *blob_of(const struct boot *boot, uint32_t m)

@@ -153,6 +153,9 @@ weft_status mesh_progress(struct boot *boot) WEFT_MUST_CHECK;
 weft_ns mesh_deadline(const struct boot *boot);
 /* boot_awaits() of a member of a mesh. */
 bool mesh_awaits(const struct boot *boot, uint32_t member);
+void mesh_close(struct boot *boot);
+
+/* failure.c */
 /* Reports to every neighbour that `member` is at fault. */
 void mesh_give_up(struct boot *boot, uint32_t member, const char *reason);
 /* Reports that `member` is at fault to every neighbour, and fails with `status`. With may_miss it
@@ -161,7 +164,6 @@ weft_status mesh_blame(struct boot *boot, weft_status status, uint32_t member,
                        const char *what) WEFT_MUST_CHECK;
 /* may_miss: marks `member` absent; the neighbours are informed. */
 void mesh_miss(struct boot *boot, uint32_t member);
-void mesh_close(struct boot *boot);
 
 /* mesh_hear.c */
 void mesh_hear_open(struct boot *boot);
@@ -170,12 +172,24 @@ void mesh_hear(struct boot *boot);
 void mesh_hear_close(struct boot *boot);
 /* Brings the next announcement forward, so that a new process learns of this one soon. */
 void mesh_announce_soon(struct boot *boot);
+bool mesh_candidate_is_fresh(const struct boot *boot,
+                             const struct mesh_candidate *candidate);
 
-/* mesh_peer.c */
+/* mesh_stream.c */
 /* Returns the neighbour `member`, and creates it if necessary. Returns NULL if there are too
  * many. */
 struct mesh_peer *mesh_peer_of(struct boot *boot, uint32_t member);
 void mesh_peer_free(struct boot *boot, struct mesh_peer *peer);
+/* Changes peer->state, and adds the change to the event log. */
+void mesh_peer_enter(struct boot *boot, struct mesh_peer *peer, enum mesh_state next);
+/* Closes the stream; the next attempt begins after the backoff. */
+void mesh_peer_retry(struct boot *boot, struct mesh_peer *peer);
+/* Closes the stream or ends the attempt. `why` (or NULL) shows whether the peer ended the
+ * stream. */
+void mesh_peer_drop(struct boot *boot, struct mesh_peer *peer,
+                    const struct weft_error *why);
+
+/* mesh_peer.c */
 /* Accepts a client's greeting, `frame`, and takes over its stream. On error the caller refuses the
  * client; an error in boot->error fails the boot. */
 weft_status mesh_peer_accept(struct boot *boot, struct client *client,
@@ -185,10 +199,6 @@ weft_status mesh_peer_accept(struct boot *boot, struct client *client,
 weft_status mesh_peer_step(struct boot *boot, struct mesh_peer *peer) WEFT_MUST_CHECK;
 /* Sends what the neighbour lacks, until its stream is full. */
 void mesh_peer_pump(struct boot *boot, struct mesh_peer *peer);
-/* Closes the stream or ends the attempt. `why` (or NULL) shows whether the peer ended the
- * stream. */
-void mesh_peer_drop(struct boot *boot, struct mesh_peer *peer,
-                    const struct weft_error *why);
 /* Returns when a neighbour that ended its stream without BYE counts as dead if it is not reached
  * before; WEFT_NEVER if that is not due. */
 weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *peer);
@@ -196,8 +206,6 @@ weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *pe
  * that no other stream reaches; 0 if there is no such wait. */
 weft_ns mesh_peer_awaited_ns(const struct boot *boot, const struct mesh_peer *peer);
 weft_ns mesh_peer_deadline(const struct boot *boot, const struct mesh_peer *peer);
-bool mesh_candidate_is_fresh(const struct boot *boot,
-                             const struct mesh_candidate *candidate);
 
 /* mesh_flood.c */
 /* Records `identity` as the process of `member`. Returns WEFT_AGAIN if a later process is already

@@ -1,97 +1,12 @@
 /* One neighbour. The member with the lower number dials, trying each address in turn. A stream is
  * used until it ends or falls silent; then the next address is tried. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "base/text.h"
 #include "boot/mesh.h"
 
-struct mesh_peer *mesh_peer_of(struct boot *boot, uint32_t m)
-{
-    struct mesh_member *member = &boot->mesh->members[m];
-    struct mesh_peer *peer = member->peer;
-
-    weft_check(m != boot->config.rank);
-    if (peer == NULL && boot->mesh->n_peers < MESH_PEERS_MAX) {
-        peer = weft_calloc(1, sizeof(*peer));
-        peer->member = m;
-        peer->port = RECORD_PORT_NONE;
-        peer->peer_port = RECORD_PORT_NONE;
-        peer->backoff_ns = BOOT_BACKOFF_NS;
-        peer->links_told = weft_calloc(boot->n_members, sizeof(*peer->links_told));
-        peer->absent_told = weft_calloc(boot->n_members, sizeof(*peer->absent_told));
-        peer->known = weft_calloc(boot->n_members, sizeof(*peer->known));
-        boot->env->ops->random(boot->env, &peer->id, sizeof(peer->id));
-        member->peer = peer;
-        boot->mesh->n_peers++;
-    }
-    return peer;
-}
-
-void mesh_peer_free(struct boot *boot, struct mesh_peer *peer)
-{
-    boot->mesh->members[peer->member].peer = NULL;
-    boot->mesh->n_peers--;
-    frame_close(&peer->stream.link, peer->state != MESH_UP);
-    free(peer->links_told);
-    free(peer->absent_told);
-    free(peer->known);
-    free(peer);
-}
-
-static void enter(struct boot *boot, struct mesh_peer *peer, enum mesh_state next)
-{
-    static const char *const names[] = {"idle", "tcp", "challenge", "greet", "up"};
-
-    weft_check(next == MESH_IDLE || next == peer->state + 1 ||
-               (next == MESH_UP && peer->state == MESH_IDLE));
-    if (next == MESH_UP || peer->state == MESH_UP) {
-        weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
-                         next == MESH_UP ? "linked" : "unlinked",
-                         "rank=%u peer=%u port=%u peer_port=%u", boot->config.rank,
-                         peer->member, peer->port, peer->peer_port);
-    } else {
-        weft_trace_event(boot->env->trace, io_now(boot->env), boot->env->name, "boot",
-                         names[next], "rank=%u peer=%u attempt=%u", boot->config.rank,
-                         peer->member, peer->attempt);
-    }
-    peer->state = next;
-}
-
 /* ---- the end of a stream, or of an attempt ---- */
-
-static void retry(struct boot *boot, struct mesh_peer *peer)
-{
-    frame_close(&peer->stream.link, true);
-    if (peer->state != MESH_IDLE) {
-        enter(boot, peer, MESH_IDLE);
-    }
-    peer->resume_ns = io_now(boot->env) + peer->backoff_ns;
-    peer->backoff_ns = 2 * peer->backoff_ns < BOOT_BACKOFF_MAX_NS ? 2 * peer->backoff_ns
-                                                                  : BOOT_BACKOFF_MAX_NS;
-}
-
-void mesh_peer_drop(struct boot *boot, struct mesh_peer *peer,
-                    const struct weft_error *why)
-{
-    bool was_up = peer->state == MESH_UP;
-
-    if (was_up) {
-        peer->backoff_ns = BOOT_BACKOFF_NS;
-        peer->is_suspect = boot->mesh->members[peer->member].gone == MESH_HERE;
-        peer->suspect_ns = io_now(boot->env);
-        peer->was_ended = why != NULL && why->status == WEFT_ERR_CLOSED &&
-                          (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
-                           why->sys_errno == EPIPE);
-    }
-    retry(boot, peer);
-    if (was_up) {
-        peer->resume_ns = io_now(boot->env);
-        io_task_wake(&boot->task);
-    }
-}
 
 weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *peer)
 {
@@ -170,13 +85,13 @@ static weft_status dial(struct boot *boot, struct mesh_peer *peer)
     error = boot->env->oob->connect(boot->env, NULL, &peer->candidates[chosen].at,
                                     &boot->task, &tcp);
     if (error != 0) {
-        retry(boot, peer);
+        mesh_peer_retry(boot, peer);
         return WEFT_AGAIN;
     }
     frame_init(&peer->stream.link, boot->env, tcp, AUTH_CONNECTOR, peer->stream.rx,
                sizeof(peer->stream.rx), peer->stream.tx, sizeof(peer->stream.tx));
     peer->step_ns = io_now(boot->env) + boot_limit(boot, MESH_DIAL_NS);
-    enter(boot, peer, MESH_TCP);
+    mesh_peer_enter(boot, peer, MESH_TCP);
     return WEFT_OK;
 }
 
@@ -197,12 +112,12 @@ static weft_status say_hello(struct boot *boot, struct mesh_peer *peer)
             peer->is_suspect = false;
             peer->was_ended = false;
         }
-        retry(boot, peer);
+        mesh_peer_retry(boot, peer);
         return WEFT_AGAIN;
     }
     memcpy(hello.host_id, boot->mesh->self.identity.host_id, sizeof(hello.host_id));
     prove_hello(&peer->stream.link, boot->mesh->door.identity.key, &hello, peer->hello);
-    enter(boot, peer, MESH_CHALLENGE);
+    mesh_peer_enter(boot, peer, MESH_CHALLENGE);
     return WEFT_OK;
 }
 
@@ -257,11 +172,11 @@ static weft_status prove(struct boot *boot, struct mesh_peer *peer)
     if (status != WEFT_OK) {
         weft_log(boot->env->log, WEFT_LOG_WARN, "boot: rank %u did not prove itself: %s",
                  peer->member, why.message);
-        retry(boot, peer);
+        mesh_peer_retry(boot, peer);
         return WEFT_AGAIN;
     }
     greet(boot, peer);
-    enter(boot, peer, MESH_GREET);
+    mesh_peer_enter(boot, peer, MESH_GREET);
     return WEFT_OK;
 }
 
@@ -269,7 +184,7 @@ static weft_status prove(struct boot *boot, struct mesh_peer *peer)
 
 static void go_up(struct boot *boot, struct mesh_peer *peer)
 {
-    enter(boot, peer, MESH_UP);
+    mesh_peer_enter(boot, peer, MESH_UP);
     peer->heard_ns = io_now(boot->env);
     peer->said_ns = peer->heard_ns;
     peer->backoff_ns = BOOT_BACKOFF_NS;
@@ -323,7 +238,7 @@ static weft_status hear_greeting(struct boot *boot, struct mesh_peer *peer)
         return boot->error.status;
     }
     if (status != WEFT_OK) {
-        retry(boot, peer);
+        mesh_peer_retry(boot, peer);
         return WEFT_AGAIN;
     }
     if (greeting.port != RECORD_PORT_NONE) {
@@ -438,7 +353,7 @@ weft_status mesh_peer_step(struct boot *boot, struct mesh_peer *peer)
         mesh_peer_drop(boot, peer, NULL);
     } else if (peer->state != MESH_UP && peer->state != MESH_IDLE &&
                now >= peer->step_ns) {
-        retry(boot, peer);
+        mesh_peer_retry(boot, peer);
     }
     return WEFT_OK;
 }

@@ -143,6 +143,7 @@ static inline uint32_t boot_told_each(const struct boot *boot)
     return boot->to_first ? 0 : boot->each;
 }
 
+/* failure.c */
 /* Sets boot->error, with value "rank", and returns `status`, or the status of an earlier error. */
 weft_status boot_fail(struct boot *boot, weft_status status, uint32_t rank,
                       const char *message) WEFT_MUST_CHECK;
