@@ -1,7 +1,5 @@
 #include "transport/inside.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,50 +7,6 @@
 #include "base/text.h"
 #include "rdma/policy.h"
 #include "transport/inside_private.h"
-
-/* ---- helpers ---- */
-
-weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status,
-                        enum weft_phase phase, const char *format, ...)
-{
-    char text[160];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    if (inside->error.status == WEFT_OK) {
-        inside->error_peer = peer;
-    }
-    weft_fail(&inside->error, status, phase, "rank %u: %s", peer, text);
-    weft_error_int(&inside->error, WEFT_VALUE_RANK, peer);
-    return status;
-}
-
-void inside_enter(struct inside *inside, enum inside_state next)
-{
-    static const char *const names[] = {"facts", "setup",   "exchange", "connect",
-                                        "up",    "closing", "closed",   "failed"};
-    struct io_env *env = inside->env;
-    char object[32];
-
-    weft_check(next == INSIDE_FAILED || next == INSIDE_CLOSING ||
-               next == inside->state + 1);
-    weft_format(object, sizeof(object), "rank%u", inside->config.rank);
-    weft_trace_event(env->trace, io_now(env), env->name, object, "inside",
-                     "from=%s to=%s", names[inside->state], names[next]);
-    inside->state = next;
-}
-
-uint32_t inside_place(const struct inside *inside, uint32_t rank)
-{
-    for (uint32_t i = 0; i < inside->n_locals; i++) {
-        if (inside->locals[i] == rank) {
-            return i;
-        }
-    }
-    return UINT32_MAX;
-}
 
 /* Returns the number of ranks on the host whose first member is `first`, and writes them to
  * `out` unless it is NULL. */
@@ -330,12 +284,6 @@ uint32_t inside_error_peer(const struct inside *inside)
 bool inside_is_up(const struct inside *inside)
 {
     return inside->state == INSIDE_UP;
-}
-
-uint32_t inside_link_index(const struct inside *inside, uint32_t place, bool is_sender,
-                           uint32_t channel)
-{
-    return (2 * channel + is_sender) * inside->n_locals + place;
 }
 
 static struct inside_link *find(const struct inside *inside, uint32_t peer,

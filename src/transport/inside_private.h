@@ -149,24 +149,61 @@ static inline weft_ns inside_prove_ns(const struct inside *inside)
     return timer_limit(TIMER_AUTHENTICATE_NS, inside->config.patience);
 }
 
+/* Returns the index of a rank of this host in `locals`, or UINT32_MAX. */
+static inline uint32_t inside_place(const struct inside *inside, uint32_t rank)
+{
+    for (uint32_t i = 0; i < inside->n_locals; i++) {
+        if (inside->locals[i] == rank) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* Returns the index of a connector in `links`. */
+static inline uint32_t inside_link_index(const struct inside *inside, uint32_t place,
+                                         bool is_sender, uint32_t channel)
+{
+    return (2 * channel + is_sender) * inside->n_locals + place;
+}
+
+static inline uint32_t inside_n_streams(const struct inside *inside)
+{
+    return 2 * inside->n_locals;
+}
+
+/* ---- inside_state.c ---- */
+
+void inside_enter(struct inside *inside, enum inside_state next);
 weft_status inside_fail(struct inside *inside, uint32_t peer, weft_status status,
                         enum weft_phase phase, const char *format, ...) WEFT_PRINTF(5, 6);
 
+/* ---- inside_stream.c ---- */
+
+/* Changes stream->state, and adds the change to the event log. */
+void inside_stream_enter(struct inside_stream *stream, enum inside_stream_state next);
+weft_status inside_stream_broken(struct inside_stream *stream,
+                                 const struct weft_error *why);
+/* Advances a stream that is dialed or not authenticated yet. Returns WEFT_AGAIN while it waits. */
+weft_status inside_stream_connect(struct inside_stream *stream);
 /* Starts a stream to the proxy of the rank at `place`. */
 weft_status inside_dial(struct inside *inside, uint32_t place);
 /* Makes a stream of an authenticated client. Returns false if there is no room for it. */
 bool inside_stream_take_over(struct inside *inside, struct client *client);
 /* Sends queued bytes. A failure is handled by the next inside_stream_progress(). */
 void inside_stream_flush(struct inside_stream *stream);
-/* Advances one stream. Errors are in inside->error. */
-weft_status inside_stream_progress(struct inside_stream *stream);
 /* Sends a request to the proxy of the rank at `place`. Returns false if the stream is not open
  * or has no room. */
 bool inside_ask(struct inside *inside, uint32_t place, const struct proxy_call *call);
-/* Retries requests that the proxy could not answer yet. Errors are in inside->error. */
-weft_status inside_serve_pending(struct inside *inside);
 /* Returns the ith stream; creates it if needed. */
 struct inside_stream *inside_stream_at(struct inside *inside, uint32_t i);
+
+/* ---- inside_call.c: what arrives over the streams ---- */
+
+/* Advances one stream. Errors are in inside->error. */
+weft_status inside_stream_progress(struct inside_stream *stream);
+/* Retries requests that the proxy could not answer yet. Errors are in inside->error. */
+weft_status inside_serve_pending(struct inside *inside);
 void inside_streams_close(struct inside *inside, bool reset);
 
 /* ---- inside_door.c: the listener ---- */
@@ -189,9 +226,6 @@ weft_status inside_blob_take(struct inside_link *link,
 void inside_link_close(struct inside_link *link);
 /* Rings the bell of the peer if it slept when a counter moved. */
 void inside_link_ring(struct inside_link *link);
-/* Returns the index of a connector in `links`. */
-uint32_t inside_link_index(const struct inside *inside, uint32_t place, bool is_sender,
-                           uint32_t channel);
 /* Returns the ith connector in the order of set-up, or NULL if it uses the network. */
 struct inside_link *inside_link_at(const struct inside *inside, uint32_t i);
 /* Advances the set-up of all connectors. */
@@ -210,9 +244,7 @@ weft_status inside_ipc_take(struct inside *inside, uint32_t place, const uint8_t
  * no longer polled for. */
 void inside_ipc_stop(struct inside *inside);
 void inside_ipc_fini(struct inside *inside);
-void inside_enter(struct inside *inside, enum inside_state next);
 /* inside_topology.c: sets inside->view.system if the topology of the host is known. */
 void inside_find_topology(struct inside *inside);
-uint32_t inside_place(const struct inside *inside, uint32_t rank);
 
 #endif
