@@ -1,9 +1,19 @@
-/* Converts observations and findings to JSON. */
+/* Converts observations and findings to JSON, and observations back. What is read is not trusted. */
 #include "diag/observations.h"
 
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
+
+#define HOSTS_MAX 4096
+#define CABLES_MAX 65536
+#define LIST_MAX 4096
+
+/* ---- values ---- */
 
 static void put_int(json_t *object, const char *key, int64_t number)
 {
@@ -29,20 +39,364 @@ static void put_known(json_t *object, const char *key, enum diag_known value)
     }
 }
 
-static json_t *encode_gid(const struct diag_gid *gid)
-{
-    json_t *object = json_object();
-    char text[IO_IP_TEXT_BYTES];
+/* The position of the decoder, for messages, and its first error. */
+struct cursor {
+    char path[160];
+    weft_status status;
+    struct weft_error *error;
+};
 
-    put_text(object, "gid", io_ip_format(&gid->ip, text, sizeof(text)));
-    if (gid->type != 0) {
-        put_text(object, "type", gid->type == 2 ? "RoCE v2" : "RoCE v1");
+static void bad(struct cursor *at, const char *key, const char *what)
+{
+    if (at->status == WEFT_OK) {
+        at->status = weft_fail(at->error, WEFT_ERR_INPUT, WEFT_PHASE_OBSERVATIONS,
+                               "%s%s: %s", at->path, key, what);
     }
-    put_int(object, "prefix_len", gid->prefix_len);
-    put_int(object, "index", gid->index);
-    put_int(object, "vlan_id", gid->vlan_id);
-    return object;
 }
+
+static int64_t get_int(struct cursor *at, const json_t *object, const char *key,
+                       int64_t absent)
+{
+    const json_t *value = json_object_get(object, key);
+
+    if (value == NULL) {
+        return absent;
+    }
+    if (!json_is_integer(value)) {
+        bad(at, key, "must be an integer");
+        return absent;
+    }
+    return json_integer_value(value);
+}
+
+/* Returns a number from 0 to `most`, or IO_UNKNOWN if that is written, or `absent`. */
+static int get_small(struct cursor *at, const json_t *object, const char *key, int most,
+                     int absent)
+{
+    int64_t value = get_int(at, object, key, absent);
+
+    if (value != IO_UNKNOWN && (value < 0 || value > most)) {
+        bad(at, key, "is out of range");
+        return absent;
+    }
+    return (int)value;
+}
+
+static void get_text(struct cursor *at, const json_t *object, const char *key, char *out,
+                     size_t out_bytes)
+{
+    const json_t *value = json_object_get(object, key);
+
+    out[0] = '\0';
+    if (value == NULL) {
+        return;
+    }
+    if (!json_is_string(value) || strlen(json_string_value(value)) >= out_bytes) {
+        bad(at, key, "must be a text that is not too long");
+        return;
+    }
+    weft_format(out, out_bytes, "%s", json_string_value(value));
+}
+
+static bool get_bool(struct cursor *at, const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    if (value != NULL && !json_is_boolean(value)) {
+        bad(at, key, "must be true or false");
+    }
+    return json_is_true(value);
+}
+
+/* Returns UNKNOWN if the key is absent. */
+static enum diag_known get_known(struct cursor *at, const json_t *object, const char *key)
+{
+    if (json_object_get(object, key) == NULL) {
+        return DIAG_UNKNOWN;
+    }
+    return get_bool(at, object, key) ? DIAG_YES : DIAG_NO;
+}
+
+/* Returns the list `key`; NULL if it is absent, invalid or longer than `max`. */
+static const json_t *get_list(struct cursor *at, const json_t *object, const char *key,
+                              size_t max, uint32_t *out_n)
+{
+    const json_t *list = json_object_get(object, key);
+
+    *out_n = 0;
+    if (list == NULL) {
+        return NULL;
+    }
+    if (!json_is_array(list) || json_array_size(list) > max) {
+        bad(at, key, "must be a list that is not too long");
+        return NULL;
+    }
+    *out_n = (uint32_t)json_array_size(list);
+    return list;
+}
+
+/* Returns element `i` and appends it to the path; leave() undoes that. NULL if it is not an
+ * object. */
+static const json_t *go_into(struct cursor *at, const json_t *list, const char *key,
+                             uint32_t i, size_t *out_mark)
+{
+    const json_t *item = json_array_get(list, i);
+
+    *out_mark = strlen(at->path);
+    weft_format(at->path + *out_mark, sizeof(at->path) - *out_mark, "%s[%u].", key, i);
+    if (!json_is_object(item)) {
+        bad(at, "", "must be an object");
+        return NULL;
+    }
+    return item;
+}
+
+static void leave(struct cursor *at, size_t mark)
+{
+    at->path[mark] = '\0';
+}
+
+/* ---- fields ---- */
+
+enum field_type {
+    FIELD_INT,   /* int64_t */
+    FIELD_SMALL, /* int from 0 to `most`, or IO_UNKNOWN */
+    FIELD_TEXT,  /* char[n_bytes]; absent if it is "" */
+    FIELD_KNOWN, /* enum diag_known; absent if unknown */
+    FIELD_STATE, /* enum diag_known: "up" or "down"; absent if unknown */
+    FIELD_BOOL,  /* bool */
+    FIELD_FLAG,  /* bool; absent if false */
+    FIELD_IP,    /* struct io_ip */
+    FIELD_ROCE   /* int: 1 for "RoCE v1", 2 for "RoCE v2"; absent if 0 */
+};
+
+/* A member of a JSON object and of the struct that it stands for. Both directions follow these
+ * tables, whose order is that of the members. */
+struct field {
+    const char *key;
+    enum field_type type;
+    size_t offset;
+    size_t n_bytes; /* of FIELD_TEXT */
+    int most;       /* of FIELD_SMALL */
+    int64_t absent; /* of FIELD_INT and FIELD_SMALL: not written, like IO_UNKNOWN */
+};
+
+#define INT_OR(type, key, member, absent)                                                \
+    {                                                                                    \
+        key, FIELD_INT, offsetof(type, member), 0, 0, absent                             \
+    }
+#define INT(type, key, member) INT_OR(type, key, member, IO_UNKNOWN)
+#define SMALL(type, key, member, most, absent)                                           \
+    {                                                                                    \
+        key, FIELD_SMALL, offsetof(type, member), 0, most, absent                        \
+    }
+#define TEXT(type, key, member)                                                          \
+    {                                                                                    \
+        key, FIELD_TEXT, offsetof(type, member), sizeof(((type *)NULL)->member), 0, 0    \
+    }
+#define OTHER(kind, type, key, member)                                                   \
+    {                                                                                    \
+        key, FIELD_##kind, offsetof(type, member), 0, 0, 0                               \
+    }
+
+static const struct field gid_fields[] = {
+    OTHER(IP, struct diag_gid, "gid", ip),
+    OTHER(ROCE, struct diag_gid, "type", type),
+    SMALL(struct diag_gid, "prefix_len", prefix_len, 128, IO_UNKNOWN),
+    SMALL(struct diag_gid, "index", index, INT_MAX, IO_UNKNOWN),
+    SMALL(struct diag_gid, "vlan_id", vlan_id, 4095, IO_UNKNOWN),
+};
+
+static const struct field port_fields[] = {
+    TEXT(struct diag_port, "name", name),
+    OTHER(STATE, struct diag_port, "state", is_up),
+    INT(struct diag_port, "netdev_mtu", netdev_mtu),
+    INT(struct diag_port, "active_mtu", active_mtu),
+    INT(struct diag_port, "rate_bps", rate_bps),
+    INT(struct diag_port, "device", device),
+    OTHER(KNOWN, struct diag_port, "opened", is_opened),
+    OTHER(KNOWN, struct diag_port, "software", is_software),
+    INT(struct diag_port, "rp_filter", rp_filter),
+    INT(struct diag_port, "arp_ignore", arp_ignore),
+    OTHER(KNOWN, struct diag_port, "bonded", is_bonded),
+    TEXT(struct diag_port, "master", master),
+    INT(struct diag_port, "addresses", n_addresses),
+    INT(struct diag_port, "pcie_lanes", pcie_lanes),
+    INT(struct diag_port, "pcie_lanes_max", pcie_lanes_max),
+    INT(struct diag_port, "pcie_mts", pcie_mts),
+    INT(struct diag_port, "pcie_mts_max", pcie_mts_max),
+    OTHER(KNOWN, struct diag_port, "gids_cut", gids_cut),
+};
+
+static const struct field use_fields[] = {
+    TEXT(struct diag_use, "peer", peer),
+    TEXT(struct diag_use, "local_port", local_port),
+    TEXT(struct diag_use, "remote_port", remote_port),
+    TEXT(struct diag_use, "local_gid", local_gid),
+    TEXT(struct diag_use, "remote_gid", remote_gid),
+    INT(struct diag_use, "path_mtu", path_mtu),
+    INT(struct diag_use, "vanished_mtu", vanished_mtu),
+    INT(struct diag_use, "timed_bytes", timed_bytes),
+    INT(struct diag_use, "best_bps", best_bps),
+    INT(struct diag_use, "rtt_ns", rtt_ns),
+};
+
+static const struct field wait_fields[] = {
+    TEXT(struct diag_wait, "peer", peer),
+    INT(struct diag_wait, "waited_ns", waited_ns),
+};
+
+static const struct field event_fields[] = {
+    TEXT(struct diag_event, "type", type),
+    TEXT(struct diag_event, "port", port),
+    TEXT(struct diag_event, "device", device),
+    INT(struct diag_event, "at_ns", at_ns),
+};
+
+static const struct field error_fields[] = {
+    TEXT(struct diag_error, "object", error.object),
+    TEXT(struct diag_error, "message", error.message),
+    SMALL(struct diag_error, "errno", error.sys_errno, INT_MAX, 0),
+    SMALL(struct diag_error, "wc_status", error.wc_status, INT_MAX, 0),
+    TEXT(struct diag_error, "peer", peer),
+    INT(struct diag_error, "at_ns", at_ns),
+};
+
+static const struct field host_fields[] = {
+    TEXT(struct diag_host, "name", name),
+    OTHER(BOOL, struct diag_host, "observed", was_observed),
+    OTHER(FLAG, struct diag_host, "vanished", has_vanished),
+    OTHER(FLAG, struct diag_host, "hung", has_hung),
+    TEXT(struct diag_host, "state", state),
+    INT(struct diag_host, "memlock_bytes", memlock_bytes),
+    TEXT(struct diag_host, "policy", policy),
+    INT(struct diag_host, "gid_index", gid_index),
+    INT_OR(struct diag_host, "subnet_len", subnet_len, DIAG_SUBNET_LEN),
+    TEXT(struct diag_host, "hca_list", hca_list),
+    OTHER(KNOWN, struct diag_host, "merges_nics", merges_nics),
+    OTHER(KNOWN, struct diag_host, "forwards_ip", forwards_ip),
+};
+
+static const struct field cable_fields[] = {
+    TEXT(struct diag_cable, "from", from),
+    TEXT(struct diag_cable, "from_port", from_port),
+    TEXT(struct diag_cable, "to", to),
+    TEXT(struct diag_cable, "to_port", to_port),
+    INT_OR(struct diag_cable, "rate_bps", rate_bps, 0),
+};
+
+_Static_assert(sizeof(weft_ns) == sizeof(int64_t), "FIELD_INT reads times too");
+
+static void put_field(json_t *object, const struct field *field, const void *at)
+{
+    char ip[IO_IP_TEXT_BYTES];
+    int64_t number;
+
+    switch (field->type) {
+    case FIELD_INT:
+    case FIELD_SMALL:
+        number = field->type == FIELD_INT ? *(const int64_t *)at : *(const int *)at;
+        if (number != field->absent) {
+            put_int(object, field->key, number);
+        }
+        break;
+    case FIELD_TEXT:
+        put_text(object, field->key, at);
+        break;
+    case FIELD_KNOWN:
+        put_known(object, field->key, *(const enum diag_known *)at);
+        break;
+    case FIELD_STATE:
+        if (*(const enum diag_known *)at != DIAG_UNKNOWN) {
+            put_text(object, field->key,
+                     *(const enum diag_known *)at == DIAG_YES ? "up" : "down");
+        }
+        break;
+    case FIELD_BOOL:
+    case FIELD_FLAG:
+        if (field->type == FIELD_BOOL || *(const bool *)at) {
+            json_object_set_new(object, field->key, json_boolean(*(const bool *)at));
+        }
+        break;
+    case FIELD_IP:
+        put_text(object, field->key, io_ip_format(at, ip, sizeof(ip)));
+        break;
+    case FIELD_ROCE:
+        if (*(const int *)at != 0) {
+            put_text(object, field->key, *(const int *)at == 2 ? "RoCE v2" : "RoCE v1");
+        }
+        break;
+    }
+}
+
+/* Returns 1 or 2 if the text is `first` or `second`, 0 for any other or none. */
+static int get_word(struct cursor *at, const json_t *object, const char *key,
+                    const char *first, const char *second)
+{
+    char text[16];
+
+    get_text(at, object, key, text, sizeof(text));
+    return strcmp(text, first) == 0 ? 1 : strcmp(text, second) == 0 ? 2 : 0;
+}
+
+static void get_field(struct cursor *at, const json_t *object, const struct field *field,
+                      void *out)
+{
+    static const enum diag_known states[] = {DIAG_UNKNOWN, DIAG_YES, DIAG_NO};
+    char ip[IO_IP_TEXT_BYTES];
+
+    switch (field->type) {
+    case FIELD_INT:
+        *(int64_t *)out = get_int(at, object, field->key, field->absent);
+        break;
+    case FIELD_SMALL:
+        *(int *)out = get_small(at, object, field->key, field->most, (int)field->absent);
+        break;
+    case FIELD_TEXT:
+        get_text(at, object, field->key, out, field->n_bytes);
+        break;
+    case FIELD_KNOWN:
+        *(enum diag_known *)out = get_known(at, object, field->key);
+        break;
+    case FIELD_STATE:
+        *(enum diag_known *)out = states[get_word(at, object, field->key, "up", "down")];
+        break;
+    case FIELD_BOOL:
+    case FIELD_FLAG:
+        *(bool *)out = get_bool(at, object, field->key);
+        break;
+    case FIELD_IP:
+        get_text(at, object, field->key, ip, sizeof(ip));
+        if (!io_ip_parse(ip, out)) {
+            bad(at, field->key, "must be an IP address");
+        }
+        break;
+    case FIELD_ROCE:
+        *(int *)out = get_word(at, object, field->key, "RoCE v1", "RoCE v2");
+        break;
+    }
+}
+
+static void put_all(json_t *object, const struct field *fields, size_t n,
+                    const void *from)
+{
+    for (size_t i = 0; i < n; i++) {
+        put_field(object, &fields[i], (const char *)from + fields[i].offset);
+    }
+}
+
+static void get_all(struct cursor *at, const json_t *object, const struct field *fields,
+                    size_t n, void *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        get_field(at, object, &fields[i], (char *)out + fields[i].offset);
+    }
+}
+
+#define PUT(object, fields, from) put_all(object, fields, WEFT_LENGTH(fields), from)
+#define GET(at, object, fields, out) get_all(at, object, fields, WEFT_LENGTH(fields), out)
+
+/* ---- ports ---- */
 
 static json_t *encode_counters(const struct diag_port *port)
 {
@@ -59,7 +413,10 @@ static void put_gids(json_t *object, const struct diag_port *port)
     json_t *gids = json_array();
 
     for (uint32_t j = 0; j < port->n_gids; j++) {
-        json_array_append_new(gids, encode_gid(&port->gids[j]));
+        json_t *gid = json_object();
+
+        PUT(gid, gid_fields, &port->gids[j]);
+        json_array_append_new(gids, gid);
     }
     json_object_set_new(object, "gids", gids);
 }
@@ -69,37 +426,75 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
     json_t *array = json_array();
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct diag_port *port = &ports[i];
         json_t *object = json_object();
 
-        put_text(object, "name", port->name);
-        if (port->is_up != DIAG_UNKNOWN) {
-            put_text(object, "state", port->is_up == DIAG_YES ? "up" : "down");
+        PUT(object, port_fields, &ports[i]);
+        if (ports[i].has_gids) {
+            put_gids(object, &ports[i]);
         }
-        put_int(object, "netdev_mtu", port->netdev_mtu);
-        put_int(object, "active_mtu", port->active_mtu);
-        put_int(object, "rate_bps", port->rate_bps);
-        put_int(object, "device", port->device);
-        put_known(object, "opened", port->is_opened);
-        put_known(object, "software", port->is_software);
-        put_int(object, "rp_filter", port->rp_filter);
-        put_int(object, "arp_ignore", port->arp_ignore);
-        put_known(object, "bonded", port->is_bonded);
-        put_text(object, "master", port->master);
-        put_int(object, "addresses", port->n_addresses);
-        put_int(object, "pcie_lanes", port->pcie_lanes);
-        put_int(object, "pcie_lanes_max", port->pcie_lanes_max);
-        put_int(object, "pcie_mts", port->pcie_mts);
-        put_int(object, "pcie_mts_max", port->pcie_mts_max);
-        if (port->has_gids) {
-            put_known(object, "gids_cut", port->gids_cut);
-            put_gids(object, port);
-        }
-        json_object_set_new(object, "counters", encode_counters(port));
+        json_object_set_new(object, "counters", encode_counters(&ports[i]));
         json_array_append_new(array, object);
     }
     return array;
 }
+
+static void decode_gid(struct cursor *at, const json_t *object, struct diag_gid *out)
+{
+    GET(at, object, gid_fields, out);
+    if (io_ip_is_v4(&out->ip) && out->prefix_len > 32) {
+        bad(at, "prefix_len", "is out of range");
+        out->prefix_len = IO_UNKNOWN;
+    }
+}
+
+static void decode_counters(struct cursor *at, const json_t *object,
+                            struct diag_port *out)
+{
+    for (int i = 0; i < DIAG_N_COUNTERS; i++) {
+        const char *name = diag_counter_name((enum diag_counter)i);
+
+        out->counters[i] = get_int(at, object, name, IO_UNKNOWN);
+    }
+}
+
+static void decode_port(struct cursor *at, const json_t *object, struct diag_port *out)
+{
+    uint32_t n;
+    const json_t *gids = get_list(at, object, "gids", DIAG_GIDS_MAX, &n);
+
+    GET(at, object, port_fields, out);
+    decode_counters(at, json_object_get(object, "counters"), out);
+    out->has_gids = gids != NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t mark;
+        const json_t *item = go_into(at, gids, "gids", i, &mark);
+
+        if (item != NULL) {
+            decode_gid(at, item, &out->gids[out->n_gids++]);
+        }
+        leave(at, mark);
+    }
+}
+
+static struct diag_port *decode_ports(struct cursor *at, const json_t *object,
+                                      uint32_t *out_n)
+{
+    const json_t *list = get_list(at, object, "ports", LIST_MAX, out_n);
+    struct diag_port *ports = weft_calloc(*out_n + 1, sizeof(*ports));
+
+    for (uint32_t i = 0; i < *out_n; i++) {
+        size_t mark;
+        const json_t *item = go_into(at, list, "ports", i, &mark);
+
+        if (item != NULL) {
+            decode_port(at, item, &ports[i]);
+        }
+        leave(at, mark);
+    }
+    return ports;
+}
+
+/* ---- errors ---- */
 
 static void put_value(json_t *object, const char *name, enum weft_kind kind,
                       int64_t number, const char *text)
@@ -122,43 +517,89 @@ static json_t *encode_values(const struct weft_error *error)
     return object;
 }
 
-static json_t *encode_evidence(const struct diag_finding *finding)
-{
-    json_t *object = json_object();
-
-    for (uint32_t i = 0; i < finding->n_evidence; i++) {
-        const struct diag_value *value = &finding->evidence[i];
-
-        put_value(object, value->name, value->kind, value->number, value->text);
-    }
-    return object;
-}
-
 static json_t *encode_error(const struct diag_error *failure)
 {
-    const struct weft_error *error = &failure->error;
     json_t *object = json_object();
     char phase[WEFT_PHASE_TEXT_BYTES];
 
-    put_text(object, "status", weft_status_name(error->status));
-    put_text(object, "phase", weft_error_phase_text(error, phase));
-    put_text(object, "object", error->object);
-    put_text(object, "message", error->message);
-    if (error->sys_errno != 0) {
-        put_int(object, "errno", error->sys_errno);
-    }
-    if (error->wc_status != 0) {
-        put_int(object, "wc_status", error->wc_status);
-    }
-    put_text(object, "peer", failure->peer);
-    put_int(object, "at_ns", failure->at_ns);
+    put_text(object, "status", weft_status_name(failure->error.status));
+    put_text(object, "phase", weft_error_phase_text(&failure->error, phase));
+    PUT(object, error_fields, failure);
     put_known(object, "hearsay",
               failure->source == DIAG_MAYBE_OWN ? DIAG_UNKNOWN
               : failure->source == DIAG_HEARSAY ? DIAG_YES
                                                 : DIAG_NO);
-    json_object_set_new(object, "values", encode_values(error));
+    json_object_set_new(object, "values", encode_values(&failure->error));
     return object;
 }
+
+static json_t *encode_errors(const struct diag_error *errors, uint32_t n)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < n; i++) {
+        json_array_append_new(array, encode_error(&errors[i]));
+    }
+    return array;
+}
+
+static weft_status status_by_name(const char *name)
+{
+    for (int status = WEFT_OK; status >= WEFT_ERR_ENVIRONMENT; status--) {
+        if (strcmp(weft_status_name((weft_status)status), name) == 0) {
+            return (weft_status)status;
+        }
+    }
+    return WEFT_ERR_PROTOCOL;
+}
+
+static void decode_error(struct cursor *at, const json_t *object, struct diag_error *out)
+{
+    struct weft_error *error = &out->error;
+    char status[32];
+    char phase[WEFT_PHASE_TEXT_BYTES];
+    enum diag_known hearsay;
+    json_t *values = json_object_get(object, "values");
+    const char *name;
+    json_t *value;
+
+    get_text(at, object, "status", status, sizeof(status));
+    error->status = status_by_name(status);
+    get_text(at, object, "phase", phase, sizeof(phase));
+    weft_error_set_phase(error, phase);
+    GET(at, object, error_fields, out);
+    hearsay = get_known(at, object, "hearsay");
+    out->source = hearsay == DIAG_NO    ? DIAG_OWN
+                  : hearsay == DIAG_YES ? DIAG_HEARSAY
+                                        : DIAG_MAYBE_OWN;
+    json_object_foreach(values, name, value)
+    {
+        if (json_is_integer(value)) {
+            weft_error_int(error, weft_value_find(name), json_integer_value(value));
+        } else if (json_is_string(value)) {
+            weft_error_text(error, weft_value_find(name), json_string_value(value));
+        } else {
+            bad(at, "values", "must be integers and texts");
+        }
+    }
+}
+
+/* Returns the list `key` of errors. */
+static struct diag_error *decode_errors(struct cursor *at, const json_t *object,
+                                        const char *key, uint32_t *out_n)
+{
+    const json_t *list = get_list(at, object, key, LIST_MAX, out_n);
+    struct diag_error *errors = weft_calloc(*out_n + 1, sizeof(*errors));
+    size_t mark;
+
+    for (uint32_t i = 0; i < *out_n; i++) {
+        decode_error(at, go_into(at, list, key, i, &mark), &errors[i]);
+        leave(at, mark);
+    }
+    return errors;
+}
+
+/* ---- hosts ---- */
 
 static json_t *encode_uses(const struct diag_host *host)
 {
@@ -167,16 +608,7 @@ static json_t *encode_uses(const struct diag_host *host)
     for (uint32_t i = 0; i < host->n_uses; i++) {
         json_t *use = json_object();
 
-        put_text(use, "peer", host->uses[i].peer);
-        put_text(use, "local_port", host->uses[i].local_port);
-        put_text(use, "remote_port", host->uses[i].remote_port);
-        put_text(use, "local_gid", host->uses[i].local_gid);
-        put_text(use, "remote_gid", host->uses[i].remote_gid);
-        put_int(use, "path_mtu", host->uses[i].path_mtu);
-        put_int(use, "vanished_mtu", host->uses[i].vanished_mtu);
-        put_int(use, "timed_bytes", host->uses[i].timed_bytes);
-        put_int(use, "best_bps", host->uses[i].best_bps);
-        put_int(use, "rtt_ns", host->uses[i].rtt_ns);
+        PUT(use, use_fields, &host->uses[i]);
         json_array_append_new(array, use);
     }
     return array;
@@ -190,8 +622,7 @@ static json_t *encode_waits(const struct diag_host *host)
         json_t *wait = json_object();
 
         put_text(wait, "for", weft_wait_name(host->waits[i].what));
-        put_text(wait, "peer", host->waits[i].peer);
-        put_int(wait, "waited_ns", host->waits[i].waited_ns);
+        PUT(wait, wait_fields, &host->waits[i]);
         json_array_append_new(array, wait);
     }
     return array;
@@ -204,51 +635,37 @@ static json_t *encode_events(const struct diag_host *host)
     for (uint32_t i = 0; i < host->n_events; i++) {
         json_t *event = json_object();
 
-        put_text(event, "type", host->events[i].type);
-        put_text(event, "port", host->events[i].port);
-        put_text(event, "device", host->events[i].device);
-        put_int(event, "at_ns", host->events[i].at_ns);
+        PUT(event, event_fields, &host->events[i]);
         json_array_append_new(events, event);
     }
     return events;
 }
 
+static json_t *encode_told(const struct diag_host *host)
+{
+    json_t *told = json_array();
+
+    for (uint32_t i = 0; i < host->n_told; i++) {
+        json_t *one = json_object();
+
+        put_text(one, "peer", host->told[i].peer);
+        json_object_set_new(one, "ports",
+                            encode_ports(host->told[i].ports, host->told[i].n_ports));
+        json_array_append_new(told, one);
+    }
+    return told;
+}
+
 json_t *diag_host_encode(const struct diag_host *host)
 {
     json_t *object = json_object();
-    json_t *errors = json_array();
-    json_t *told = json_array();
 
-    put_text(object, "name", host->name);
-    json_object_set_new(object, "observed", json_boolean(host->was_observed));
-    if (host->has_vanished) {
-        json_object_set_new(object, "vanished", json_true());
-    }
-    if (host->has_hung) {
-        json_object_set_new(object, "hung", json_true());
-    }
-    put_text(object, "state", host->state);
-    put_int(object, "memlock_bytes", host->memlock_bytes);
-    put_text(object, "policy", host->policy);
-    put_int(object, "gid_index", host->gid_index);
-    if (host->subnet_len != DIAG_SUBNET_LEN) {
-        put_int(object, "subnet_len", host->subnet_len);
-    }
-    put_text(object, "hca_list", host->hca_list);
-    put_known(object, "merges_nics", host->merges_nics);
-    put_known(object, "forwards_ip", host->forwards_ip);
+    PUT(object, host_fields, host);
     json_object_set_new(object, "ports", encode_ports(host->ports, host->n_ports));
-    for (uint32_t i = 0; i < host->n_errors; i++) {
-        json_array_append_new(errors, encode_error(&host->errors[i]));
-    }
-    json_object_set_new(object, "errors", errors);
+    json_object_set_new(object, "errors", encode_errors(host->errors, host->n_errors));
     if (host->n_left_out > 0) {
-        json_t *left_out = json_array();
-
-        for (uint32_t i = 0; i < host->n_left_out; i++) {
-            json_array_append_new(left_out, encode_error(&host->left_out[i]));
-        }
-        json_object_set_new(object, "left_out", left_out);
+        json_object_set_new(object, "left_out",
+                            encode_errors(host->left_out, host->n_left_out));
     }
     if (host->n_waits > 0) {
         json_object_set_new(object, "waits", encode_waits(host));
@@ -262,33 +679,105 @@ json_t *diag_host_encode(const struct diag_host *host)
     if (host->has_uses) {
         json_object_set_new(object, "uses", encode_uses(host));
     }
-    for (uint32_t i = 0; i < host->n_told; i++) {
-        json_t *one = json_object();
-
-        put_text(one, "peer", host->told[i].peer);
-        json_object_set_new(one, "ports",
-                            encode_ports(host->told[i].ports, host->told[i].n_ports));
-        json_array_append_new(told, one);
-    }
-    json_object_set_new(object, "told", told);
+    json_object_set_new(object, "told", encode_told(host));
     return object;
 }
+
+static void decode_waits(struct cursor *at, const json_t *object, struct diag_host *out)
+{
+    uint32_t n;
+    const json_t *waits = get_list(at, object, "waits", LIST_MAX, &n);
+    size_t mark;
+
+    out->waits = weft_calloc(n + 1, sizeof(*out->waits));
+    for (uint32_t i = 0; i < n; i++) {
+        const json_t *item = go_into(at, waits, "waits", i, &mark);
+        struct diag_wait *wait = &out->waits[out->n_waits];
+        char name[32];
+
+        get_text(at, item, "for", name, sizeof(name));
+        GET(at, item, wait_fields, wait);
+        /* An unknown one, or one without a peer, leads to no host. */
+        out->n_waits += weft_wait_find(name, &wait->what) && wait->peer[0] != '\0';
+        leave(at, mark);
+    }
+}
+
+static void decode_uses(struct cursor *at, const json_t *object, struct diag_host *out)
+{
+    const json_t *uses = get_list(at, object, "uses", LIST_MAX, &out->n_uses);
+    size_t mark;
+
+    out->has_uses = uses != NULL;
+    out->uses = weft_calloc(out->n_uses + 1, sizeof(*out->uses));
+    for (uint32_t i = 0; i < out->n_uses; i++) {
+        GET(at, go_into(at, uses, "uses", i, &mark), use_fields, &out->uses[i]);
+        leave(at, mark);
+    }
+}
+
+static void decode_events(struct cursor *at, const json_t *object, struct diag_host *out)
+{
+    const json_t *events = get_list(at, object, "events", LIST_MAX, &out->n_events);
+    size_t mark;
+
+    out->has_events = !get_bool(at, object, "events_cut") && events != NULL;
+    out->events = weft_calloc(out->n_events + 1, sizeof(*out->events));
+    for (uint32_t i = 0; i < out->n_events; i++) {
+        GET(at, go_into(at, events, "events", i, &mark), event_fields, &out->events[i]);
+        leave(at, mark);
+    }
+}
+
+static void decode_told(struct cursor *at, const json_t *object, struct diag_host *out)
+{
+    uint32_t n;
+    const json_t *told = get_list(at, object, "told", LIST_MAX, &n);
+    size_t mark;
+
+    out->told = weft_calloc(n + 1, sizeof(*out->told));
+    for (uint32_t i = 0; i < n; i++) {
+        const json_t *item = go_into(at, told, "told", i, &mark);
+
+        get_text(at, item, "peer", out->told[i].peer, sizeof(out->told[i].peer));
+        out->told[i].ports = decode_ports(at, item, &out->told[i].n_ports);
+        out->n_told = i + 1;
+        leave(at, mark);
+    }
+}
+
+static void decode_host(struct cursor *at, const json_t *object, struct diag_host *out)
+{
+    GET(at, object, host_fields, out);
+    decode_uses(at, object, out);
+    decode_waits(at, object, out);
+    out->ports = decode_ports(at, object, &out->n_ports);
+    out->errors = decode_errors(at, object, "errors", &out->n_errors);
+    out->left_out = decode_errors(at, object, "left_out", &out->n_left_out);
+    decode_events(at, object, out);
+    decode_told(at, object, out);
+}
+
+weft_status diag_host_decode(const json_t *object, struct diag_host *out,
+                             struct weft_error *error)
+{
+    struct cursor at = {.status = WEFT_OK, .error = error};
+
+    *out = (struct diag_host){.name = ""};
+    decode_host(&at, object, out);
+    return at.status;
+}
+
+/* ---- the document ---- */
 
 static json_t *encode_cables(const struct diag_input *input)
 {
     json_t *array = json_array();
 
     for (uint32_t i = 0; i < input->n_cables; i++) {
-        const struct diag_cable *cable = &input->cables[i];
         json_t *object = json_object();
 
-        put_text(object, "from", cable->from);
-        put_text(object, "from_port", cable->from_port);
-        put_text(object, "to", cable->to);
-        put_text(object, "to_port", cable->to_port);
-        if (cable->rate_bps > 0) {
-            put_int(object, "rate_bps", cable->rate_bps);
-        }
+        PUT(object, cable_fields, &input->cables[i]);
         json_array_append_new(array, object);
     }
     return array;
@@ -315,6 +804,84 @@ json_t *diag_observations_encode(const struct diag_input *input)
         json_object_set_new(document, "cables", encode_cables(input));
     }
     return document;
+}
+
+static void decode_rank_order(struct cursor *at, const json_t *object,
+                              struct diag_rank_order *out)
+{
+    if (object == NULL) {
+        return;
+    }
+    int64_t missing = get_int(at, object, "missing", 0);
+    int64_t better = get_int(at, object, "better_missing", 0);
+
+    out->is_known = json_object_get(object, "missing") != NULL &&
+                    json_object_get(object, "better_missing") != NULL;
+    if (!json_is_object(object) || missing < 0 || missing > UINT32_MAX || better < 0 ||
+        better > UINT32_MAX) {
+        bad(at, "rank_order", "must say how many neighbours share no cable");
+        return;
+    }
+    out->missing = (uint32_t)missing;
+    out->better_missing = (uint32_t)better;
+    get_text(at, object, "better_order", out->better_order, sizeof(out->better_order));
+}
+
+static void decode_cables(struct cursor *at, const json_t *document,
+                          struct diag_input *out)
+{
+    const json_t *cables = get_list(at, document, "cables", CABLES_MAX, &out->n_cables);
+    size_t mark;
+
+    out->cables = weft_calloc(out->n_cables + 1, sizeof(*out->cables));
+    for (uint32_t i = 0; i < out->n_cables; i++) {
+        GET(at, go_into(at, cables, "cables", i, &mark), cable_fields, &out->cables[i]);
+        leave(at, mark);
+    }
+}
+
+weft_status diag_observations_decode(const json_t *document, struct diag_input *out,
+                                     struct weft_error *error)
+{
+    struct cursor at = {.status = WEFT_OK, .error = error};
+    uint32_t n;
+    const json_t *hosts = get_list(&at, document, "hosts", HOSTS_MAX, &n);
+
+    *out = (struct diag_input){.hosts = NULL};
+    if (get_int(&at, document, "schema_version", 0) != 1) {
+        bad(&at, "schema_version", "must be 1");
+        return at.status;
+    }
+    if (hosts == NULL) {
+        bad(&at, "hosts", "must be a list");
+        return at.status;
+    }
+    out->hosts = weft_calloc(n + 1, sizeof(*out->hosts));
+    for (uint32_t i = 0; i < n; i++) {
+        size_t mark;
+        const json_t *item = go_into(&at, hosts, "hosts", i, &mark);
+
+        decode_host(&at, item, &out->hosts[i]);
+        out->n_hosts = i + 1;
+        leave(&at, mark);
+    }
+    decode_rank_order(&at, json_object_get(document, "rank_order"), &out->rank_order);
+    decode_cables(&at, document, out);
+    return at.status;
+}
+
+/* ---- findings ---- */
+
+static json_t *encode_evidence(const struct diag_finding *finding)
+{
+    json_t *object = json_object();
+
+    for (uint32_t i = 0; i < finding->n_evidence; i++) {
+        const struct diag_value *value = &finding->evidence[i];
+
+        put_value(object, value->name, value->kind, value->number, value->text);
+    }
+    return object;
 }
 
 /* Adds for each candidate its code, the question that decides it, and the command that answers the

@@ -55,6 +55,147 @@ START_TEST(a_written_observation_gives_the_same_findings)
 }
 END_TEST
 
+/* One host with every member of the format, and a different value for each; ' stands for ". */
+static const char every_member[] =
+    "{'schema_version': 1, 'hosts': [{'name': 'a', 'observed': true, 'vanished': true, "
+    "'hung': true, 'state': 'jobs', 'memlock_bytes': 1, 'policy': 'nccl-2.25', "
+    "'gid_index': 2, 'subnet_len': 29, 'hca_list': 'mlx5', 'merges_nics': true, "
+    "'forwards_ip': false, 'ports': [{'name': 'p0', 'state': 'down', 'netdev_mtu': 3, "
+    "'active_mtu': 4, 'rate_bps': 5, 'device': 6, 'opened': true, 'software': false, "
+    "'rp_filter': 7, 'arp_ignore': 8, 'bonded': true, 'master': 'bond0', 'addresses': 9, "
+    "'pcie_lanes': 10, 'pcie_lanes_max': 11, 'pcie_mts': 12, 'pcie_mts_max': 13, "
+    "'gids_cut': true, 'gids': [{'gid': '10.0.0.1', 'type': 'RoCE v1', "
+    "'prefix_len': 14, 'index': 15, 'vlan_id': 16}], 'counters': {'timeouts': 17}}], "
+    "'errors': [{'status': 'timeout', 'phase': 'data', 'object': 'qp', "
+    "'message': 'late', 'errno': 18, 'wc_status': 19, 'peer': 'b', 'at_ns': 20, "
+    "'hearsay': true, 'values': {'local_port': 'p0', 'qp': 21}}], 'left_out': "
+    "[{'status': 'route', 'phase': 'route', 'at_ns': 22, 'hearsay': false, 'values': "
+    "{}}], 'waits': [{'for': 'receive', 'peer': 'c', 'waited_ns': 23}], 'events': "
+    "[{'type': 'port_error', 'port': 'p0', 'device': 'mlx5_0', 'at_ns': 24}], 'uses': "
+    "[{'peer': 'd', 'local_port': 'p1', 'remote_port': 'p2', 'local_gid': '10.0.0.2', "
+    "'remote_gid': '10.0.0.3', 'path_mtu': 25, 'vanished_mtu': 26, 'timed_bytes': 27, "
+    "'best_bps': 28, 'rtt_ns': 29}], 'told': [{'peer': 'e', 'ports': [{'name': 'p3', "
+    "'counters': {}}]}]}], 'cables': [{'from': 'a', 'from_port': 'p0', 'to': 'b', "
+    "'to_port': 'p1', 'rate_bps': 30}]}";
+
+static json_t *load_every_member(void)
+{
+    char text[sizeof(every_member)];
+    json_t *document;
+
+    memcpy(text, every_member, sizeof(text));
+    for (char *at = text; *at != '\0'; at++) {
+        *at = *at == '\'' ? '"' : *at;
+    }
+    document = json_loads(text, 0, NULL);
+    ck_assert_ptr_nonnull(document);
+    return document;
+}
+
+static void check_every_port(const struct diag_port *port)
+{
+    ck_assert_str_eq(port->name, "p0");
+    ck_assert_int_eq(port->is_up, DIAG_NO);
+    ck_assert_int_eq(port->netdev_mtu, 3);
+    ck_assert_int_eq(port->active_mtu, 4);
+    ck_assert_int_eq(port->rate_bps, 5);
+    ck_assert_int_eq(port->device, 6);
+    ck_assert_int_eq(port->is_opened, DIAG_YES);
+    ck_assert_int_eq(port->is_software, DIAG_NO);
+    ck_assert_int_eq(port->rp_filter, 7);
+    ck_assert_int_eq(port->arp_ignore, 8);
+    ck_assert_int_eq(port->is_bonded, DIAG_YES);
+    ck_assert_str_eq(port->master, "bond0");
+    ck_assert_int_eq(port->n_addresses, 9);
+    ck_assert_int_eq(port->pcie_lanes, 10);
+    ck_assert_int_eq(port->pcie_lanes_max, 11);
+    ck_assert_int_eq(port->pcie_mts, 12);
+    ck_assert_int_eq(port->pcie_mts_max, 13);
+    ck_assert_int_eq(port->gids_cut, DIAG_YES);
+    ck_assert(port->has_gids);
+    ck_assert_uint_eq(port->n_gids, 1);
+    ck_assert(io_ip_is_v4(&port->gids[0].ip));
+    ck_assert_int_eq(port->gids[0].type, 1);
+    ck_assert_int_eq(port->gids[0].prefix_len, 14);
+    ck_assert_int_eq(port->gids[0].index, 15);
+    ck_assert_int_eq(port->gids[0].vlan_id, 16);
+    ck_assert_int_eq(port->counters[DIAG_TIMEOUTS], 17);
+    ck_assert_int_eq(port->counters[DIAG_RETRANSMITS], IO_UNKNOWN);
+}
+
+static void check_every_list(const struct diag_host *host)
+{
+    const struct diag_error *error = &host->errors[0];
+    const struct diag_use *use = &host->uses[0];
+
+    ck_assert_int_eq(error->error.status, WEFT_ERR_TIMEOUT);
+    ck_assert_int_eq(error->error.phase, WEFT_PHASE_DATA);
+    ck_assert_str_eq(error->error.object, "qp");
+    ck_assert_str_eq(error->error.message, "late");
+    ck_assert_int_eq(error->error.sys_errno, 18);
+    ck_assert_int_eq(error->error.wc_status, 19);
+    ck_assert_str_eq(error->peer, "b");
+    ck_assert_int_eq(error->at_ns, 20);
+    ck_assert_int_eq(error->source, DIAG_HEARSAY);
+    ck_assert_int_eq(host->left_out[0].at_ns, 22);
+    ck_assert_int_eq(host->left_out[0].source, DIAG_OWN);
+    ck_assert_int_eq(host->waits[0].what, WEFT_WAIT_RECEIVE);
+    ck_assert_str_eq(host->waits[0].peer, "c");
+    ck_assert_int_eq(host->waits[0].waited_ns, 23);
+    ck_assert_str_eq(host->events[0].type, "port_error");
+    ck_assert_str_eq(host->events[0].port, "p0");
+    ck_assert_str_eq(host->events[0].device, "mlx5_0");
+    ck_assert_int_eq(host->events[0].at_ns, 24);
+    ck_assert_str_eq(use->peer, "d");
+    ck_assert_str_eq(use->local_port, "p1");
+    ck_assert_str_eq(use->remote_port, "p2");
+    ck_assert_str_eq(use->local_gid, "10.0.0.2");
+    ck_assert_str_eq(use->remote_gid, "10.0.0.3");
+    ck_assert_int_eq(use->path_mtu, 25);
+    ck_assert_int_eq(use->vanished_mtu, 26);
+    ck_assert_int_eq(use->timed_bytes, 27);
+    ck_assert_int_eq(use->best_bps, 28);
+    ck_assert_int_eq(use->rtt_ns, 29);
+    ck_assert_str_eq(host->told[0].peer, "e");
+    ck_assert_str_eq(host->told[0].ports[0].name, "p3");
+    ck_assert_int_eq(host->told[0].ports[0].netdev_mtu, IO_UNKNOWN);
+    ck_assert_int_eq(host->told[0].ports[0].is_up, DIAG_UNKNOWN);
+}
+
+/* A table serves both directions, so that only names show that it is right. */
+START_TEST(each_member_has_its_name)
+{
+    json_t *document = load_every_member();
+    struct diag_input input;
+    struct weft_error error = {0};
+    const struct diag_host *host;
+    json_t *again;
+
+    ck_assert_int_eq(diag_observations_decode(document, &input, &error), WEFT_OK);
+    host = &input.hosts[0];
+    ck_assert_str_eq(host->name, "a");
+    ck_assert(host->was_observed && host->has_vanished && host->has_hung);
+    ck_assert_str_eq(host->state, "jobs");
+    ck_assert_int_eq(host->memlock_bytes, 1);
+    ck_assert_str_eq(host->policy, "nccl-2.25");
+    ck_assert_int_eq(host->gid_index, 2);
+    ck_assert_int_eq(host->subnet_len, 29);
+    ck_assert_str_eq(host->hca_list, "mlx5");
+    ck_assert_int_eq(host->merges_nics, DIAG_YES);
+    ck_assert_int_eq(host->forwards_ip, DIAG_NO);
+    check_every_port(&host->ports[0]);
+    check_every_list(host);
+    ck_assert_str_eq(input.cables[0].to, "b");
+    ck_assert_str_eq(input.cables[0].to_port, "p1");
+    ck_assert_int_eq(input.cables[0].rate_bps, 30);
+    again = diag_observations_encode(&input);
+    ck_assert(json_equal(document, again));
+    json_decref(again);
+    json_decref(document);
+    diag_input_fini(&input);
+}
+END_TEST
+
 static void check_questions(const struct diag_findings *findings)
 {
     json_t *array = diag_findings_encode(findings);
@@ -269,6 +410,7 @@ int main(void)
 
     tcase_add_loop_test(tests, a_written_observation_gives_the_same_findings, 0,
                         n_scene_cases);
+    tcase_add_test(tests, each_member_has_its_name);
     tcase_add_test(tests, whether_a_failure_is_hearsay_has_three_values);
     tcase_add_test(tests, what_is_undetermined_says_which_question_decides);
     tcase_add_test(tests, cables_are_read_as_they_were_written);
