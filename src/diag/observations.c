@@ -1,4 +1,4 @@
-/* Converts observations and findings to JSON, and observations back. What is read is not trusted. */
+/* Converts observations and findings to JSON, and observations, which are not trusted, back. */
 #include "diag/observations.h"
 
 #include <limits.h>

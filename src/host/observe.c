@@ -10,7 +10,7 @@ _Static_assert(IBV_GID_TYPE_ROCE_V1 == 1 && IBV_GID_TYPE_ROCE_V2 == 2,
                "diag counts RoCE versions as verbs does");
 _Static_assert(RDMA_FACTS_GIDS_MAX <= DIAG_GIDS_MAX, "all facts are observed");
 
-void observe_port(const struct rdma_port_facts *facts, struct diag_port *out)
+static void observe_port(const struct rdma_port_facts *facts, struct diag_port *out)
 {
     diag_port_init(out);
     weft_format(out->name, sizeof(out->name), "%s", facts->name);
@@ -30,6 +30,16 @@ void observe_port(const struct rdma_port_facts *facts, struct diag_port *out)
         gid->index = (int)facts->gids[i].index;
         gid->vlan_id = IO_UNKNOWN;
     }
+}
+
+struct diag_port *observe_ports(const struct rdma_port_facts *facts, uint32_t n)
+{
+    struct diag_port *ports = weft_calloc((size_t)n + 1, sizeof(*ports));
+
+    for (uint32_t i = 0; i < n; i++) {
+        observe_port(&facts[i], &ports[i]);
+    }
+    return ports;
 }
 
 /* Returns the netdev of this host that has the address of a GID; NULL if none or more than one has

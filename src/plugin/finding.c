@@ -25,10 +25,7 @@ static void observe(const struct rdma *rdma, const struct weft_error *error,
         out->memlock_bytes = rdma->env->ops->hostinfo(rdma->env)->memlock_bytes;
         out->n_ports = conn_local_facts(rdma, facts, PORTS_MAX);
     }
-    out->ports = weft_calloc(PORTS_MAX, sizeof(*out->ports));
-    for (uint32_t i = 0; i < out->n_ports; i++) {
-        observe_port(&facts[i], &out->ports[i]);
-    }
+    out->ports = observe_ports(facts, out->n_ports);
     out->errors = weft_calloc(1, sizeof(*out->errors));
     out->errors[out->n_errors++].error = *error;
     free(facts);

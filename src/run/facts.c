@@ -74,10 +74,7 @@ void run_facts_before(struct rdma *rdma, struct diag_host *out)
     out->memlock_bytes = info->memlock_bytes;
     out->forwards_ip = forwards_ip(info);
     out->n_ports = conn_local_facts(rdma, facts, PORTS_MAX);
-    out->ports = weft_calloc(out->n_ports + 1, sizeof(*out->ports));
-    for (uint32_t i = 0; i < out->n_ports; i++) {
-        observe_port(&facts[i], &out->ports[i]);
-    }
+    out->ports = observe_ports(facts, out->n_ports);
     observe_devices(env, out->ports, out->n_ports);
     add_list(env, WEFT_POLICY_NCCL_2_25, out); /* all versions of NCCL read it alike */
     free(facts);
@@ -110,6 +107,26 @@ static void add_waits(const struct host *host, struct diag_host *out)
     }
 }
 
+/* Records the ports of each peer as the peer described them. */
+static void add_told(const struct host *host, struct diag_host *out)
+{
+    uint32_t n = host->has_peers ? host->config.n_members : 0;
+
+    out->told = weft_calloc((size_t)n + 1, sizeof(*out->told));
+    for (uint32_t rank = 0; rank < n; rank++) {
+        const struct host_peer *peer = &host->peers[rank];
+        struct diag_told *told;
+
+        if (rank == host->config.rank || peer->n_ports == 0) {
+            continue;
+        }
+        told = &out->told[out->n_told++];
+        weft_format(told->peer, sizeof(told->peer), "%u", rank);
+        told->n_ports = peer->n_ports;
+        told->ports = observe_ports(peer->ports, peer->n_ports);
+    }
+}
+
 void run_facts(const struct host *host, struct diag_host *out)
 {
     const struct io_hostinfo *info = host->env->ops->hostinfo(host->env);
@@ -118,15 +135,13 @@ void run_facts(const struct host *host, struct diag_host *out)
     run_facts_policy(host->env, host->config.conn.policy, out);
     out->memlock_bytes = info->memlock_bytes;
     out->forwards_ip = forwards_ip(info);
-    out->ports = weft_calloc(host->n_ports + 1, sizeof(*out->ports));
     out->n_ports = host->n_ports;
-    for (uint32_t i = 0; i < host->n_ports; i++) {
-        observe_port(&host->ports[i], &out->ports[i]);
-    }
+    out->ports = observe_ports(host->ports, host->n_ports);
     observe_devices(host->env, out->ports, out->n_ports);
     add_list(host->env, host->config.conn.policy, out);
     add_left_out(host, out);
     add_waits(host, out);
+    add_told(host, out);
 }
 
 /* Writes the host's name of port `index`. A further port of a device has the device's name and its

@@ -7,10 +7,10 @@
 #include "host/host.h"
 #include "io/world.h"
 
-/* Fills `out` (zeroed) with name, policy, limits, settings, ports, the peers that were left out and
- * those waited for; errors and events stay empty. The peer of a wait is the number of a member,
- * because a process cannot name members before the rendezvous. The caller frees it with
- * diag_host_fini(). */
+/* Fills `out` (zeroed) with name, policy, limits, settings, ports, the peers that were left out,
+ * those waited for and the ports of all peers; errors and events stay empty. The peer of a wait,
+ * and of ports, is the number of a member, because a process cannot name members before the
+ * rendezvous. The caller frees it with diag_host_fini(). */
 void run_facts(const struct host *host, struct diag_host *out);
 /* Fills `out` (zeroed) for a host on which nothing has run, from its devices alone. */
 void run_facts_before(struct rdma *rdma, struct diag_host *out);

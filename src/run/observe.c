@@ -2,21 +2,10 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "host/observe.h"
 #include "mesh/ring.h"
 #include "run/facts.h"
 #include "run/private.h"
 #include "run/record.h"
-
-static struct diag_port *observe_ports(const struct rdma_port_facts *facts, uint32_t n)
-{
-    struct diag_port *ports = weft_calloc(n + 1, sizeof(*ports));
-
-    for (uint32_t i = 0; i < n; i++) {
-        observe_port(&facts[i], &ports[i]);
-    }
-    return ports;
-}
 
 static const char *event_name(enum ibv_event_type type, char *other, size_t other_bytes)
 {
@@ -92,24 +81,6 @@ static void observe_wrong_rows(const struct run *run, const struct host *host,
     }
 }
 
-static void observe_told(const struct run *run, const struct host *host,
-                         struct diag_host *out)
-{
-    out->told = weft_calloc(run->n_members + 1, sizeof(*out->told));
-    for (uint32_t rank = 0; host->has_peers && rank < run->n_members; rank++) {
-        const struct host_peer *peer = &host->peers[rank];
-        struct diag_told *told;
-
-        if (rank == host->config.rank || peer->n_ports == 0) {
-            continue;
-        }
-        told = &out->told[out->n_told++];
-        name_member(run, rank, told->peer);
-        told->ports = observe_ports(peer->ports, peer->n_ports);
-        told->n_ports = peer->n_ports;
-    }
-}
-
 static void observe_uses(const struct run *run, const struct host *host,
                          struct diag_host *out)
 {
@@ -149,6 +120,17 @@ static void name_left_out(const struct run *run, const struct host *host,
     }
 }
 
+/* Facts have the numbers of the members whose ports they describe. */
+static void name_told(const struct run *run, struct diag_host *out)
+{
+    for (uint32_t i = 0; i < out->n_told; i++) {
+        unsigned long member = strtoul(out->told[i].peer, NULL, 10);
+
+        name_member(run, member < run->n_members ? (uint32_t)member : HOST_NOBODY,
+                    out->told[i].peer);
+    }
+}
+
 /* Facts have the numbers of the members that were waited for. */
 static void name_waits(const struct run *run, const struct host *host,
                        struct diag_host *out)
@@ -179,6 +161,7 @@ static void observe_host(const struct run *run, const struct host *host,
     out->was_observed = true;
     name_left_out(run, host, out);
     name_waits(run, host, out);
+    name_told(run, out);
     observe_uses(run, host, out);
     weft_format(
         out->state, sizeof(out->state), "%s",
@@ -194,7 +177,6 @@ static void observe_host(const struct run *run, const struct host *host,
         name_member(run, host->error_peer, error->peer);
     }
     observe_events(host, out);
-    observe_told(run, host, out);
 }
 
 /* Maximum number of ranks for which a better order is searched. */

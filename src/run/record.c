@@ -22,33 +22,6 @@ static json_t *text_of(const char *text)
     return value != NULL ? value : json_string("?");
 }
 
-static json_t *encode_port(const struct rdma_port_facts *port)
-{
-    json_t *gids = json_array();
-
-    for (uint32_t i = 0; i < port->n_gids; i++) {
-        json_array_append_new(
-            gids, json_pack("{s:o, s:i, s:i, s:i}", "gid", gid_text(&port->gids[i].gid),
-                            "type", port->gids[i].type, "prefix_len",
-                            port->gids[i].prefix_len, "index", (int)port->gids[i].index));
-    }
-    return json_pack("{s:o, s:i, s:b, s:I, s:I, s:I, s:b, s:o}", "name",
-                     text_of(port->name), "device", (int)port->device, "active",
-                     port->is_active, "active_mtu", (json_int_t)port->active_mtu,
-                     "netdev_mtu", (json_int_t)port->netdev_mtu, "rate_bps",
-                     (json_int_t)port->rate_bps, "gids_cut", port->is_cut, "gids", gids);
-}
-
-static json_t *encode_ports(const struct rdma_port_facts *ports, uint32_t n)
-{
-    json_t *array = json_array();
-
-    for (uint32_t i = 0; i < n; i++) {
-        json_array_append_new(array, encode_port(&ports[i]));
-    }
-    return array;
-}
-
 static json_t *encode_error(const struct host *host)
 {
     const struct weft_error *error = &host->error;
@@ -153,20 +126,6 @@ static json_t *encode_completions(const struct host *host)
     return array;
 }
 
-static json_t *encode_peers(const struct host *host)
-{
-    json_t *array = json_array();
-
-    for (uint32_t rank = 0; host->has_peers && rank < host->config.n_members; rank++) {
-        const struct host_peer *peer = &host->peers[rank];
-
-        json_array_append_new(array, json_pack("{s:o, s:o}", "name", text_of(peer->name),
-                                               "ports",
-                                               encode_ports(peer->ports, peer->n_ports)));
-    }
-    return array;
-}
-
 static json_t *encode_events(const struct host *host)
 {
     json_t *array = json_array();
@@ -205,9 +164,13 @@ static json_t *encode_flows(const struct host *host)
 
 static json_t *encode_facts(const struct host *host)
 {
+    const struct diag_host *recorded = run_record_facts(host);
     struct diag_host facts = {.name = ""};
     json_t *object;
 
+    if (recorded != NULL) {
+        return diag_host_encode(recorded);
+    }
     run_facts(host, &facts);
     object = diag_host_encode(&facts);
     diag_host_fini(&facts);
@@ -217,15 +180,13 @@ static json_t *encode_facts(const struct host *host)
 json_t *run_record_encode(const struct host *host)
 {
     return json_pack("{s:i, s:s, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-                     "s:o, s:o, s:o, s:b, s:I, "
-                     "s:I}",
+                     "s:o, s:b, s:I, s:I}",
                      "schema", RUN_RECORD_SCHEMA, "host", host->env->name, "rank",
                      (json_int_t)host->config.rank, "row", (json_int_t)host->row, "state",
                      (int)host->state, "failed_in", (int)host->failed_in, "facts",
-                     encode_facts(host), "error", encode_error(host), "ports",
-                     encode_ports(host->ports, host->n_ports), "rows", encode_rows(host),
-                     "connections", encode_connections(host), "completions",
-                     encode_completions(host), "peers", encode_peers(host), "events",
+                     encode_facts(host), "error", encode_error(host), "rows",
+                     encode_rows(host), "connections", encode_connections(host),
+                     "completions", encode_completions(host), "events",
                      encode_events(host), "flows", encode_flows(host), "left_out",
                      encode_left_out(host), "events_cut", host->are_events_cut,
                      "jobs_started_ns", (json_int_t)host->jobs_started_ns,

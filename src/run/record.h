@@ -11,7 +11,8 @@
 #include "diag/diag.h"
 #include "host/host.h"
 
-#define RUN_RECORD_SCHEMA 5
+/* 6: ports stand only in the facts, which have the format of observations. */
+#define RUN_RECORD_SCHEMA 6
 
 /* Returns a new reference. Times are those of the host's clock. */
 json_t *run_record_encode(const struct host *host);
@@ -23,6 +24,9 @@ json_t *run_record_encode(const struct host *host);
 struct host *run_record_decode(const json_t *record, const char *name,
                                const struct host_config *config, weft_ns origin_ns,
                                struct weft_error *error);
+/* Returns the facts that a host in another process recorded about itself; NULL if the host ran in
+ * this process. */
+const struct diag_host *run_record_facts(const struct host *host);
 /* Moves the facts that a host in another process recorded about itself (run/facts.h) to `out`.
  * Returns false if the host ran in this process. */
 bool run_record_take_facts(const struct host *host, struct diag_host *out);

@@ -7,8 +7,6 @@
 #include "io/addr.h"
 #include "run/record_private.h"
 
-#define PEER_PORTS_MAX WEFT_LENGTH(((struct host *)NULL)->ports)
-
 /* The environment of a host that ran in another process: its name and its facts. */
 struct record_env {
     struct io_env base;
@@ -19,77 +17,6 @@ struct record_env {
 static weft_ns moment(const struct record_decoder *decoder, json_int_t at)
 {
     return at == 0 ? 0 : at - decoder->origin_ns;
-}
-
-/* Returns true if the length is valid for the address's own family, as in struct io_prefix. */
-static bool is_prefix_of(const union ibv_gid *gid, int prefix_len)
-{
-    struct io_ip ip;
-
-    memcpy(ip.bytes, gid->raw, sizeof(ip.bytes));
-    return prefix_len >= 0 && prefix_len <= (io_ip_is_v4(&ip) ? 32 : 128);
-}
-
-static void decode_port(struct record_decoder *decoder, json_t *from,
-                        struct rdma_port_facts *out)
-{
-    const char *name;
-    json_t *gids;
-    int device;
-    int active;
-    int is_cut;
-    json_int_t active_mtu;
-    json_int_t netdev_mtu;
-    json_int_t rate;
-
-    if (json_unpack(from, "{s:s, s:i, s:b, s:I, s:I, s:I, s:b, s:o}", "name", &name,
-                    "device", &device, "active", &active, "active_mtu", &active_mtu,
-                    "netdev_mtu", &netdev_mtu, "rate_bps", &rate, "gids_cut", &is_cut,
-                    "gids", &gids) != 0 ||
-        json_array_size(gids) > RDMA_FACTS_GIDS_MAX) {
-        record_bad(decoder, "port");
-        return;
-    }
-    record_text(out->name, sizeof(out->name), name);
-    out->device = (uint32_t)device;
-    out->is_active = active != 0;
-    out->active_mtu = (uint32_t)active_mtu;
-    out->netdev_mtu = (uint32_t)netdev_mtu;
-    out->rate_bps = (uint64_t)rate;
-    out->is_cut = is_cut != 0;
-    for (size_t i = 0; i < json_array_size(gids); i++) {
-        const char *text;
-        int type;
-        int prefix_len;
-        int index;
-
-        if (json_unpack(json_array_get(gids, i), "{s:s, s:i, s:i, s:i}", "gid", &text,
-                        "type", &type, "prefix_len", &prefix_len, "index", &index) != 0 ||
-            !record_gid(text, &out->gids[i].gid) ||
-            !is_prefix_of(&out->gids[i].gid, prefix_len)) {
-            record_bad(decoder, "gid");
-            return;
-        }
-        out->gids[i].type = (uint8_t)type;
-        out->gids[i].prefix_len = (uint8_t)prefix_len;
-        out->gids[i].index = (uint32_t)index;
-        out->n_gids++;
-    }
-}
-
-static uint32_t decode_ports(struct record_decoder *decoder, json_t *from,
-                             struct rdma_port_facts *out)
-{
-    size_t n = json_array_size(from);
-
-    if (n > PEER_PORTS_MAX) {
-        record_bad(decoder, "ports");
-        return 0;
-    }
-    for (size_t i = 0; i < n; i++) {
-        decode_port(decoder, json_array_get(from, i), &out[i]);
-    }
-    return (uint32_t)n;
 }
 
 static void decode_error(struct record_decoder *decoder, json_t *from)
@@ -174,31 +101,6 @@ static void decode_rows(struct record_decoder *decoder, json_t *from)
     }
 }
 
-static void decode_peers(struct record_decoder *decoder, json_t *from)
-{
-    struct host *host = decoder->host;
-
-    host->has_peers = json_array_size(from) != 0;
-    if (host->has_peers && json_array_size(from) != host->config.n_members) {
-        record_bad(decoder, "peers");
-        host->has_peers = false;
-    }
-    for (uint32_t rank = 0; host->has_peers && rank < host->config.n_members; rank++) {
-        struct host_peer *peer = &host->peers[rank];
-        const char *name;
-        json_t *ports;
-
-        if (json_unpack(json_array_get(from, rank), "{s:s, s:o}", "name", &name, "ports",
-                        &ports) != 0) {
-            record_bad(decoder, "peer");
-            return;
-        }
-        record_text(peer->name, sizeof(peer->name), name);
-        peer->ports = weft_calloc(json_array_size(ports) + 1, sizeof(*peer->ports));
-        peer->n_ports = decode_ports(decoder, ports, peer->ports);
-    }
-}
-
 static void decode_events(struct record_decoder *decoder, json_t *from)
 {
     struct host *host = decoder->host;
@@ -279,11 +181,21 @@ static void take_waits(struct record_decoder *decoder, const struct diag_host *f
     }
 }
 
+/* Checks that the ports of peers are those of members. */
+static void check_told(struct record_decoder *decoder, const struct diag_host *facts)
+{
+    for (uint32_t i = 0; i < facts->n_told; i++) {
+        if (strtoul(facts->told[i].peer, NULL, 10) >= decoder->host->config.n_members) {
+            record_bad(decoder, "told");
+        }
+    }
+}
+
 static void decode(struct record_decoder *decoder, json_t *record)
 {
     struct host *host = decoder->host;
     struct record_env *env = weft_container_of(host->env, struct record_env, base);
-    json_t *parts[9];
+    json_t *parts[7];
     json_int_t numbers[4];
     json_t *facts;
     struct weft_error ignored = {0};
@@ -294,15 +206,13 @@ static void decode(struct record_decoder *decoder, json_t *record)
 
     if (json_unpack(record,
                     "{s:i, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-                    "s:o, s:o, s:b, "
-                    "s:I, s:I}",
+                    "s:b, s:I, s:I}",
                     "schema", &schema, "rank", &numbers[0], "row", &numbers[1], "state",
                     &state, "failed_in", &failed_in, "facts", &facts, "error", &parts[0],
-                    "ports", &parts[1], "rows", &parts[2], "connections", &parts[3],
-                    "peers", &parts[4], "events", &parts[5], "completions", &parts[6],
-                    "flows", &parts[7], "left_out", &parts[8], "events_cut",
-                    &are_events_cut, "jobs_started_ns", &numbers[2], "jobs_ended_ns",
-                    &numbers[3]) != 0 ||
+                    "rows", &parts[1], "connections", &parts[2], "events", &parts[3],
+                    "completions", &parts[4], "flows", &parts[5], "left_out", &parts[6],
+                    "events_cut", &are_events_cut, "jobs_started_ns", &numbers[2],
+                    "jobs_ended_ns", &numbers[3]) != 0 ||
         schema != RUN_RECORD_SCHEMA || numbers[0] != host->config.rank ||
         state < HOST_NEW || state > HOST_DEAD) {
         record_bad(decoder, "record");
@@ -324,17 +234,16 @@ static void decode(struct record_decoder *decoder, json_t *record)
     }
     env->info.memlock_bytes = env->facts.memlock_bytes;
     take_waits(decoder, &env->facts);
+    check_told(decoder, &env->facts);
     host->jobs_started_ns = moment(decoder, numbers[2]);
     host->jobs_ended_ns = moment(decoder, numbers[3]);
     decode_error(decoder, parts[0]);
-    host->n_ports = decode_ports(decoder, parts[1], host->ports);
-    decode_rows(decoder, parts[2]);
-    record_connections(decoder, parts[3]);
-    decode_peers(decoder, parts[4]);
-    decode_events(decoder, parts[5]);
-    record_completions(decoder, parts[6]);
-    decode_flows(decoder, parts[7]);
-    decode_left_out(decoder, parts[8]);
+    decode_rows(decoder, parts[1]);
+    record_connections(decoder, parts[2]);
+    decode_events(decoder, parts[3]);
+    record_completions(decoder, parts[4]);
+    decode_flows(decoder, parts[5]);
+    decode_left_out(decoder, parts[6]);
 }
 
 /* ---- life ---- */
@@ -354,23 +263,35 @@ static const char *setting_of(struct io_env *env, const char *name)
 static const struct io_env_ops record_env_ops = {.hostinfo = hostinfo_of,
                                                  .setting = setting_of};
 
+static struct record_env *record_env_of(const struct host *host)
+{
+    return host->env->ops == &record_env_ops
+               ? weft_container_of(host->env, struct record_env, base)
+               : NULL;
+}
+
+const struct diag_host *run_record_facts(const struct host *host)
+{
+    struct record_env *env = record_env_of(host);
+
+    return env != NULL ? &env->facts : NULL;
+}
+
 bool run_record_take_facts(const struct host *host, struct diag_host *out)
 {
-    if (host->env->ops != &record_env_ops) {
+    struct record_env *env = record_env_of(host);
+
+    if (env == NULL) {
         return false;
     }
-    struct record_env *env = weft_container_of(host->env, struct record_env, base);
-
     *out = env->facts;
     free(out->uses);
     free(out->errors);
     free(out->events);
-    free(out->told);
     out->uses = NULL;
     out->errors = NULL;
     out->events = NULL;
-    out->told = NULL;
-    out->n_uses = out->n_errors = out->n_events = out->n_told = 0;
+    out->n_uses = out->n_errors = out->n_events = 0;
     weft_format(out->name, sizeof(out->name), "%s", host->env->name);
     env->facts = (struct diag_host){.name = ""};
     return true;
@@ -438,9 +359,6 @@ void run_record_free(struct host *host)
     free(host->left_out);
     free(host->waits);
     conn_journal_fini(&host->journal);
-    for (uint32_t i = 0; i < host->config.n_members; i++) {
-        free(host->peers[i].ports);
-    }
     free(host->peers);
     diag_host_fini(&weft_container_of(host->env, struct record_env, base)->facts);
     free(weft_container_of(host->env, struct record_env, base));

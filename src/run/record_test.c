@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
+#include "diag/observations.h"
+#include "run/facts.h"
 
 static const struct host_row rows[2] = {{.repeat = 1, .size_bytes = 8},
                                         {.repeat = 2, .size_bytes = 64}};
@@ -105,20 +107,51 @@ static struct host *make(void)
     return host;
 }
 
+/* Encodes a host of make() as the process in which it ran. */
+static json_t *encode(const struct host *host)
+{
+    json_t *record = run_record_encode(host);
+    struct diag_host facts = {.name = ""};
+
+    run_facts(host, &facts);
+    json_object_set_new(record, "facts", diag_host_encode(&facts));
+    diag_host_fini(&facts);
+    return record;
+}
+
+static void check_port(const struct diag_port *port)
+{
+    ck_assert_str_eq(port->name, "p0");
+    ck_assert_int_eq(port->is_up, DIAG_YES);
+    ck_assert_int_eq(port->active_mtu, 4096);
+    ck_assert_int_eq(port->netdev_mtu, 9000);
+    ck_assert_int_eq(port->rate_bps, 100000000000);
+    ck_assert_int_eq(port->gids_cut, DIAG_YES);
+    ck_assert_uint_eq(port->n_gids, 1);
+    ck_assert(io_ip_is_v4(&port->gids[0].ip));
+    ck_assert_int_eq(port->gids[0].type, 2);
+    ck_assert_int_eq(port->gids[0].prefix_len, 24);
+    ck_assert_int_eq(port->gids[0].index, 3);
+}
+
 START_TEST(what_is_written_is_read_back)
 {
     struct weft_error error = {0};
     struct host *host = make();
-    json_t *record = run_record_encode(host);
+    json_t *record = encode(host);
     struct host *got = run_record_decode(record, "iceberg", &config, 0, &error);
     json_t *again = run_record_encode(got);
+    const struct diag_host *facts = run_record_facts(got);
 
     ck_assert_int_eq(error.status, WEFT_OK);
     ck_assert(json_equal(record, again));
     ck_assert_int_eq(got->state, HOST_FAILED);
     ck_assert_int_eq(got->error.wc_status, 12);
     ck_assert_str_eq(weft_error_value(&got->error, WEFT_VALUE_LOCAL_PORT)->text, "p0");
-    ck_assert_mem_eq(got->ports, host->ports, sizeof(host->ports));
+    check_port(&facts->ports[0]);
+    ck_assert_uint_eq(facts->n_told, 1);
+    ck_assert_str_eq(facts->told[0].peer, "0");
+    check_port(&facts->told[0].ports[0]);
     ck_assert_mem_eq(&got->connections[0], &host->connections[0],
                      sizeof(host->connections[0]));
     ck_assert_uint_eq(got->journal.n, 2);
@@ -135,7 +168,7 @@ START_TEST(times_are_counted_from_the_origin)
 {
     struct weft_error error = {0};
     struct host *host = make();
-    json_t *record = run_record_encode(host);
+    json_t *record = encode(host);
     struct host *got = run_record_decode(record, "iceberg", &config, 1000, &error);
 
     ck_assert_int_eq(got->jobs_started_ns, 100);
@@ -156,7 +189,7 @@ END_TEST
 START_TEST(what_is_malformed_is_a_dead_host)
 {
     struct host *host = make();
-    json_t *record = run_record_encode(host);
+    json_t *record = encode(host);
     const char *key;
     json_t *value;
 
@@ -191,7 +224,7 @@ END_TEST
 START_TEST(a_queue_tells_as_many_as_it_says)
 {
     struct host *host = make();
-    json_t *record = run_record_encode(host);
+    json_t *record = encode(host);
     json_t *queue = json_array_get(json_object_get(record, "completions"), 0);
     static const int counts[] = {2, -1, 0};
 
@@ -219,7 +252,7 @@ START_TEST(a_peer_that_is_no_member_is_nobody)
 {
     static const json_int_t peers[] = {-1, -5, INT32_MIN, 3, UINT32_MAX, INT64_MAX};
     struct host *host = make();
-    json_t *record = run_record_encode(host);
+    json_t *record = encode(host);
 
     for (size_t i = 0; i < WEFT_LENGTH(peers); i++) {
         struct weft_error error = {0};
@@ -237,7 +270,7 @@ START_TEST(a_peer_that_is_no_member_is_nobody)
 }
 END_TEST
 
-/* diag refuses such a length too, so that every decoded record can be encoded again. */
+/* Observations with such a length are refused, too (diag/observations.h). */
 START_TEST(a_prefix_longer_than_its_address_is_malformed)
 {
     static const struct {
@@ -245,11 +278,13 @@ START_TEST(a_prefix_longer_than_its_address_is_malformed)
         int prefix_len;
         bool is_good;
     } prefixes[] = {{"10.0.0.0", 32, true},  {"10.0.0.0", 33, false},
-                    {"10.0.0.0", -1, false}, {"fd00::1", 128, true},
+                    {"10.0.0.0", -2, false}, {"fd00::1", 128, true},
                     {"fd00::1", 129, false}, {"10.0.0.0", 0, true}};
     struct host *host = make();
-    json_t *record = run_record_encode(host);
-    json_t *port = json_array_get(json_object_get(record, "ports"), 0);
+    json_t *record = encode(host);
+    json_t *facts = json_object_get(record, "facts");
+    json_t *told = json_array_get(json_object_get(facts, "told"), 0);
+    json_t *port = json_array_get(json_object_get(told, "ports"), 0);
     json_t *gid = json_array_get(json_object_get(port, "gids"), 0);
 
     for (size_t i = 0; i < WEFT_LENGTH(prefixes); i++) {
@@ -260,6 +295,28 @@ START_TEST(a_prefix_longer_than_its_address_is_malformed)
         json_object_set_new(gid, "prefix_len", json_integer(prefixes[i].prefix_len));
         got = run_record_decode(record, "iceberg", &config, 0, &error);
         ck_assert_int_eq(error.status, prefixes[i].is_good ? WEFT_OK : WEFT_ERR_PROTOCOL);
+        run_record_free(got);
+    }
+    json_decref(record);
+    run_record_free(host);
+}
+END_TEST
+
+START_TEST(ports_of_a_peer_that_is_no_member_are_malformed)
+{
+    static const char *const peers[] = {"3", "-1", "4294967296"};
+    struct host *host = make();
+    json_t *record = encode(host);
+    json_t *facts = json_object_get(record, "facts");
+    json_t *told = json_array_get(json_object_get(facts, "told"), 0);
+
+    for (size_t i = 0; i < WEFT_LENGTH(peers); i++) {
+        struct weft_error error = {0};
+        struct host *got;
+
+        json_object_set_new(told, "peer", json_string(peers[i]));
+        got = run_record_decode(record, "iceberg", &config, 0, &error);
+        ck_assert_int_eq(error.status, WEFT_ERR_PROTOCOL);
         run_record_free(got);
     }
     json_decref(record);
@@ -278,6 +335,7 @@ int main(void)
     tcase_add_test(tcase, a_queue_tells_as_many_as_it_says);
     tcase_add_test(tcase, a_peer_that_is_no_member_is_nobody);
     tcase_add_test(tcase, a_prefix_longer_than_its_address_is_malformed);
+    tcase_add_test(tcase, ports_of_a_peer_that_is_no_member_are_malformed);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
