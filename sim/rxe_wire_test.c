@@ -144,6 +144,8 @@ START_TEST(a_udp_checksum_is_right_or_not_there)
 }
 END_TEST
 
+enum wrong_icrc { ICRC_ONE_BIT, ICRC_UNMASKED, ICRC_BIG_ENDIAN, N_WRONG_ICRCS };
+
 /* "ICRC: 1 bit wrong; unmasked; big endian: dropped." */
 START_TEST(the_icrc_is_the_masked_one_and_little_endian)
 {
@@ -154,30 +156,50 @@ START_TEST(the_icrc_is_the_masked_one_and_little_endian)
     uint8_t *icrc = bytes + n - 4;
     uint32_t unmasked = sim_crc32(sim_crc32(0, ones, 8), bytes + IP, n - IP - 4);
     uint8_t swapped[4] = {icrc[3], icrc[2], icrc[1], icrc[0]};
-    if (_i == 0) {
+    switch ((enum wrong_icrc)_i) {
+    case ICRC_ONE_BIT:
         icrc[0] = (uint8_t)(icrc[0] ^ 1);
-    } else if (_i == 2) {
+        break;
+    case ICRC_UNMASKED:
+        for (unsigned i = 0; i < 4; i++) {
+            icrc[i] = (uint8_t)(unmasked >> (8 * i));
+        }
+        break;
+    case ICRC_BIG_ENDIAN:
+    case N_WRONG_ICRCS:
         memcpy(icrc, swapped, 4);
-    }
-    for (unsigned i = 0; _i == 1 && i < 4; i++) {
-        icrc[i] = (uint8_t)(unmasked >> (8 * i));
+        break;
     }
     expect_dropped(bytes, n);
     ck_assert_uint_eq(rc_counters(&wire.pair, 0).icrc_errors, 1);
 }
 END_TEST
 
+/* Bits that make a packet one for others. */
+static const struct foreign_case {
+    uint16_t pkey;
+    uint8_t destination_mac, source_gid, destination_gid;
+    uint16_t vlan_id; /* 0 if none */
+} foreign_cases[] = {
+    {.pkey = 0x8001 ^ SIM_PKEY_DEFAULT},
+    {.destination_mac = 4},
+    {.source_gid = 8},
+    {.destination_gid = 8},
+    {.vlan_id = 42},
+};
+
 /* "TVER 1; P_Key 0x8001"; "wrong destination MAC"; "wrong source IP": silently dropped. */
 START_TEST(what_is_for_others_is_dropped)
 {
+    const struct foreign_case *given = &foreign_cases[_i];
     uint8_t bytes[SIM_PACKET_BYTES_MAX];
     struct sim_roce packet = write_of(RQ, "rejected");
-    packet.pkey = _i == 0 ? 0x8001 : packet.pkey;
-    packet.destination_mac ^= _i == 1 ? 4u : 0;
-    packet.source_gid.raw[15] ^= _i == 2 ? 8 : 0;
-    packet.destination_gid.raw[15] ^= _i == 3 ? 8 : 0;
-    packet.has_vlan = _i == 4;
-    packet.vlan_tci = _i == 4 ? 42 : 0;
+    packet.pkey = (uint16_t)(packet.pkey ^ given->pkey);
+    packet.destination_mac ^= given->destination_mac;
+    packet.source_gid.raw[15] ^= given->source_gid;
+    packet.destination_gid.raw[15] ^= given->destination_gid;
+    packet.has_vlan = given->vlan_id != 0;
+    packet.vlan_tci = given->vlan_id;
     size_t n = sim_roce_encode(&packet, bytes, sizeof(bytes));
     expect_dropped(bytes, n);
 }
@@ -361,8 +383,10 @@ int main(void)
     tcase_add_test(rows, ip_and_udp_may_say_what_they_like);
     tcase_add_test(rows, bth_bits_of_no_meaning_are_ignored);
     tcase_add_test(rows, a_udp_checksum_is_right_or_not_there);
-    tcase_add_loop_test(rows, the_icrc_is_the_masked_one_and_little_endian, 0, 3);
-    tcase_add_loop_test(rows, what_is_for_others_is_dropped, 0, 5);
+    tcase_add_loop_test(rows, the_icrc_is_the_masked_one_and_little_endian, 0,
+                        N_WRONG_ICRCS);
+    tcase_add_loop_test(rows, what_is_for_others_is_dropped, 0,
+                        WEFT_LENGTH(foreign_cases));
     tcase_add_test(rows, another_transport_version_is_dropped);
     tcase_add_test(rows, ip_options_are_dropped);
     tcase_add_test(rows, ethernet_may_be_sloppy);

@@ -289,13 +289,24 @@ START_TEST(who_is_late_is_named_to_all)
 }
 END_TEST
 
-/* At a barrier two ranks wait for the third, which may work for 50 s more: it comes then, or never,
- * or its launcher reports after 10 s that it ended. */
+/* At a barrier two ranks wait for the third, which may work for 50 s more. */
+static const struct worker_case {
+    const char *name;
+    int64_t limit_s;
+    bool has_ended; /* its launcher reports that after 10 s */
+    bool comes;
+} worker_cases[] = {
+    {"it comes then", 50 + 30, false, true},
+    {"it never comes", 50 + 30, false, false},
+    {"it has ended", 10 + 30, true, false},
+};
+
 START_TEST(who_works_is_waited_for)
 {
+    const struct worker_case *given = &worker_cases[_i];
     struct job job;
     weft_ns since;
-    int64_t limit_s = _i == 2 ? 10 + 30 : 50 + 30;
+    int64_t limit_s = given->limit_s;
 
     job_open(&job, 67, NULL);
     open_all(&job);
@@ -306,21 +317,22 @@ START_TEST(who_works_is_waited_for)
         boot_gather_last(job.boots[r], NULL, 0, 50 * BED_S);
     }
     bed_run(&job.bed, 10 * BED_S, NULL);
-    for (uint32_t r = 0; _i == 2 && r < 2; r++) {
+    for (uint32_t r = 0; given->has_ended && r < 2; r++) {
         boot_ended(job.boots[r], 2);
     }
     bed_run(&job.bed, (limit_s - 11) * BED_S, NULL);
     ck_assert_int_eq(job.status[0], WEFT_AGAIN);
     ck_assert_int_eq(job.status[1], WEFT_AGAIN);
-    if (_i == 0) {
+    if (given->comes) {
         job.status[2] = WEFT_AGAIN;
         boot_gather_last(job.boots[2], NULL, 0, 0);
     }
     ck_assert(bed_run(&job.bed, 5 * BED_S, job_is_settled));
     ck_assert_int_le(bed_now(&job.bed) - since, (limit_s + 1) * BED_S);
-    ck_assert_int_eq(job.status[0], _i == 0 ? WEFT_OK : WEFT_ERR_TIMEOUT);
-    ck_assert_int_eq(job.status[1], _i == 0 ? WEFT_OK : WEFT_ERR_CLOSED);
-    if (_i != 0) {
+    ck_assert_msg(job.status[0] == (given->comes ? WEFT_OK : WEFT_ERR_TIMEOUT), "%s",
+                  given->name);
+    ck_assert_int_eq(job.status[1], given->comes ? WEFT_OK : WEFT_ERR_CLOSED);
+    if (!given->comes) {
         ck_assert_int_eq(rank_of(&job, 1), 2);
     }
     job_close(&job);
@@ -999,7 +1011,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_rendezvous_out_of_reach_is_given_up, 0,
                         (int)WEFT_LENGTH(unreached));
     tcase_add_test(tcase, who_is_late_is_named_to_all);
-    tcase_add_loop_test(tcase, who_works_is_waited_for, 0, 3);
+    tcase_add_loop_test(tcase, who_works_is_waited_for, 0, WEFT_LENGTH(worker_cases));
     tcase_add_loop_test(tcase, who_goes_is_named_to_all, 0, 3 * RANKS);
     tcase_add_loop_test(tcase, a_stream_that_ends_is_a_death_and_known_at_once, 0, RANKS);
     tcase_add_test(tcase, a_stream_that_ends_after_the_result_is_no_failure_of_the_round);

@@ -79,21 +79,25 @@ START_TEST(who_does_not_come_is_absent_and_the_rest_go_on)
 }
 END_TEST
 
-/* Loop 0: it closes; 1: it gives up; 2: its host dies; 3: it is late. */
+enum leaving { CLOSES, GIVES_UP, HOST_DIES, IS_LATE, N_LEAVINGS };
+
 START_TEST(who_goes_between_rounds_is_absent_from_then_on)
 {
-    static const weft_ns within_ns[] = {TOWN_S, TOWN_S, 21 * TOWN_S, 21 * TOWN_S};
+    static const weft_ns within_ns[] = {[CLOSES] = TOWN_S,
+                                        [GIVES_UP] = TOWN_S,
+                                        [HOST_DIES] = 21 * TOWN_S,
+                                        [IS_LATE] = 21 * TOWN_S};
     struct town town;
 
     miss_open(&town, &triangle_of_3);
     town_open_all(&town);
     town_round(&town, 1, 4);
-    if (_i == 0) {
+    if (_i == CLOSES) {
         town_member_close(&town, 1);
-    } else if (_i == 1) {
+    } else if (_i == GIVES_UP) {
         boot_abort(town.members[1].boot, "enough");
         town_member_close(&town, 1);
-    } else if (_i == 2) {
+    } else if (_i == HOST_DIES) {
         const struct world_fault fault = {.kind = WORLD_FAULT_KILL, .host = 1};
 
         backend_sim.inject(town.world, &fault);
@@ -229,7 +233,8 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, who_does_not_come_is_absent_and_the_rest_go_on, 0, 3);
-    tcase_add_loop_test(tcase, who_goes_between_rounds_is_absent_from_then_on, 0, 4);
+    tcase_add_loop_test(tcase, who_goes_between_rounds_is_absent_from_then_on, 0,
+                        N_LEAVINGS);
     tcase_add_loop_test(tcase, who_gathers_another_size_is_absent, 0, 4);
     tcase_add_test(tcase, who_is_cut_off_is_absent_to_the_other_side);
     tcase_add_test(tcase, who_is_known_to_be_dead_is_not_waited_for);

@@ -70,7 +70,8 @@ START_TEST(who_does_not_come_is_absent_and_the_rest_go_on)
 }
 END_TEST
 
-/* Loop 0: its stream ends; 1: it gives up; 2: it is late. */
+enum leaving { STREAM_ENDS, GIVES_UP, IS_LATE, N_LEAVINGS };
+
 START_TEST(who_goes_between_rounds_is_absent_from_then_on)
 {
     struct job job;
@@ -84,18 +85,18 @@ START_TEST(who_goes_between_rounds_is_absent_from_then_on)
     for (uint32_t r = 0; r < RANKS; r++) {
         check_at(&job, r, 1, 4, UINT32_MAX);
     }
-    if (_i == 0) {
+    if (_i == STREAM_ENDS) {
         job.bed.hosts[2].env->oob->close(job.boots[2]->client->stream.link.stream, true);
         job.boots[2]->client->stream.link.stream = NULL;
         job.boots[2]->client->state = BOOT_DIAL_IDLE;
         job_close_rank(&job, 2);
-    } else if (_i == 1) {
+    } else if (_i == GIVES_UP) {
         boot_abort(job.boots[2], "enough");
         job_close_rank(&job, 2);
     }
     gather(&job, 0, 2, 4, false);
     gather(&job, 1, 2, 4, false);
-    ck_assert(bed_run(&job.bed, _i == 2 ? 31 * BED_S : BED_S, job_is_settled));
+    ck_assert(bed_run(&job.bed, _i == IS_LATE ? 31 * BED_S : BED_S, job_is_settled));
     check_at(&job, 0, 2, 4, 2);
     check_at(&job, 1, 2, 4, 2);
     ck_assert(boot_is_absent(job.boots[0], 2));
@@ -215,7 +216,8 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, who_does_not_come_is_absent_and_the_rest_go_on);
-    tcase_add_loop_test(tcase, who_goes_between_rounds_is_absent_from_then_on, 0, 3);
+    tcase_add_loop_test(tcase, who_goes_between_rounds_is_absent_from_then_on, 0,
+                        N_LEAVINGS);
     tcase_add_test(tcase, who_is_known_to_be_dead_is_not_waited_for);
     tcase_add_test(tcase, who_is_here_has_its_time_after_a_death);
     tcase_add_test(tcase, coming_too_early_is_no_failure);

@@ -39,21 +39,35 @@ START_TEST(a_peer_that_is_not_there_is_waited_for)
 }
 END_TEST
 
+static const struct secret_case {
+    const char *name;
+    bool listener_has_one;
+    uint8_t secret; /* of the connector; the listener's is 1 */
+    bool are_equal;
+} secret_cases[] = {
+    {"the listener has none", false, 2, false},
+    {"they differ", true, 2, false},
+    {"they are equal", true, 1, true},
+};
+
 START_TEST(another_secret_is_told_at_both_ends)
 {
+    const struct secret_case *given = &secret_cases[_i];
     struct bed bed;
     struct conn *conn;
 
     bed_open(&bed, &(struct bed_config){.seed = 51});
-    bed.conn.has_secret = _i > 0;
+    bed.conn.has_secret = given->listener_has_one;
     bed.conn.secret[0] = 1;
     bed_listen(&bed, 1);
     bed.conn.has_secret = true;
-    bed.conn.secret[0] = (uint8_t)(_i == 2 ? 1 : 2);
+    bed.conn.secret[0] = given->secret;
     conn = bed_connect(&bed, 0, 1);
-    ck_assert(bed_run(&bed, 5 * BED_S, _i == 2 ? bed_all_up : bed_all_settled));
+    ck_assert_msg(
+        bed_run(&bed, 5 * BED_S, given->are_equal ? bed_all_up : bed_all_settled), "%s",
+        given->name);
     bed_run(&bed, 10 * BED_MS, NULL);
-    if (_i < 2) {
+    if (!given->are_equal) {
         ck_assert_int_eq(conn->error.status, WEFT_ERR_AUTH);
         ck_assert_str_eq(weft_phase_name(conn->error.phase), "auth");
         ck_assert_uint_eq(bed.hosts[1].listener->counters.rejected, 1);
@@ -63,29 +77,35 @@ START_TEST(another_secret_is_told_at_both_ends)
 }
 END_TEST
 
+static const struct handle_case {
+    const char *what; /* differs from the listener's */
+    size_t offset;
+    weft_status status;
+    const char *peer_phase; /* or NULL */
+} handle_cases[] = {
+    {"epoch", 43, WEFT_ERR_AUTH, "stale"},
+    {"cookie", 30, WEFT_ERR_AUTH, NULL},
+    {"host id", 8, WEFT_ERR_PROTOCOL, NULL},
+};
+
 START_TEST(a_stale_handle_is_refused_at_once)
 {
+    const struct handle_case *given = &handle_cases[_i];
     struct bed bed;
     struct conn *conn;
     weft_ns since;
 
     bed_open(&bed, &(struct bed_config){.seed = 52});
     bed_listen(&bed, 1);
-    if (_i == 0) {
-        bed.hosts[1].handle[43] ^= 1; /* epoch */
-    } else if (_i == 1) {
-        bed.hosts[1].handle[30] ^= 1; /* cookie */
-    } else {
-        bed.hosts[1].handle[8] ^= 1; /* host id */
-    }
+    bed.hosts[1].handle[given->offset] ^= 1;
     since = bed_now(&bed);
     conn = bed_connect(&bed, 0, 1);
     ck_assert(bed_run(&bed, 5 * BED_S, bed_all_settled));
     ck_assert_int_lt(bed_now(&bed) - since, 10 * BED_MS);
-    ck_assert_int_eq(conn->error.status, _i == 2 ? WEFT_ERR_PROTOCOL : WEFT_ERR_AUTH);
-    if (_i == 0) {
+    ck_assert_msg(conn->error.status == given->status, "%s", given->what);
+    if (given->peer_phase != NULL) {
         ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_PEER_PHASE)->text,
-                         "stale");
+                         given->peer_phase);
     }
     bed_close(&bed);
 }
@@ -585,8 +605,10 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_peer_that_is_not_there_is_waited_for);
-    tcase_add_loop_test(tcase, another_secret_is_told_at_both_ends, 0, 3);
-    tcase_add_loop_test(tcase, a_stale_handle_is_refused_at_once, 0, 3);
+    tcase_add_loop_test(tcase, another_secret_is_told_at_both_ends, 0,
+                        WEFT_LENGTH(secret_cases));
+    tcase_add_loop_test(tcase, a_stale_handle_is_refused_at_once, 0,
+                        WEFT_LENGTH(handle_cases));
     tcase_add_loop_test(tcase, members_that_crowd_each_other_out_all_get_in, 0, 6);
     tcase_add_test(tcase, a_handle_of_this_host_and_a_broken_one);
     tcase_add_loop_test(tcase, without_a_descriptor_patience_is_short, 0, 4);

@@ -26,10 +26,29 @@ static struct codec_meta hand_meta(const struct hand *hand)
     return meta;
 }
 
+#define TYPE_BITS (IBV_GID_TYPE_ROCE_V1 ^ IBV_GID_TYPE_ROCE_V2)
+
+/* Bytes of a proposed rail with flipped bits, and the field that the refusal names. */
+static const struct rail_case {
+    const char *field;
+    struct {
+        size_t offset;
+        uint8_t flipped;
+    } changes[2];
+} rail_cases[] = {
+    {"remote_port", {{offsetof(struct codec_rail, remote_port), 1}}},
+    {"local_port", {{offsetof(struct codec_rail, local_port), 1}}},
+    {"remote_gid", {{offsetof(struct codec_rail, remote_gid) + 15, 8}}},
+    {"local_gid", {{offsetof(struct codec_rail, local_gid) + 15, 8}}},
+    {"local_type", {{offsetof(struct codec_rail, local_type), TYPE_BITS}}},
+    {"remote_gid",
+     {{offsetof(struct codec_rail, remote_gid) + 14, 100},
+      {offsetof(struct codec_rail, remote_type), TYPE_BITS}}},
+};
+
 START_TEST(a_proposal_that_names_nothing_of_ours_is_refused_by_field)
 {
-    static const char *const fields[] = {"remote_port", "local_port", "remote_gid",
-                                         "local_gid",   "local_type", "remote_gid"};
+    const struct rail_case *given = &rail_cases[_i];
     struct bed bed;
     struct hand hand;
     struct codec_meta meta;
@@ -39,26 +58,9 @@ START_TEST(a_proposal_that_names_nothing_of_ours_is_refused_by_field)
     hand_open_listener(&bed, 42);
     hand_complete(&hand, &bed, 9, 1);
     meta = hand_meta(&hand);
-    switch (_i) {
-    case 0:
-        meta.rails[0].remote_port = 1;
-        break;
-    case 1:
-        meta.rails[0].local_port = 1;
-        break;
-    case 2:
-        meta.rails[0].remote_gid.raw[15] = 9;
-        break;
-    case 3:
-        meta.rails[0].local_gid.raw[15] = 9;
-        break;
-    case 4:
-        meta.rails[0].local_type = IBV_GID_TYPE_ROCE_V1;
-        break;
-    default:
-        meta.rails[0].remote_gid.raw[14] = 1;
-        meta.rails[0].remote_type = IBV_GID_TYPE_ROCE_V1;
-        break;
+    for (size_t i = 0; i < WEFT_LENGTH(given->changes); i++) {
+        ((uint8_t *)&meta.rails[0])[given->changes[i].offset] ^=
+            given->changes[i].flipped;
     }
     ck_assert(frame_send(&hand.link, CODEC_META, body, codec_encode_meta(&meta, body)));
     hand_flush(&hand);
@@ -66,7 +68,8 @@ START_TEST(a_proposal_that_names_nothing_of_ours_is_refused_by_field)
     ck_assert_int_eq(conn->state, CONN_FAILED);
     ck_assert_int_eq(conn->error.status, WEFT_ERR_PROTOCOL);
     ck_assert_str_eq(weft_phase_name(conn->error.phase), "meta");
-    ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_FIELD)->text, fields[_i]);
+    ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_FIELD)->text,
+                     given->field);
     ck_assert_int_eq(bed_objects(&bed, 1), 0);
     hand_is_refused(&hand, "meta", WEFT_ERR_PROTOCOL);
     hand_close(&hand);
@@ -99,25 +102,35 @@ START_TEST(messages_out_of_order_end_the_connection)
 END_TEST
 
 /* A CLOSE has no body or a final state. */
+static const struct close_case {
+    size_t length;
+    bool is_good;
+} close_cases[] = {
+    {0, true},
+    {CONN_PURPOSE_BYTES, true},
+    {1, false},
+    {CONN_PURPOSE_BYTES - 1, false},
+    {CONN_PURPOSE_BYTES + 1, false},
+};
+
 START_TEST(a_close_of_another_length_ends_the_connection)
 {
-    static const size_t lengths[] = {0, CONN_PURPOSE_BYTES, 1, CONN_PURPOSE_BYTES - 1,
-                                     CONN_PURPOSE_BYTES + 1};
     static const uint8_t body[CONN_PURPOSE_BYTES + 1] = {1};
-    weft_status status = _i < 2 ? WEFT_ERR_CLOSED : WEFT_ERR_PROTOCOL;
+    const struct close_case *given = &close_cases[_i];
     struct bed bed;
     struct hand hand;
     const struct conn *conn;
 
     hand_open_listener(&bed, 46);
     hand_complete(&hand, &bed, 9, 1);
-    ck_assert(frame_send(&hand.link, CODEC_CLOSE, body, lengths[_i]));
+    ck_assert(frame_send(&hand.link, CODEC_CLOSE, body, given->length));
     hand_flush(&hand);
     conn = bed_conn(&bed, 1);
     ck_assert_int_eq(conn->state, CONN_FAILED);
-    ck_assert_int_eq(conn->error.status, status);
-    ck_assert_int_eq(conn->peer_closed, _i < 2);
-    if (_i >= 2) {
+    ck_assert_int_eq(conn->error.status,
+                     given->is_good ? WEFT_ERR_CLOSED : WEFT_ERR_PROTOCOL);
+    ck_assert_int_eq(conn->peer_closed, given->is_good);
+    if (!given->is_good) {
         ck_assert_str_eq(weft_error_value(&conn->error, WEFT_VALUE_FIELD)->text,
                          "length");
         hand_is_refused(&hand, "close", WEFT_ERR_PROTOCOL);
@@ -162,13 +175,20 @@ START_TEST(messages_before_ready_end_the_connection)
 }
 END_TEST
 
+enum wrong_seal {
+    SEAL_OF_ANOTHER_SESSION,
+    SEAL_OF_ANOTHER_NUMBER, /* sequence number */
+    NO_SEAL,
+    N_WRONG_SEALS
+};
+
 /* A message without a valid seal fails the connection and has no other effect, even if it is an
  * ABORT or a CLOSE. */
 START_TEST(a_message_with_a_wrong_seal_is_not_heard)
 {
     static const enum codec_type types[] = {CODEC_ABORT, CODEC_CLOSE, CODEC_META,
                                             CODEC_READY};
-    enum codec_type type = types[_i / 3];
+    enum codec_type type = types[_i / N_WRONG_SEALS];
     struct codec_abort abort = {.phase = "probe", .status = WEFT_ERR_TIMEOUT};
     struct bed bed;
     struct hand hand;
@@ -185,17 +205,18 @@ START_TEST(a_message_with_a_wrong_seal_is_not_heard)
     } else if (type == CODEC_META) {
         n_bytes = codec_encode_meta(&meta, body);
     }
-    switch (_i % 3) {
-    case 0: /* seal of another session */
+    switch ((enum wrong_seal)(_i % N_WRONG_SEALS)) {
+    case SEAL_OF_ANOTHER_SESSION:
         hand.link.session[3] ^= 1;
         ck_assert(frame_send(&hand.link, type, body, n_bytes));
         hand.link.session[3] ^= 1;
         break;
-    case 1: /* seal of another sequence number */
+    case SEAL_OF_ANOTHER_NUMBER:
         hand.link.tx_sequence++;
         ck_assert(frame_send(&hand.link, type, body, n_bytes));
         break;
-    default: /* no seal */
+    case NO_SEAL:
+    case N_WRONG_SEALS:
         hand.link.sealed = false;
         ck_assert(frame_send(&hand.link, type, body, n_bytes));
         hand.link.sealed = true;
@@ -204,9 +225,10 @@ START_TEST(a_message_with_a_wrong_seal_is_not_heard)
     hand_flush(&hand);
     conn = bed_conn(&bed, 1);
     ck_assert_int_eq(conn->state, CONN_FAILED);
-    ck_assert_int_eq(conn->error.status, _i % 3 == 2 && n_bytes < AUTH_MAC_BYTES
-                                             ? WEFT_ERR_PROTOCOL
-                                             : WEFT_ERR_AUTH);
+    ck_assert_int_eq(conn->error.status,
+                     _i % N_WRONG_SEALS == NO_SEAL && n_bytes < AUTH_MAC_BYTES
+                         ? WEFT_ERR_PROTOCOL
+                         : WEFT_ERR_AUTH);
     ck_assert_ptr_null(weft_error_value(&conn->error, WEFT_VALUE_PEER_PHASE));
     hand_close(&hand);
     hand_check_service(&bed);
@@ -300,9 +322,11 @@ int main(void)
     tcase_add_loop_test(tcase, a_proposal_that_names_nothing_of_ours_is_refused_by_field,
                         0, 6);
     tcase_add_loop_test(tcase, messages_out_of_order_end_the_connection, 0, 8);
-    tcase_add_loop_test(tcase, a_close_of_another_length_ends_the_connection, 0, 5);
+    tcase_add_loop_test(tcase, a_close_of_another_length_ends_the_connection, 0,
+                        WEFT_LENGTH(close_cases));
     tcase_add_loop_test(tcase, messages_before_ready_end_the_connection, 0, 5);
-    tcase_add_loop_test(tcase, a_message_with_a_wrong_seal_is_not_heard, 0, 12);
+    tcase_add_loop_test(tcase, a_message_with_a_wrong_seal_is_not_heard, 0,
+                        4 * N_WRONG_SEALS);
     tcase_add_test(tcase, a_member_that_falls_silent_meets_the_total_deadline);
     tcase_add_test(tcase, a_member_that_is_busy_is_no_silent_one);
     tcase_add_test(tcase, a_waiting_end_says_that_it_is_busy);
