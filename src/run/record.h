@@ -25,7 +25,7 @@ struct host *run_record_decode(const json_t *record, const char *name,
                                const struct host_config *config, weft_ns origin_ns,
                                struct weft_error *error);
 /* Returns the facts that a host in another process recorded about itself; NULL if the host ran in
- * this process. */
+ * this process or left no record. */
 const struct diag_host *run_record_facts(const struct host *host);
 /* Moves the facts that a host in another process recorded about itself (run/facts.h) to `out`.
  * Returns false if the host ran in this process. */

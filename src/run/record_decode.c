@@ -12,6 +12,7 @@ struct record_env {
     struct io_env base;
     struct io_hostinfo info;
     struct diag_host facts; /* Owned, until taken */
+    bool has_facts;         /* decoded from a record */
 };
 
 static weft_ns moment(const struct record_decoder *decoder, json_int_t at)
@@ -232,6 +233,7 @@ static void decode(struct record_decoder *decoder, json_t *record)
         diag_host_decode(facts, &env->facts, &ignored) != WEFT_OK) {
         record_bad(decoder, "facts");
     }
+    env->has_facts = true;
     env->info.memlock_bytes = env->facts.memlock_bytes;
     take_waits(decoder, &env->facts);
     check_told(decoder, &env->facts);
@@ -274,7 +276,7 @@ const struct diag_host *run_record_facts(const struct host *host)
 {
     struct record_env *env = record_env_of(host);
 
-    return env != NULL ? &env->facts : NULL;
+    return env != NULL && env->has_facts ? &env->facts : NULL;
 }
 
 bool run_record_take_facts(const struct host *host, struct diag_host *out)

@@ -8,8 +8,6 @@
 #include "base/check.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
-#include "diag/observations.h"
-#include "run/facts.h"
 
 static const struct host_row rows[2] = {{.repeat = 1, .size_bytes = 8},
                                         {.repeat = 2, .size_bytes = 64}};
@@ -107,18 +105,6 @@ static struct host *make(void)
     return host;
 }
 
-/* Encodes a host of make() as the process in which it ran. */
-static json_t *encode(const struct host *host)
-{
-    json_t *record = run_record_encode(host);
-    struct diag_host facts = {.name = ""};
-
-    run_facts(host, &facts);
-    json_object_set_new(record, "facts", diag_host_encode(&facts));
-    diag_host_fini(&facts);
-    return record;
-}
-
 static void check_port(const struct diag_port *port)
 {
     ck_assert_str_eq(port->name, "p0");
@@ -138,7 +124,7 @@ START_TEST(what_is_written_is_read_back)
 {
     struct weft_error error = {0};
     struct host *host = make();
-    json_t *record = encode(host);
+    json_t *record = run_record_encode(host);
     struct host *got = run_record_decode(record, "iceberg", &config, 0, &error);
     json_t *again = run_record_encode(got);
     const struct diag_host *facts = run_record_facts(got);
@@ -164,11 +150,32 @@ START_TEST(what_is_written_is_read_back)
 }
 END_TEST
 
+/* As of a host whose devices could not be opened. */
+START_TEST(a_host_that_did_not_start_has_no_limits)
+{
+    struct host *host = run_record_decode(NULL, "iceberg", &config, 0, NULL);
+    struct weft_error error = {0};
+    struct host *got;
+    json_t *record;
+
+    host->state = HOST_FAILED;
+    weft_fail(&host->error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_START, "no device");
+    record = run_record_encode(host);
+    got = run_record_decode(record, "iceberg", &config, 0, &error);
+    ck_assert_int_eq(error.status, WEFT_OK);
+    ck_assert_int_eq(run_record_facts(got)->memlock_bytes, IO_UNKNOWN);
+    ck_assert_str_eq(run_record_facts(got)->name, "iceberg");
+    json_decref(record);
+    run_record_free(host);
+    run_record_free(got);
+}
+END_TEST
+
 START_TEST(times_are_counted_from_the_origin)
 {
     struct weft_error error = {0};
     struct host *host = make();
-    json_t *record = encode(host);
+    json_t *record = run_record_encode(host);
     struct host *got = run_record_decode(record, "iceberg", &config, 1000, &error);
 
     ck_assert_int_eq(got->jobs_started_ns, 100);
@@ -189,7 +196,7 @@ END_TEST
 START_TEST(what_is_malformed_is_a_dead_host)
 {
     struct host *host = make();
-    json_t *record = encode(host);
+    json_t *record = run_record_encode(host);
     const char *key;
     json_t *value;
 
@@ -224,7 +231,7 @@ END_TEST
 START_TEST(a_queue_tells_as_many_as_it_says)
 {
     struct host *host = make();
-    json_t *record = encode(host);
+    json_t *record = run_record_encode(host);
     json_t *queue = json_array_get(json_object_get(record, "completions"), 0);
     static const int counts[] = {2, -1, 0};
 
@@ -252,7 +259,7 @@ START_TEST(a_peer_that_is_no_member_is_nobody)
 {
     static const json_int_t peers[] = {-1, -5, INT32_MIN, 3, UINT32_MAX, INT64_MAX};
     struct host *host = make();
-    json_t *record = encode(host);
+    json_t *record = run_record_encode(host);
 
     for (size_t i = 0; i < WEFT_LENGTH(peers); i++) {
         struct weft_error error = {0};
@@ -281,7 +288,7 @@ START_TEST(a_prefix_longer_than_its_address_is_malformed)
                     {"10.0.0.0", -2, false}, {"fd00::1", 128, true},
                     {"fd00::1", 129, false}, {"10.0.0.0", 0, true}};
     struct host *host = make();
-    json_t *record = encode(host);
+    json_t *record = run_record_encode(host);
     json_t *facts = json_object_get(record, "facts");
     json_t *told = json_array_get(json_object_get(facts, "told"), 0);
     json_t *port = json_array_get(json_object_get(told, "ports"), 0);
@@ -306,7 +313,7 @@ START_TEST(ports_of_a_peer_that_is_no_member_are_malformed)
 {
     static const char *const peers[] = {"3", "-1", "4294967296"};
     struct host *host = make();
-    json_t *record = encode(host);
+    json_t *record = run_record_encode(host);
     json_t *facts = json_object_get(record, "facts");
     json_t *told = json_array_get(json_object_get(facts, "told"), 0);
 
@@ -330,6 +337,7 @@ int main(void)
     TCase *tcase = tcase_create("record");
 
     tcase_add_test(tcase, what_is_written_is_read_back);
+    tcase_add_test(tcase, a_host_that_did_not_start_has_no_limits);
     tcase_add_test(tcase, times_are_counted_from_the_origin);
     tcase_add_test(tcase, what_is_malformed_is_a_dead_host);
     tcase_add_test(tcase, a_queue_tells_as_many_as_it_says);
