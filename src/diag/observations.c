@@ -517,7 +517,7 @@ static json_t *encode_values(const struct weft_error *error)
     return object;
 }
 
-static json_t *encode_error(const struct diag_error *failure)
+json_t *diag_error_encode(const struct diag_error *failure)
 {
     json_t *object = json_object();
     char phase[WEFT_PHASE_TEXT_BYTES];
@@ -538,7 +538,7 @@ static json_t *encode_errors(const struct diag_error *errors, uint32_t n)
     json_t *array = json_array();
 
     for (uint32_t i = 0; i < n; i++) {
-        json_array_append_new(array, encode_error(&errors[i]));
+        json_array_append_new(array, diag_error_encode(&errors[i]));
     }
     return array;
 }
@@ -582,6 +582,20 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
             bad(at, "values", "must be integers and texts");
         }
     }
+}
+
+weft_status diag_error_decode(const json_t *object, struct diag_error *out,
+                              struct weft_error *error)
+{
+    struct cursor at = {.status = WEFT_OK, .error = error};
+
+    *out = (struct diag_error){.at_ns = IO_UNKNOWN};
+    if (!json_is_object(object)) {
+        bad(&at, "", "must be an object");
+        return at.status;
+    }
+    decode_error(&at, object, out);
+    return at.status;
 }
 
 /* Returns the list `key` of errors. */

@@ -20,6 +20,10 @@ weft_status diag_observations_decode(const json_t *document, struct diag_input *
 json_t *diag_host_encode(const struct diag_host *host);
 weft_status diag_host_decode(const json_t *object, struct diag_host *out,
                              struct weft_error *error) WEFT_MUST_CHECK;
+/* Convert one error of a host. */
+json_t *diag_error_encode(const struct diag_error *failure);
+weft_status diag_error_decode(const json_t *object, struct diag_error *out,
+                              struct weft_error *error) WEFT_MUST_CHECK;
 /* Returns the "findings" array of a run's document; a new reference. */
 json_t *diag_findings_encode(const struct diag_findings *findings);
 

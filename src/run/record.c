@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "diag/observations.h"
 #include "run/facts.h"
 
@@ -22,28 +23,18 @@ static json_t *text_of(const char *text)
     return value != NULL ? value : json_string("?");
 }
 
+/* The peer is the number of a member. */
 static json_t *encode_error(const struct host *host)
 {
-    const struct weft_error *error = &host->error;
-    json_t *values = json_array();
-    char phase[WEFT_PHASE_TEXT_BYTES];
+    struct diag_error failure = {.error = host->error,
+                                 .at_ns = host->error_ns,
+                                 .source =
+                                     host->error_is_hearsay ? DIAG_HEARSAY : DIAG_OWN};
 
-    for (unsigned i = 0; i < error->n_values; i++) {
-        const struct weft_value *value = &error->values[i];
-
-        json_array_append_new(values,
-                              json_pack("[s, o]", weft_value_name(value->name),
-                                        weft_value_kind(value->name) == WEFT_KIND_INT
-                                            ? json_integer(value->number)
-                                            : text_of(value->text)));
+    if (host->error_peer != HOST_NOBODY) {
+        weft_format(failure.peer, sizeof(failure.peer), "%u", host->error_peer);
     }
-    return json_pack("{s:i, s:o, s:o, s:o, s:i, s:i, s:o, s:I, s:b, s:I}", "status",
-                     (int)error->status, "phase",
-                     text_of(weft_error_phase_text(error, phase)), "object",
-                     text_of(error->object), "message", text_of(error->message), "errno",
-                     error->sys_errno, "wc_status", error->wc_status, "values", values,
-                     "peer", (json_int_t)host->error_peer, "hearsay",
-                     host->error_is_hearsay, "at_ns", (json_int_t)host->error_ns);
+    return diag_error_encode(&failure);
 }
 
 static json_t *encode_rows(const struct host *host)

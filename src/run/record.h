@@ -11,7 +11,7 @@
 #include "diag/diag.h"
 #include "host/host.h"
 
-/* 6: ports stand only in the facts, which have the format of observations. */
+/* 6: ports and the error have the format of observations. */
 #define RUN_RECORD_SCHEMA 6
 
 /* Returns a new reference. Times are those of the host's clock. */

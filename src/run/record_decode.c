@@ -20,47 +20,31 @@ static weft_ns moment(const struct record_decoder *decoder, json_int_t at)
     return at == 0 ? 0 : at - decoder->origin_ns;
 }
 
-static void decode_error(struct record_decoder *decoder, json_t *from)
+/* Returns the member whose number the text is, or HOST_NOBODY. */
+static uint32_t member_of(const struct record_decoder *decoder, const char *text)
+{
+    char *end;
+    unsigned long member = strtoul(text, &end, 10);
+    bool is_number = text[0] >= '0' && text[0] <= '9' && *end == '\0';
+
+    return is_number && member < decoder->host->config.n_members ? (uint32_t)member
+                                                                 : HOST_NOBODY;
+}
+
+static void decode_error(struct record_decoder *decoder, const json_t *from)
 {
     struct host *host = decoder->host;
-    struct weft_error *error = &host->error;
-    const char *texts[3];
-    json_t *values;
-    json_int_t peer;
-    json_int_t at;
-    int status;
-    int hearsay;
+    struct diag_error failure;
+    struct weft_error ignored = {0};
 
-    if (json_unpack(from, "{s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:I, s:b, s:I}", "status",
-                    &status, "phase", &texts[0], "object", &texts[1], "message",
-                    &texts[2], "errno", &error->sys_errno, "wc_status", &error->wc_status,
-                    "values", &values, "peer", &peer, "hearsay", &hearsay, "at_ns",
-                    &at) != 0 ||
-        status > WEFT_AGAIN || status < WEFT_ERR_ENVIRONMENT) {
+    if (diag_error_decode(from, &failure, &ignored) != WEFT_OK) {
         record_bad(decoder, "error");
         return;
     }
-    error->status = (weft_status)status;
-    weft_error_set_phase(error, texts[0]);
-    record_text(error->object, sizeof(error->object), texts[1]);
-    record_text(error->message, sizeof(error->message), texts[2]);
-    host->error_peer =
-        peer >= 0 && peer < host->config.n_members ? (uint32_t)peer : HOST_NOBODY;
-    host->error_is_hearsay = hearsay != 0;
-    host->error_ns = moment(decoder, at);
-    for (size_t i = 0; i < json_array_size(values); i++) {
-        const char *name =
-            json_string_value(json_array_get(json_array_get(values, i), 0));
-        json_t *value = json_array_get(json_array_get(values, i), 1);
-
-        if (name != NULL && json_is_integer(value)) {
-            weft_error_int(error, weft_value_find(name), json_integer_value(value));
-        } else if (name != NULL && json_is_string(value)) {
-            weft_error_text(error, weft_value_find(name), json_string_value(value));
-        } else {
-            record_bad(decoder, "error.values");
-        }
-    }
+    host->error = failure.error;
+    host->error_peer = member_of(decoder, failure.peer);
+    host->error_is_hearsay = failure.source == DIAG_HEARSAY;
+    host->error_ns = failure.at_ns == IO_UNKNOWN ? 0 : moment(decoder, failure.at_ns);
 }
 
 static void decode_row(struct record_decoder *decoder, json_t *from, uint32_t row)
@@ -170,14 +154,13 @@ static void take_waits(struct record_decoder *decoder, const struct diag_host *f
 
     host->waits = weft_calloc((size_t)facts->n_waits + 1, sizeof(*host->waits));
     for (uint32_t i = 0; i < facts->n_waits; i++) {
-        unsigned long member = strtoul(facts->waits[i].peer, NULL, 10);
+        uint32_t member = member_of(decoder, facts->waits[i].peer);
 
-        if (member >= host->config.n_members) {
+        if (member == HOST_NOBODY) {
             record_bad(decoder, "waits");
             return;
         }
-        host->waits[host->n_waits++] =
-            (struct host_wait){facts->waits[i].what, (uint32_t)member};
+        host->waits[host->n_waits++] = (struct host_wait){facts->waits[i].what, member};
         host->waited_ns = facts->waits[i].waited_ns;
     }
 }
@@ -186,7 +169,7 @@ static void take_waits(struct record_decoder *decoder, const struct diag_host *f
 static void check_told(struct record_decoder *decoder, const struct diag_host *facts)
 {
     for (uint32_t i = 0; i < facts->n_told; i++) {
-        if (strtoul(facts->told[i].peer, NULL, 10) >= decoder->host->config.n_members) {
+        if (member_of(decoder, facts->told[i].peer) == HOST_NOBODY) {
             record_bad(decoder, "told");
         }
     }

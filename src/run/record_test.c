@@ -257,7 +257,8 @@ END_TEST
 /* A number that is not a member's names no peer. */
 START_TEST(a_peer_that_is_no_member_is_nobody)
 {
-    static const json_int_t peers[] = {-1, -5, INT32_MIN, 3, UINT32_MAX, INT64_MAX};
+    static const char *const peers[] = {
+        "-1", "-4294967296", "3", "4294967295", "9223372036854775807", "", "one", "0x"};
     struct host *host = make();
     json_t *record = run_record_encode(host);
 
@@ -266,7 +267,7 @@ START_TEST(a_peer_that_is_no_member_is_nobody)
         struct host *got;
 
         json_object_set_new(json_object_get(record, "error"), "peer",
-                            json_integer(peers[i]));
+                            json_string(peers[i]));
         got = run_record_decode(record, "iceberg", &config, 0, &error);
         ck_assert_int_eq(error.status, WEFT_OK);
         ck_assert_uint_eq(got->error_peer, HOST_NOBODY);
@@ -311,7 +312,7 @@ END_TEST
 
 START_TEST(ports_of_a_peer_that_is_no_member_are_malformed)
 {
-    static const char *const peers[] = {"3", "-1", "4294967296"};
+    static const char *const peers[] = {"3", "-1", "4294967296", "one"};
     struct host *host = make();
     json_t *record = run_record_encode(host);
     json_t *facts = json_object_get(record, "facts");
