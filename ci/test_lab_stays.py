@@ -546,6 +546,7 @@ def test_several_labs_and_their_names(labs):
     (("up",), 2, "usage: weft lab up FILE"), ((), 2, "usage: weft lab up FILE"),
     (("up", "no-such.yaml"), 2, "no-such.yaml"), (("down", "a", "b"), 2, "not so many words"),
     (("up", "--name", "a b", PAIR), 2, "a lab has a name of letters, digits, - and _"),
+    (("up", "--json", PAIR), 2, "--json goes with diagnose"), (("ls", "--json"), 2, "--json goes with diagnose"),
     (("up", "--set", "topology.nodes.titanic.memlock=1MiB", PAIR), 3, "has no memlock: titanic")])
 def test_mistakes_start_no_guest(labs, args, code, said):
     result = labs(*args, env={"WEFT_GUEST_KERNEL": "/bin/false"})
@@ -783,3 +784,26 @@ def test_a_program_that_failed_is_explained_afterwards(labs):
     assert [program["status"] for program in document["programs"]][1] == 1
     assert labs("exec", "titanic", "--", "true")[0] == 0
     assert diagnose(labs)[:2] == (0, set())
+
+
+def test_a_command_that_is_not_utf8_or_has_many_lines_is_told(labs):
+    """JSON has no other text, and a line of `weft lab diagnose` is a program."""
+    labs.up(PAIR)
+    assert labs("exec", "titanic", "--", "sh", "-c", os.fsdecode(b"exit 3\n# \xe9\t"))[0] == 3
+    code, _, document = diagnose(labs)
+    assert code == 1
+    assert [(program["command"], program["status"]) for program in document["programs"]] == [
+        ("sh -c exit 3\n# ?\t", 3)]
+    assert labs("diagnose")[1].startswith("titanic  sh -c exit 3 # ? : exited, status 3\n")
+
+
+def test_few_programs_are_kept_while_a_server_runs(labs):
+    """A server can run for days, and clients by the thousand."""
+    labs.up(PAIR)
+    with labs.start("exec", "titanic", "--", "sleep", "1000"):
+        while [program["command"] for program in diagnose(labs)[2]["programs"]] != ["sleep 1000"]:
+            pass
+        for i in range(70):
+            assert labs("exec", "iceberg", "--", "sh", "-c", f"echo {i}")[0] == 0
+        commands = [program["command"] for program in diagnose(labs)[2]["programs"]]
+        assert commands == ["sleep 1000", *(f"sh -c echo {i}" for i in range(6, 70))]

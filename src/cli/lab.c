@@ -382,6 +382,9 @@ int cli_lab(struct cli_options *options)
     const char *what = options->n_operands > 0 ? options->operands[0] : "";
     int n = options->n_operands;
 
+    if (options->json != NULL && strcmp(what, "diagnose") != 0) {
+        return lab_usage("--json goes with diagnose");
+    }
     if (strcmp(what, "up") == 0 && n == 2) {
         return up(options);
     }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/lab_diagnose.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@
 #include "cli/lab.h"
 #include "run/program_causes.h"
 
+#define ENDED_MAX                                                                        \
+    64u /* programs that are kept after their end, because others still run */
 #define OUTPUT_BYTES_MAX                                                                 \
     ((size_t)1 << 19) /* kept of a stream's beginning, and of its end */
 
@@ -43,6 +46,29 @@ void lab_session_fini(struct lab_session *session)
     *session = (struct lab_session){.n = 0};
 }
 
+/* Removes the oldest program that has ended, if too many have. */
+static void forget_ended(struct lab_session *session)
+{
+    uint32_t n_ended = 0, first = session->n;
+    size_t n;
+
+    for (uint32_t i = session->n; i-- > 0;) {
+        n_ended += session->facts[i].has_ended;
+        first = session->facts[i].has_ended ? i : first;
+    }
+    if (n_ended < ENDED_MAX) {
+        return;
+    }
+    weft_text_fini(&session->facts[first].output);
+    weft_text_fini(&session->commands[first]);
+    n = --session->n - first;
+    memmove(&session->facts[first], &session->facts[first + 1],
+            n * sizeof(*session->facts));
+    memmove(&session->commands[first], &session->commands[first + 1],
+            n * sizeof(*session->commands));
+    memmove(&session->ids[first], &session->ids[first + 1], n * sizeof(*session->ids));
+}
+
 void lab_session_add(struct lab_session *session, const struct world_host *host,
                      uint32_t index, uint32_t id, char *const *argv, weft_ns begins_ns)
 {
@@ -52,6 +78,7 @@ void lab_session_add(struct lab_session *session, const struct world_host *host,
     if (!runs(session)) {
         lab_session_fini(session);
     }
+    forget_ended(session);
     i = session->n++;
     session->facts = weft_realloc(session->facts, session->n * sizeof(*session->facts));
     session->commands =
@@ -193,7 +220,7 @@ static bool looks_read(const struct world_spec *spec, const char *bytes, size_t 
     copy_ports(spec, out);
     bytes = bytes != NULL ? take_looks(spec, true, bytes, end, out->now) : NULL;
     bytes = bytes != NULL ? take_looks(spec, false, bytes, end, out->after) : NULL;
-    return bytes == end;
+    return bytes != NULL && bytes == end;
 }
 
 static void looks_fini(const struct world_spec *spec, struct looks *looks)
@@ -310,8 +337,8 @@ static json_t *program_of(const struct program_facts *facts, const char *command
     enum program_how how = program_how(facts);
     bool is_signal = how == PROGRAM_SIGNALLED || how == PROGRAM_KILLED;
 
-    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "host", facts->host_name, "command",
-                     command, "state",
+    return json_pack("{s:s, s:o, s:s, s:o, s:o}", "host", facts->host_name, "command",
+                     cli_json_text(command), "state",
                      !facts->has_ended       ? (waits ? "waits" : "runs")
                      : how == PROGRAM_KILLED ? "killed"
                      : is_signal             ? "signal"
@@ -421,12 +448,15 @@ static void list_programs(const json_t *document, struct weft_text *out)
 
     json_array_foreach(json_object_get(document, "programs"), i, program)
     {
+        const char *command = json_string_value(json_object_get(program, "command"));
         const char *state = json_string_value(json_object_get(program, "state"));
         const json_t *status = json_object_get(program, "status");
 
-        weft_text_add(out, "%s  %s: %s",
-                      json_string_value(json_object_get(program, "host")),
-                      json_string_value(json_object_get(program, "command")), state);
+        weft_text_add(out, "%s  ", json_string_value(json_object_get(program, "host")));
+        for (; *command != '\0'; command++) { /* a script can have many lines */
+            weft_text_add_bytes(out, iscntrl((unsigned char)*command) ? " " : command, 1);
+        }
+        weft_text_add(out, ": %s", state);
         if (json_is_integer(status)) {
             weft_text_add(out, ", status %lld", json_integer_value(status));
         }

@@ -9,7 +9,7 @@
 #include "run/program_verdict.h"
 
 /* Programs of a lab that ran at overlapping times. The first program that starts while no other
- * runs begins a new session. */
+ * runs begins a new session. Of those that have ended, the last 64 are kept. */
 struct lab_session {
     struct program_facts *facts; /* Owned [n] */
     struct weft_text *commands;  /* Owned [n]; command lines */

@@ -695,8 +695,10 @@ int lab_keep(struct cli_options *options, const struct scenario *scenario,
     if (keeper->ready_fd >= 0) {
         close(keeper->ready_fd);
     }
-    while (keeper->n > 0) {
-        remove_visitor(keeper, keeper->n - 1);
+    /* The connections end with the process: nothing of it is left when `weft lab down` returns. */
+    for (size_t i = 0; i < keeper->n; i++) {
+        weft_text_fini(&keeper->visitors[i].got);
+        weft_text_fini(&keeper->visitors[i].says);
     }
     lab_session_fini(&keeper->session);
     free(keeper->folder);
