@@ -416,9 +416,11 @@ def test_a_terminal_is_one(pair):
         assert terminal.read_until("all\r\n").split()[-4:] == ["/dev/pts/0", "33", "101", "dumb"]
         terminal.type("trap 'stty size; echo resized' WINCH; echo set\n")
         terminal.read_until("set\r\n")
+        terminal.running.send_signal(signal.SIGSTOP)  # so that it finds both at once
         terminal.resize(44, 66)
         terminal.running.send_signal(signal.SIGWINCH)  # it is not the terminal of its session
         terminal.type("\n")
+        terminal.running.send_signal(signal.SIGCONT)
         assert terminal.read_until("resized\r\n").split()[-2:] == ["44", "66"]
         terminal.type("sh -c 'echo asleep; sleep 86400; echo not here'\n")
         terminal.read_until("asleep\r\n")

@@ -357,12 +357,13 @@ static int follow(struct client *client)
             {.fd = client->has_terminal && client->n > 0 ? STDIN_FILENO : -1,
              .events = POLLIN}};
         char events[4096];
+        bool is_typed = poll(fds, WEFT_LENGTH(fds), patience(client, is_more)) > 0 &&
+                        fds[3].revents != 0;
 
-        if (poll(fds, WEFT_LENGTH(fds), patience(client, is_more)) > 0 &&
-            fds[3].revents != 0) {
+        pass_signals_on(client); /* before keys, so that the new size is what they meet */
+        if (is_typed) {
             pass_keys_on(client);
         }
-        pass_signals_on(client);
         (void)!read(client->inotify_fd, events, sizeof(events));
         is_more = false;
         for (size_t i = 0; i < client->n; i++) {
