@@ -247,6 +247,11 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, pair):
     assert "--nranks: expected" in paths(pair, "--nranks", "0", code=2).stderr
     assert "--shmdev: expected RANK=0x.." in paths(pair, "--shmdev", "5", code=2).stderr
     assert "--p2poff: expected" in paths(pair, "--p2poff", "0", code=2).stderr
+    assert "--nogdr: expected ranks" in paths(pair, "--nogdr", "0,2", code=2).stderr
+    for version in ("3", "13", "v8", ""):
+        assert "--netversion: expected a number from 4 to 12" in paths(pair, "--netversion", version, code=2).stderr
+    assert "weft paths: --root: /ghost/sys: No such file" in paths("--root", "/ghost", code=2).stderr
+    assert "weft paths: --root: /ghost/sys: No such file" in paths(pair, "--root", "/ghost", code=2).stderr
     assert "ghost.xml: No such file" in paths("ghost.xml", code=2).stderr
     assert "usage: weft paths" in paths(pair, pair, code=2).stderr  # no file: this machine
     assert "a GPU has rank 1, of 1 ranks" in paths(pair, "--nranks", "1", code=1).stderr

@@ -1,13 +1,31 @@
 /* weft paths: reads the topology document of a file, this machine or a recorded machine. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "backends/registry.h"
 #include "base/text.h"
 #include "cli/paths.h"
 #include "topo/describe.h"
 #include "topo/xml.h"
+
+/* Returns false after a message. */
+static bool has_sys(const char *root)
+{
+    struct weft_text path = {NULL, 0, 0};
+    struct stat status;
+    bool ok;
+
+    weft_text_add(&path, "%s/sys", root);
+    ok = stat(path.bytes, &status) == 0;
+    if (!ok) {
+        fprintf(stderr, "weft paths: --root: %s: %s\n", path.bytes, strerror(errno));
+    }
+    weft_text_fini(&path);
+    return ok;
+}
 
 static int describe(const struct cli_options *options, struct paths_document *out)
 {
@@ -19,6 +37,9 @@ static int describe(const struct cli_options *options, struct paths_document *ou
     weft_error_clear(&error);
     out->name = options->root != NULL ? options->root : "this machine";
     out->is_machine = true;
+    if (options->root != NULL && !has_sys(options->root)) {
+        return CLI_USAGE;
+    }
     backend_machine_read(options->root, &machine);
     if (machine.n_gpus == 0 && !options->quiet) {
         fprintf(stderr, "weft: %s has no GPU: NCCL would not run there\n", out->name);

@@ -9,6 +9,8 @@
 #include "cli/paths.h"
 #include "scenario/diagnose.h"
 
+#define NET_VERSION_MIN 4 /* of NCCL's net plugins: the last without PXN */
+#define NET_VERSION_MAX 12
 /* Host hashes of ranks whose GPU is in the document and of all others. */
 #define HASH_HERE 1u
 #define HASH_ELSEWHERE 2u
@@ -73,7 +75,7 @@ static bool read_no_gdr(struct paths_session *session, const char *text)
         uint64_t rank;
         struct topo_node *gpu;
 
-        if (!read_number(&text, 10, INT32_MAX, &rank) ||
+        if (!read_number(&text, 10, session->comm.n_ranks - 1, &rank) ||
             (*text != '\0' && *text != ',')) {
             return false;
         }
@@ -173,8 +175,14 @@ static int set_up(struct paths_session *session)
         comm->rank = (uint32_t)number;
     }
     make_peers(session);
-    comm->is_net_v4 =
-        options->netversion != NULL && strcmp(options->netversion, "4") == 0;
+    text = options->netversion;
+    if (text != NULL) {
+        if (!read_number(&text, 10, NET_VERSION_MAX, &number) || *text != '\0' ||
+            number < NET_VERSION_MIN) {
+            return refuse("netversion", "a number from 4 to 12", options->netversion);
+        }
+        comm->is_net_v4 = number == NET_VERSION_MIN;
+    }
     comm->forces_flush = options->forceflush;
     for (size_t i = 0; i < options->shmdev.n; i++) {
         text = options->shmdev.values[i];
