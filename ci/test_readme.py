@@ -2,10 +2,10 @@
 
 Every line of a fenced `sh` block is run, in order, in the root of the tree, unless the comment
 above the block says `not run by ci/test_readme.py: why`. A comment `exit status N` above it expects
-that status of each line. A `yaml` block below a comment `file: PATH` is written there first. A `text`
+that status of each line. A `yaml` or `c` block below a comment `file: PATH` is written there first. A `text`
 block below a comment `output of: COMMAND`, or `output of, exit status N: COMMAND`, must be what
 COMMAND prints, where a line `...` stands for any lines. With WEFT_UPDATE_README=1 lines that differ
-are replaced instead.
+are replaced instead. ci/test_howto.py does the same with the pages whose commands run in a guest.
 """
 
 import os
@@ -53,16 +53,20 @@ COMMANDS = [case for page in PAGES for case in commands_of(page)]
 OUTPUTS = [case for page in PAGES for case in outputs_of(page)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def pages_files():
+def write_files(pages):
     """Writes the files that readers are asked to write, below build/."""
-    for page in PAGES:
-        for comment, body in blocks(page, "yaml"):
+    for page in pages:
+        for comment, body in blocks(page, "yaml") + blocks(page, "c"):
             if comment.startswith("file: "):
                 path = ROOT / comment.removeprefix("file: ")
                 assert path.is_relative_to(ROOT / "build")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(body + "\n")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pages_files():
+    write_files(PAGES)
 
 
 def run(command):
@@ -94,9 +98,7 @@ def test_command(page, command, status):
     assert result.returncode == status, result.stdout[-2000:] + result.stderr[-2000:]
 
 
-@pytest.mark.parametrize("page,command,status,shown", OUTPUTS,
-                         ids=[f"{page} {command}" for page, command, _, _ in OUTPUTS])
-def test_output(page, command, status, shown):
+def check_output(page, command, status, shown):
     result = run(command)
     assert result.returncode == status, result.stderr
     printed = [line.rstrip() for line in result.stdout.rstrip().split("\n")]
@@ -107,13 +109,23 @@ def test_output(page, command, status, shown):
     assert now == shown
 
 
+@pytest.mark.parametrize("page,command,status,shown", OUTPUTS,
+                         ids=[f"{page} {command}" for page, command, _, _ in OUTPUTS])
+def test_output(page, command, status, shown):
+    check_output(page, command, status, shown)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_page_has_something_to_type(page):
     assert any(case[0] == page for case in COMMANDS)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page):
+def check_links(page):
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text()):
         if "://" not in target:
             assert ((ROOT / page).parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    check_links(page)
