@@ -4,6 +4,7 @@ wires: a triangle of network namespaces with a subnet for each cable, and one ho
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -320,6 +321,8 @@ def test_a_hung_job_tells_what_it_waits_for(tmp_path):
     assert re.search(r"^--- weft \S+, process \d+, \S+: a signal asked for it$", ran.stdout, re.M)
     assert "send 4096 B tag 7: not started; waits for the peer to post a receive" in ran.stdout
     assert re.search(r"^comm \w+ receives from .*: up, 0 requests move", ran.stdout, re.M)
+    assert re.search(rf"^waits for {re.escape(socket.gethostname())} to receive: 1 comm, \d+ s without progress$",
+                     ran.stdout, re.M), ran.stdout
 
 
 @pytest.mark.parametrize("n,cables", [(3, "0-1 1-2 0-2"), (3, "0-1 1-2"), (4, "0-1 1-2 2-3 3-0")])

@@ -322,6 +322,28 @@ def test_without_rank_0_nobody_waits_for_long(place):
         assert code == 1 and "no common result: boot: rank 0" in err
 
 
+@needs_machines
+def test_a_process_says_by_signal_whom_it_waits_for(place):
+    """First a rank that has not started, then one that is stopped in its jobs."""
+    long = " --set 'jobs=[{all_reduce: {bytes: 64KiB, repeat: 100000}}]'"
+    ask = "until grep -q '%s' said; do kill -USR1 $me || exit 99; sleep 0.1; done"
+    lines = [("titanic", f"{NODE}titanic{long} 2>said & me=$!\n"
+              "sleep 0.2; until grep -qs 'state boot' said; do kill -USR1 $me || exit 99; sleep 0.1; done\n"
+              + ask % "^titanic waits for rank 2 to take part in a round$" + "\ntouch may-start\n"
+              "until [ -e stopped ]; do sleep 0.05; done\n"
+              + ask % "^titanic waits for iceberg to send" + "\ntouch told; kill -9 $me"),
+             ("iceberg", f"{NODE}iceberg{long} --events story & me=$!\n"
+              "until grep -qs to=jobs story; do kill -0 $me || exit 99; sleep 0.05; done\n"
+              "kill -STOP $me; touch stopped; until [ -e told ]; do sleep 0.05; done; kill -9 $me"),
+             ("carpathia", "until [ -e may-start ]; do sleep 0.05; done\n"
+              f"{NODE}carpathia{long} & me=$!\nuntil [ -e told ]; do sleep 0.05; done; kill -9 $me")]
+    run_machines(place, together(place, "ask", lines))
+    said = (place / "said").read_text()
+    assert [ended(place, "ask", i)[0] for i in range(3)] == [0, 0, 0], said
+    assert re.search(r"^titanic: in state jobs for \d+ s$", said, re.MULTILINE), said
+    assert "titanic waits for carpathia to connect" not in said
+
+
 CABLES = "weft node --scenario triangle.yaml --set topology.management=none --backend soft --name "
 
 

@@ -123,6 +123,38 @@ static int exit_of(struct cli_options *options, weft_status status,
     return code;
 }
 
+/* ---- SIGUSR1 ---- */
+
+static volatile sig_atomic_t is_report_wanted;
+
+static void want_report(int signal_number)
+{
+    (void)signal_number;
+    is_report_wanted = 1;
+}
+
+static bool is_asked(void)
+{
+    bool is_wanted = is_report_wanted != 0;
+
+    is_report_wanted = 0;
+    return is_wanted;
+}
+
+static void report(const char *text)
+{
+    fputs(text, stderr);
+}
+
+static void listen_for_reports(void)
+{
+    const struct sigaction action = {.sa_handler = want_report};
+
+    sigaction(SIGUSR1, &action, NULL);
+}
+
+/* ---- a member ---- */
+
 static int run_one(struct cli_options *options, const struct scenario *scenario,
                    const struct cli_member *member)
 {
@@ -139,7 +171,9 @@ static int run_one(struct cli_options *options, const struct scenario *scenario,
                                     .has_seed = options->has_seed,
                                     .seed = options->seed,
                                     .secret = member->has_secret ? member->secret : NULL,
-                                    .log = &log};
+                                    .log = &log,
+                                    .is_asked = is_asked,
+                                    .report = report};
     struct run_node_outcome outcome;
     struct weft_error error;
     FILE *events = NULL;
@@ -255,6 +289,7 @@ static int run_process(struct cli_options *options, bool is_relay)
     }
     /* Ignored, so that writing to a closed connection fails instead of ending the process. */
     signal(SIGPIPE, SIG_IGN);
+    listen_for_reports();
     scenario = options->scenario != NULL ? load_scenario(options)
                                          : find_site(options, &member, &code);
     if (scenario == NULL) {

@@ -189,6 +189,7 @@ void host_config_default(struct host_config *config);
 void host_config_stretch(struct host_config *config, uint32_t patience);
 
 struct host_private;
+struct weft_text;
 
 /* The state of a member. Other modules only read the fields. */
 struct host {
@@ -245,6 +246,8 @@ void host_kill(struct host *host);
 void host_kill_hanging(struct host *host);
 /* Notes in host->waits for whom the member waits now. A member that fails does so itself. */
 void host_note_waits(struct host *host);
+/* Appends its state, for whom it waits now, how long already, and the last known reasons. */
+void host_describe_waits(struct host *host, struct weft_text *out);
 /* Returns true if the state is DONE, FAILED or DEAD. */
 bool host_is_over(const struct host *host);
 /* Frees all resources that are left, in any state, and the host. NULL is ignored. */

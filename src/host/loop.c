@@ -1,9 +1,12 @@
 #include "host/loop.h"
 
 #include "base/check.h"
+#include "base/text.h"
 
 /* Number of steps between two reports of progress. */
 #define REPORT_EVERY 4096
+/* Maximum time between two calls of is_asked(). */
+#define ASK_NS INT64_C(1000000000)
 
 /* Result of a survey of all hosts. It is valid until a host ends or is due to start, or the world
  * pauses one; with many hosts a survey costs more than all their work. */
@@ -143,6 +146,21 @@ static void note_waits(const struct host_loop *loop)
     }
 }
 
+static void report_waits(const struct host_loop *loop)
+{
+    struct weft_text text = {0};
+
+    for (uint32_t i = 0; i < loop->n_hosts; i++) {
+        if (loop->hosts[i] != NULL && !host_is_over(loop->hosts[i])) {
+            host_describe_waits(loop->hosts[i], &text);
+        }
+    }
+    if (text.n > 0) {
+        loop->report(text.bytes);
+    }
+    weft_text_fini(&text);
+}
+
 static weft_status stalled(const struct host_loop *loop, struct weft_error *error)
 {
     weft_status status =
@@ -168,7 +186,8 @@ static weft_status pass_time(const struct host_loop *loop, weft_ns next_start,
     struct world *world = loop->world;
     bool is_due = io_loop_next_deadline(world->ops->loop(world)) != WEFT_NEVER;
     weft_ns until = next_start < loop->limit_ns ? next_start : loop->limit_ns;
-    weft_status status = world->ops->step(world, until);
+    weft_ns ask_ns = loop->is_asked != NULL ? world->ops->now(world) + ASK_NS : until;
+    weft_status status = world->ops->step(world, ask_ns < until ? ask_ns : until);
 
     if (status < 0) {
         return weft_fail(error, status, WEFT_PHASE_LOOP, "the world cannot go on");
@@ -210,6 +229,9 @@ weft_status host_loop_run(const struct host_loop *loop, struct weft_error *error
         }
         if (loop->progress != NULL && n_steps++ % REPORT_EVERY == 0) {
             loop->progress(loop->progress_context, world->ops->now(world));
+        }
+        if (loop->is_asked != NULL && loop->is_asked()) {
+            report_waits(loop);
         }
         status = pass_time(
             loop, seen.next_start < patience.until ? seen.next_start : patience.until,

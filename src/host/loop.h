@@ -20,6 +20,10 @@ struct host_loop {
     /* Called occasionally, between two steps of the world. May be NULL. */
     void (*progress)(void *context, weft_ns now);
     void *progress_context;
+    /* Returns true if a report about the waits of the hosts is wanted now, which `report` receives.
+     * Asked between two steps of the world, at least once per second. Both may be NULL. */
+    bool (*is_asked)(void);
+    void (*report)(const char *text);
 };
 
 /* Starts every host at its time and runs until all are over. WEFT_ERR_TIMEOUT if limit_ns was

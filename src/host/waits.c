@@ -92,3 +92,43 @@ bool host_waits_for(const struct host *host, uint32_t member)
     }
     return false;
 }
+
+/* Returns the last known reason why the flows with the member do not go on, or NULL. */
+static const struct weft_error *why_with(const struct host *host, uint32_t member)
+{
+    const struct host_peer *peer = &host->peers[member];
+    const struct weft_error *why = peer->send != NULL ? flow_why(peer->send) : NULL;
+
+    return why == NULL && peer->receive != NULL ? flow_why(peer->receive) : why;
+}
+
+static void describe(const struct host *host, const struct host_wait *wait,
+                     struct weft_text *out)
+{
+    const struct weft_error *why = NULL;
+    char name[80], text[400];
+
+    weft_format(name, sizeof(name), "rank %u", wait->member);
+    if (host->has_peers) {
+        weft_format(name, sizeof(name), "%s", host->peers[wait->member].name);
+        why = why_with(host, wait->member);
+    }
+    weft_text_add(out, "%s waits for %s %s", host->env->name, name,
+                  weft_wait_text(wait->what));
+    if (why != NULL) {
+        weft_error_format(why, text, sizeof(text));
+        weft_text_add(out, "; last reason: %s", text);
+    }
+    weft_text_add(out, "\n");
+}
+
+void host_describe_waits(struct host *host, struct weft_text *out)
+{
+    host_note_waits(host);
+    weft_text_add(out, "%s: in state %s for %lld s\n", host->env->name,
+                  host_state_name(host->state),
+                  (long long)(host->waited_ns / 1000000000));
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        describe(host, &host->waits[i], out);
+    }
+}

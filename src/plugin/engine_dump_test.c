@@ -147,8 +147,8 @@ START_TEST(a_flush_is_no_receive)
 }
 END_TEST
 
-/* The cable is down: both ends name the peer, what it has to do, and why the connection does not move
- * data. */
+/* The cable is down: both ends name the peer, what it has to do, and why the connection does not go
+ * on. */
 START_TEST(a_wait_has_its_last_reason)
 {
     const struct world_fault down = {

@@ -242,8 +242,8 @@ void engine_queue_push(struct engine_queue *queue, struct engine_request *reques
 /* ---- engine_waits.c ---- */
 /* Notes which comms have not changed since the last look. */
 void engine_waits_look(struct engine *engine);
-/* Appends for whom the comms wait, for what, how long already, and the last known reason: a line for
- * each peer and kind. */
+/* Appends for whom the comms wait, for what, how long already, and the last known reason, in a line
+ * for each peer and kind. */
 void engine_waits_describe(struct engine *engine, struct weft_text *out);
 /* Remembers the name of the peer's host, once it is known. */
 void engine_note_peer(struct engine_comm *comm);

@@ -41,11 +41,16 @@ static json_t *record_of_nothing(const char *name, const struct host_config *con
 }
 
 /* Runs the host from its start to its end. */
-static weft_status live(struct run *run, const struct host_config *config,
-                        json_t **out_record, struct weft_error *error)
+static weft_status live(struct run *run, const struct run_node_options *options,
+                        const struct host_config *config, json_t **out_record,
+                        struct weft_error *error)
 {
     struct host *host = host_create(run->world->ops->host_env(run->world, 0, 0), config);
-    struct host_loop loop = {.hosts = &host, .n_hosts = 1, .world = run->world};
+    struct host_loop loop = {.hosts = &host,
+                             .n_hosts = 1,
+                             .world = run->world,
+                             .is_asked = options->is_asked,
+                             .report = options->report};
     weft_status status;
 
     loop.limit_ns = run->world->ops->now(run->world) + RUN_LIMIT_NS;
@@ -99,7 +104,7 @@ static weft_status run_member(struct run *run, uint32_t member,
     }
     run_options->backend = run->world->ops;
     run->origin_ns = run->world->ops->now(run->world);
-    status = live(run, &config, &out->record, error);
+    status = live(run, options, &config, &out->record, error);
     /* Lets a process with another clock convert the times. */
     json_object_set_new(out->record, "clock_ns",
                         json_integer(run->world->ops->now(run->world)));

@@ -33,6 +33,8 @@ struct run_node_options {
     struct weft_log *log;
     weft_trace_sink events; /* receives the member's event log, or NULL */
     void *events_context;
+    bool (*is_asked)(void); /* as in host_loop; both may be NULL */
+    void (*report)(const char *text);
 };
 
 /* Result of one member. The caller owns the JSON values. */
