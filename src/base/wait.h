@@ -1,5 +1,5 @@
-/* Waits: for what a process of a job waits at another one. The names appear in observations
- * (docs/cli.md). */
+/* Waits: for what a process of a job waits, at another one or by itself. The names appear in
+ * observations (docs/cli.md). */
 #ifndef WEFT_BASE_WAIT_H
 #define WEFT_BASE_WAIT_H
 
@@ -11,6 +11,8 @@ enum weft_wait_for {
     WEFT_WAIT_SEND,       /* it must receive a message, and acknowledge it */
     WEFT_WAIT_RECEIVE,    /* it must send a message */
     WEFT_WAIT_CLIENT,     /* it must connect to this process, which is a server */
+    WEFT_WAIT_CLOSE,      /* it must close its end of a connection */
+    WEFT_WAIT_OWN, /* it is this process: its own devices, kernel, memory or timer */
     WEFT_N_WAITS
 };
 

@@ -1,6 +1,7 @@
 /* The members that this one waits for: why it has not reached the end of its job. Read by the
  * diagnosis, which follows these waits from member to member to the one at fault. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "host/private.h"
@@ -23,12 +24,43 @@ static void add_round(struct host *host)
     }
 }
 
+/* Adds the other ranks of this host. */
+static void add_inside(struct host *host, enum weft_wait_for what)
+{
+    const struct host_peer *self = &host->peers[host->config.rank];
+
+    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
+        if (rank != host->config.rank && memcmp(host->peers[rank].host_id, self->host_id,
+                                                sizeof(self->host_id)) == 0) {
+            add(host, what, rank);
+        }
+    }
+}
+
 static void add_connections(struct host *host)
 {
     for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
         if (rank != host->config.rank && host_connects_to(host, rank)) {
             add(host, WEFT_WAIT_CONNECTION, rank);
         }
+    }
+    if (!host_inside_is_up(host)) {
+        add_inside(host, WEFT_WAIT_CONNECTION);
+    }
+}
+
+/* Adds the members whose connections are not closed yet. */
+static void add_closing(struct host *host)
+{
+    for (uint32_t rank = 0; rank < host->config.n_ranks; rank++) {
+        const struct host_peer *peer = &host->peers[rank];
+
+        if (peer->send != NULL || peer->receive != NULL) {
+            add(host, WEFT_WAIT_CLOSE, rank);
+        }
+    }
+    if (host->inside != NULL && !inside_is_closed(host->inside)) {
+        add_inside(host, WEFT_WAIT_CLOSE);
     }
 }
 
@@ -63,7 +95,9 @@ void host_note_waits(struct host *host)
         add_round(host);
         break;
     case HOST_CLOSE:
-        if (!host->private->is_closing) {
+        if (host->private->is_closing) {
+            add_closing(host);
+        } else {
             add_round(host);
         }
         break;
@@ -73,20 +107,28 @@ void host_note_waits(struct host *host)
     case HOST_JOBS:
         add_messages(host);
         break;
-    case HOST_NEW:
-    case HOST_DISCOVER: /* these two wait for the devices and the kernel of this host */
+    case HOST_DISCOVER:
     case HOST_LISTEN:
+        break;
+    case HOST_NEW: /* it has no process yet, or no longer */
     case HOST_DONE:
     case HOST_FAILED:
     case HOST_DEAD:
-        break;
+        return;
+    }
+    if (host->n_waits == 0) {
+        add(host, WEFT_WAIT_OWN, host->config.rank);
     }
 }
 
 bool host_waits_for(const struct host *host, uint32_t member)
 {
     for (uint32_t i = 0; i < host->n_waits; i++) {
-        if (host->waits[i].member == member && host->waits[i].what != WEFT_WAIT_ROUND) {
+        const struct host_wait *wait = &host->waits[i];
+
+        if (wait->member == member &&
+            (wait->what == WEFT_WAIT_CONNECTION || wait->what == WEFT_WAIT_SEND ||
+             wait->what == WEFT_WAIT_RECEIVE)) {
             return true;
         }
     }
@@ -108,6 +150,11 @@ static void describe(const struct host *host, const struct host_wait *wait,
     const struct weft_error *why = NULL;
     char name[80], text[400];
 
+    if (wait->what == WEFT_WAIT_OWN) {
+        weft_text_add(out, "%s waits for no other: its own devices, kernel or memory\n",
+                      host->env->name);
+        return;
+    }
     weft_format(name, sizeof(name), "rank %u", wait->member);
     if (host->has_peers) {
         weft_format(name, sizeof(name), "%s", host->peers[wait->member].name);
