@@ -116,8 +116,9 @@ void diag_evidence_int(struct diag_finding *out, const char *name, int64_t numbe
 /* Fills `behind` of all errors in `out`. A host is behind the first error that it leads to, and
  * behind none if an error names it. */
 void diag_find_behind(const struct diag_input *input, struct diag_findings *out);
-/* Returns true if the host that failed is a server without a client, in a circle of such servers
- * that wait for each other. */
+/* Returns true if the host that failed is in a circle of hosts that wait for each other: of servers
+ * without a client, or of hosts that wait for data or buffers of one another and for nothing
+ * else. */
 bool diag_is_in_circle(const struct diag_case *c);
 /* Places a finding of a circle at its first host, and adds all its waits. */
 void diag_name_circle(const struct diag_case *c, struct diag_finding *out);

@@ -151,17 +151,97 @@ void diag_find_behind(const struct diag_input *input, struct diag_findings *out)
 
 /* Maximum number of waits that the evidence of a circle contains. */
 #define CIRCLE_MAX 16u
+/* A host with this many waits may have more, which it did not record. */
+#define WAITS_CUT 64u
 
-/* Returns the host for which a server waits; NULL if it has a client or is none. */
-static const struct diag_host *awaited_by(const struct diag_input *input,
-                                          const struct diag_host *host)
+static bool has_wait(const struct diag_host *host, enum weft_wait_for what,
+                     const char *peer)
+{
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        if (host->waits[i].what == what && strcmp(host->waits[i].peer, peer) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns the wait of a server for its client, otherwise the host's first one; NULL if it waits for
+ * none. */
+static const struct diag_wait *wait_of(const struct diag_host *host)
 {
     for (uint32_t i = 0; i < host->n_waits; i++) {
         if (host->waits[i].what == WEFT_WAIT_CLIENT) {
-            return diag_find_host(input, host->waits[i].peer);
+            return &host->waits[i];
         }
     }
-    return NULL;
+    return host->n_waits > 0 ? &host->waits[0] : NULL;
+}
+
+/* Returns true if the host waits for a message that the peer does not send, or for a buffer that
+ * the peer does not offer, as far as the peer knows. Otherwise the cable between them can be the
+ * reason. */
+static bool is_unanswered(const struct diag_host *host, const struct diag_wait *wait,
+                          const struct diag_host *peer)
+{
+    if (peer == NULL || !peer->was_observed || peer->n_waits >= WAITS_CUT) {
+        return false;
+    }
+    return (wait->what == WEFT_WAIT_SEND &&
+            !has_wait(peer, WEFT_WAIT_RECEIVE, host->name)) ||
+           (wait->what == WEFT_WAIT_RECEIVE &&
+            !has_wait(peer, WEFT_WAIT_SEND, host->name));
+}
+
+/* Adds the hosts for which `host` waits to `found`, unless they are in it. Returns false if it has
+ * no waits, or others than for data that is not answered. */
+static bool add_awaited(const struct diag_input *input, const struct diag_host *host,
+                        bool *is_found, const struct diag_host **found, uint32_t *n)
+{
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        const struct diag_host *peer = diag_find_host(input, host->waits[i].peer);
+
+        if (!is_unanswered(host, &host->waits[i], peer)) {
+            return false;
+        }
+        if (!is_found[peer - input->hosts]) {
+            is_found[peer - input->hosts] = true;
+            found[(*n)++] = peer;
+        }
+    }
+    return host->n_waits > 0;
+}
+
+/* Returns true if the host, and all hosts to which its waits lead, wait for data only that none of
+ * them moves. No cable, device or process outside can be the reason then. */
+static bool has_no_way_out(const struct diag_input *input, const struct diag_host *host)
+{
+    const struct diag_host **found =
+        weft_calloc((size_t)input->n_hosts + 1, sizeof(const struct diag_host *));
+    bool *is_found = weft_calloc((size_t)input->n_hosts + 1, sizeof(*is_found));
+    bool all = true;
+    uint32_t n = 1;
+
+    found[0] = host;
+    is_found[host - input->hosts] = true;
+    for (uint32_t i = 0; all && i < n; i++) {
+        all = add_awaited(input, found[i], is_found, found, &n);
+    }
+    free(found);
+    free(is_found);
+    return all;
+}
+
+/* Returns the host for which a host of a circle waits; NULL if it waits for none. */
+static const struct diag_host *awaited_by(const struct diag_input *input,
+                                          const struct diag_host *host)
+{
+    const struct diag_wait *wait = wait_of(host);
+
+    return wait != NULL &&
+                   (wait->what == WEFT_WAIT_CLIENT || wait->what == WEFT_WAIT_SEND ||
+                    wait->what == WEFT_WAIT_RECEIVE)
+               ? diag_find_host(input, wait->peer)
+               : NULL;
 }
 
 /* Returns the number of hosts of the circle that begins at `host`; 0 if it is in none. Sets
@@ -185,10 +265,12 @@ static uint32_t circle_of(const struct diag_input *input, const struct diag_host
 
 bool diag_is_in_circle(const struct diag_case *c)
 {
+    const struct diag_wait *wait = wait_of(c->host);
     const struct diag_host *first;
 
     return c->status == WEFT_ERR_TIMEOUT && c->use == NULL && !c->is_turned &&
-           circle_of(c->input, c->host, &first) > 0;
+           wait != NULL && circle_of(c->input, c->host, &first) > 0 &&
+           (wait->what == WEFT_WAIT_CLIENT || has_no_way_out(c->input, c->host));
 }
 
 void diag_name_circle(const struct diag_case *c, struct diag_finding *out)
@@ -200,13 +282,20 @@ void diag_name_circle(const struct diag_case *c, struct diag_finding *out)
     *out = (struct diag_finding){.entry = entry};
     for (uint32_t i = 0; i < n && i < CIRCLE_MAX; i++) {
         const struct diag_host *next = awaited_by(c->input, at);
+        enum weft_wait_for what = wait_of(at)->what;
         char key[24], text[sizeof(out->evidence[0].text)];
 
         if (i == 0) {
             diag_name_place(out, at->name, "", next->name);
         }
         weft_format(key, sizeof(key), "wait_%u", i + 1);
-        weft_format(text, sizeof(text), "%s for a client on %s", at->name, next->name);
+        if (what == WEFT_WAIT_CLIENT) {
+            weft_format(text, sizeof(text), "%s for a client on %s", at->name,
+                        next->name);
+        } else {
+            weft_format(text, sizeof(text), "%s for %s %s", at->name, next->name,
+                        weft_wait_text(what));
+        }
         diag_evidence_text(out, key, text);
         at = next;
     }

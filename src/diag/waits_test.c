@@ -160,6 +160,87 @@ START_TEST(a_chain_of_servers_is_no_circle)
 }
 END_TEST
 
+/* ---- circles of data ---- */
+
+/* Adds a host whose row of a job was not done in time. */
+static struct diag_host *add_stuck(const char *name, enum weft_wait_for what,
+                                   const char *peer)
+{
+    struct diag_host *host = scene_add_host(&scene, name);
+    struct diag_error *error = &host->errors[host->n_errors++];
+
+    weft_fail(&error->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_JOBS, "not done");
+    error->at_ns = 9000;
+    scene_wait(host, what, peer);
+    return host;
+}
+
+/* Two hosts send first, and each waits for the other's buffer. Olympic waits for one of them. */
+START_TEST(hosts_that_wait_for_each_others_buffers_are_one_finding)
+{
+    enum weft_wait_for what = _i == 0 ? WEFT_WAIT_SEND : WEFT_WAIT_RECEIVE;
+    const char *text = _i == 0 ? "to receive" : "to send";
+    char wanted[64];
+
+    scene.a->n_errors = 0;
+    add_stuck("carpathia", what, "baltic");
+    add_stuck("olympic", WEFT_WAIT_RECEIVE, "baltic");
+    add_stuck("baltic", what, "carpathia");
+    diag(&scene.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "peer.deadlock");
+    ck_assert_str_eq(findings.items[0].host, "carpathia");
+    ck_assert_str_eq(findings.items[0].peer, "baltic");
+    ck_assert_uint_eq(findings.items[0].n_evidence, 2);
+    weft_format(wanted, sizeof(wanted), "carpathia for baltic %s", text);
+    ck_assert_str_eq(findings.items[0].evidence[0].text, wanted);
+    expect_behind(&findings.items[0], 0, "olympic", WEFT_WAIT_RECEIVE, "baltic");
+}
+END_TEST
+
+/* What leads out of a circle: the peer receives what is sent, so that the cable can be the reason;
+ * one waits for a third host, or for its own devices; or one recorded no waits. */
+static void answer(struct diag_host *a, struct diag_host *b)
+{
+    (void)a;
+    scene_wait(b, WEFT_WAIT_RECEIVE, "carpathia");
+}
+
+static void wait_for_a_third(struct diag_host *a, struct diag_host *b)
+{
+    (void)b;
+    scene_wait(a, WEFT_WAIT_RECEIVE, "titanic");
+}
+
+static void work(struct diag_host *a, struct diag_host *b)
+{
+    (void)b;
+    scene_wait(a, WEFT_WAIT_OWN, "carpathia");
+}
+
+static void say_nothing(struct diag_host *a, struct diag_host *b)
+{
+    (void)a;
+    b->was_observed = false;
+}
+
+static void (*const ways_out[])(struct diag_host *a, struct diag_host *b) = {
+    answer, wait_for_a_third, work, say_nothing};
+
+START_TEST(a_circle_with_a_way_out_is_no_deadlock)
+{
+    scene.a->n_errors = 0;
+    add_stuck("carpathia", WEFT_WAIT_SEND, "baltic");
+    add_stuck("baltic", WEFT_WAIT_SEND, "carpathia");
+    ways_out[_i](&scene.input.hosts[scene.input.n_hosts - 2],
+                 &scene.input.hosts[scene.input.n_hosts - 1]);
+    diag(&scene.input, &findings);
+    for (uint32_t i = 0; i < findings.n; i++) {
+        ck_assert_str_ne(findings.items[i].entry->code, "peer.deadlock");
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("diag/waits");
@@ -172,6 +253,10 @@ int main(void)
     tcase_add_test(tests, all_are_counted);
     tcase_add_test(tests, servers_that_wait_for_each_other_are_one_finding);
     tcase_add_loop_test(tests, a_chain_of_servers_is_no_circle, 0, 3);
+    tcase_add_loop_test(tests, hosts_that_wait_for_each_others_buffers_are_one_finding, 0,
+                        2);
+    tcase_add_loop_test(tests, a_circle_with_a_way_out_is_no_deadlock, 0,
+                        WEFT_LENGTH(ways_out));
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }
