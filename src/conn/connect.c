@@ -257,6 +257,10 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
     weft_ns now = io_now(env);
     bool is_over = is_out_of_patience(conn, error_number, now);
 
+    if (error_number == EHOSTUNREACH && way->is_bound && dial->silent_ns == 0) {
+        dial->silent_ns = dial->way_start_ns;
+        dial->silent_from = way->from.ip;
+    }
     if (error_number == ETIMEDOUT) {
         conn_note_still(conn);
     }
@@ -323,6 +327,7 @@ static weft_status start_way(struct conn *conn)
     struct io_stream *stream = NULL;
     int result;
 
+    dial->way_start_ns = io_now(env);
     result = env->oob->connect(env, way->is_bound ? &way->from : NULL, &way->to,
                                &conn->task, &stream);
     if (result != 0) {
@@ -450,6 +455,22 @@ weft_status conn_turned_away(struct conn *conn, int error_number)
 {
     io_task_wake(&conn->task);
     return next_way(conn, error_number, "turned away before the listener told its facts");
+}
+
+weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why)
+{
+    const struct conn_dial *dial = &conn->private->dial;
+    enum weft_phase phase = weft_error_first_phase(why);
+    bool is_of_cable = phase == WEFT_PHASE_CONNECT_QPS || phase == WEFT_PHASE_RTR ||
+                       phase == WEFT_PHASE_READY || phase == WEFT_PHASE_PROBE;
+    struct io_ip local;
+
+    if (!conn->is_connector || dial->silent_ns == 0 || conn->n_rails != 1 ||
+        !is_of_cable) {
+        return 0;
+    }
+    local = rdma_gid_ip(&conn->rails[0].local_gid);
+    return io_ip_equal(&local, &dial->silent_from) ? dial->silent_ns : 0;
 }
 
 weft_ns conn_dial_deadline(const struct conn *conn)

@@ -36,11 +36,15 @@ struct conn_dial {
     uint32_t n_ways, way; /* their number, and the index of the current one */
     bool retry_round;     /* a way that failed in this round may work later */
     weft_ns patience_ns;  /* deadline for the listener to appear, absolute */
-    weft_ns short_ns;   /* since when it lacks a descriptor or buffer; 0 if it does not */
-    weft_ns way_ns;     /* deadline of the current way, absolute */
-    weft_ns resume_ns;  /* end of the pause between rounds; 0 if there is none */
-    weft_ns backoff_ns; /* length of the next pause */
-    uint32_t attempt;   /* number of HELLOs sent */
+    weft_ns short_ns; /* since when it lacks a descriptor or buffer; 0 if it does not */
+    weft_ns way_start_ns; /* when the current way was dialed */
+    weft_ns way_ns;       /* deadline of the current way, absolute */
+    /* the first way whose neighbour did not answer: when it was dialed, and from where; 0: none */
+    weft_ns silent_ns;
+    struct io_ip silent_from;
+    weft_ns resume_ns;     /* end of the pause between rounds; 0 if there is none */
+    weft_ns backoff_ns;    /* length of the next pause */
+    uint32_t attempt;      /* number of HELLOs sent */
     struct weft_error why; /* failure of the last way */
     uint8_t key[AUTH_KEY_BYTES];
     uint8_t hello[PROVE_HELLO_BYTES]; /* the last HELLO, for the proofs */

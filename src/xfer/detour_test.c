@@ -264,6 +264,7 @@ START_TEST(a_relay_that_is_cut_off_at_set_up_ends_no_flow)
     struct flow_config config = {.n_lanes = 1,
                                  .may_fail_over = true,
                                  .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS,
                                  .reroute = reroute,
                                  .user = &n_asked};
     weft_ns for_ns = FOR_GOOD, up_ns = TIMER_RECOVERY_NS;
@@ -292,6 +293,45 @@ START_TEST(a_relay_that_is_cut_off_at_set_up_ends_no_flow)
     ck_assert(grid_run_until_up(&grid, for_ns + up_ns));
     grid_send_all(&grid, 50, grid_mixed, GRID_MIXED_MAX);
     ck_assert(grid_run(&grid, for_ns + TIMER_RECOVERY_NS));
+    grid_close(&grid);
+}
+END_TEST
+
+/* The same flow, whose relays are cut off from the receiver for good. It ends after one more attempt
+ * over every route, each of which began when an outage of TIMER_OUTAGE_NS was over. */
+START_TEST(relays_that_are_cut_off_at_set_up_end_a_flow_in_time)
+{
+    static const uint32_t via_2[] = {2};
+    uint32_t n_asked = 0;
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS,
+                                 .reroute = reroute,
+                                 .user = &n_asked};
+    struct world_fault loss = {
+        .kind = WORLD_FAULT_LOSS, .has_port = true, .share_ppb = 1000000000};
+    uint32_t n_routes = 1 + (uint32_t)_i % 2;
+
+    may_turn = n_routes == 2;
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = square, .n_cables = 5});
+    for (uint32_t relay = 2; relay <= 3; relay++) {
+        grid_relay(&grid, relay, 0, 0);
+        loss.host = relay;
+        loss.port = grid_port(&grid, relay, 1, 0);
+        grid_fault(&grid, &loss);
+    }
+    config.lanes[0].share = 65536;
+    config.lanes[0].n_via = 1;
+    config.lanes[0].via = via_2;
+    grid_flow(&grid, 0, 1, &config);
+    (void)grid_run_until_dead(&grid, 0, TIMER_FIRST_LANE_NS);
+    ck_assert_int_eq(grid.flows[0].out_status, WEFT_OK);
+    (void)grid_run_until_dead(&grid, 0,
+                              (1 + n_routes) * TIMER_ATTEMPT_OF(TIMER_SET_UP_NS, 0));
+    ck_assert_int_lt(grid.flows[0].out_status, 0);
+    ck_assert_str_eq(weft_phase_name(flow_error(grid.flows[0].out)->phase), "relay");
     grid_close(&grid);
 }
 END_TEST
@@ -569,6 +609,7 @@ int main(void)
     tcase_add_loop_test(tcase, the_only_cable_that_crawls_ends_in_time, 0, 8);
     tcase_add_loop_test(tcase, a_lane_that_no_ports_face_for_is_not_waited_for, 0, 2);
     suite_add_sweep(tcase, a_relay_that_is_cut_off_at_set_up_ends_no_flow, 0, 120);
+    suite_add_sweep(tcase, relays_that_are_cut_off_at_set_up_end_a_flow_in_time, 0, 2);
     suite_add_sweep(tcase, a_relay_that_dies_at_set_up_ends_no_flow, 0, 120);
     suite_add_sweep(tcase, a_port_held_while_data_flows_ends_no_flow, 0, 60);
     suite_add_sweep(tcase, a_direct_cable_held_while_data_flows_ends_no_flow, 0, 60);

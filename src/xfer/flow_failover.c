@@ -595,6 +595,9 @@ static weft_ns end_of_patience(const struct flow *flow)
     if (flow->without_ns == 0) {
         return WEFT_NEVER;
     }
+    if (flow_outage_is_over(flow) && now_of(flow) < end) {
+        end = now_of(flow);
+    }
     if (since == WEFT_NEVER) {
         return end;
     }
@@ -611,7 +614,9 @@ static weft_status give_up_waiting(struct flow *flow)
         hopeless_since(flow) != WEFT_NEVER ? flow->hopeless_failure : flow->first_failure;
     char phase[WEFT_PHASE_TEXT_BYTES];
 
-    weft_error_int(&error, WEFT_VALUE_FAILOVER_NS, flow_patience(flow));
+    weft_error_int(&error, WEFT_VALUE_FAILOVER_NS,
+                   flow_outage_is_over(flow) ? now_of(flow) - flow->without_ns
+                                             : flow_patience(flow));
     if (flow->still_ns != 0) {
         weft_error_int(&error, WEFT_VALUE_STILL_NS, flow->still_ns - flow->without_ns);
     }
@@ -660,9 +665,11 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
     if (!flow_any_up(flow) && flow->without_ns == 0) {
         flow->without_ns = now;
         flow->still_ns = 0;
+        flow->silent_ns = conn_silent_since(lane->conn, why);
         flow->first_failure = *why;
     }
     note_still(flow, lane);
+    flow_outage_note(flow, lane, shows_suspicion(flow, lane, why));
     if (is_peer_dead(flow, lane, why) || !may_retry(flow, lane, why)) {
         /* A peer that gave up slightly earlier refuses connections, which is not the cause. */
         if (flow->without_ns == 0 || flow->without_ns == now) {

@@ -146,6 +146,7 @@ static weft_status find_way(struct flow *flow, struct flow_lane *lane)
     for (uint32_t i = 0; i < n_via; i++) {
         lane->via[i] = (uint16_t)via[i];
     }
+    flow_outage_turn(lane);
     return WEFT_OK;
 }
 

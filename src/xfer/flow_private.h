@@ -78,6 +78,14 @@ struct flow_lane {
     /* When the last failed attempt began. Attempts that only show that an end left ports out do not
      * count. */
     weft_ns asked_ns;
+    /* Sender: when the last attempt began of which nothing could have kept the lane from coming up
+     * but an outage longer than a flow has to survive; 0 if there was none (flow_outage.c). */
+    weft_ns over_ns;
+    /* Sender of a relayed lane: route, and start, of the first such attempt of this round, in which
+     * each route is tried; 0 if there was none. */
+    uint16_t round_via[FLOW_VIA_MAX];
+    uint32_t n_round_via;
+    weft_ns round_ns;
     /* Owned, or NULL: its first failure since it was up last. A failure that this end observed
      * replaces one that the peer reported. A failure of a cable replaces the lack of one. Dropped
      * if it is that of a port which is up again. */
@@ -221,6 +229,8 @@ struct flow {
     uint32_t n_stalls;  /* stalled lanes since the last message was moved */
     weft_ns beat_ns;    /* when quiet lanes are probed next */
     weft_ns without_ns; /* since when a failure has left no lane up; 0 if none has */
+    /* since when the cable of the failure that set without_ns had been silent; 0: unknown */
+    weft_ns silent_ns;
     /* when a port of this host came up last, or a GID_CHANGE event came; 0 if never */
     weft_ns port_up_ns;
     /* when an end was last seen to stall since without_ns; 0 if never */
@@ -333,6 +343,16 @@ weft_ns flow_first_lanes_end(const struct flow *flow);
 void flow_note_unconnected(struct flow *flow);
 /* Returns how long the flow may be without a lane. */
 weft_ns flow_patience(const struct flow *flow);
+
+/* ---- flow_outage.c ---- */
+/* Sender: handles a failure of a lane of a flow that was never up. `shows_suspicion`: it may only
+ * show that ports were left out. */
+void flow_outage_note(struct flow *flow, struct flow_lane *lane, bool shows_suspicion);
+/* Sender: handles that a relayed lane is about to connect over its route. */
+void flow_outage_turn(struct flow_lane *lane);
+/* Returns true if a flow that was never up has been without a lane for longer than any outage that
+ * it has to survive, as an attempt of every lane over every route has shown. */
+bool flow_outage_is_over(const struct flow *flow);
 
 /* ---- flow_replace.c ---- */
 /* Stops a rail of a direct lane; the lane goes on without it until another connection replaces the
