@@ -433,6 +433,12 @@ static void no_proof(struct scene *s)
     fails(s, WEFT_ERR_AUTH, WEFT_PHASE_AUTH);
 }
 
+static void proof_of_another(struct scene *s)
+{
+    scene_set_address(&s->b->ports[1], "192.168.101.1/24");
+    no_proof(s);
+}
+
 static void refusal(struct scene *s)
 {
     scene_hears_of_it(s);
@@ -689,6 +695,7 @@ const struct scene_case scene_cases[] = {
     {peer_gone_wc, "peer.dead", "titanic:p0 -> iceberg"},
     {peer_hangs, "peer.silent", "titanic -> iceberg"},
     {no_proof, "conn.auth_failed", "titanic -> iceberg"},
+    {proof_of_another, "addr.duplicate", "titanic:p0 -> iceberg"},
     {refusal, "conn.refused", "titanic -> iceberg"},
     {no_answer, "conn.timeout", "titanic -> iceberg"},
     {set_up_hangs, "conn.timeout", "titanic -> iceberg"},

@@ -297,15 +297,13 @@ static const struct diag_port *owner_in(struct diag_ports ports, const struct io
 }
 
 /* Finds another owner of an address that an end of the failure uses. */
-static bool find_another(const struct diag_case *c, enum diag_end end, struct owners *out)
+static bool find_another(const struct diag_case *c, enum diag_end end,
+                         const struct io_ip *ip, struct owners *out)
 {
     bool is_near = end == DIAG_NEAR;
 
-    if (!(is_near ? c->has_local_gid : c->has_remote_gid)) {
-        return false;
-    }
     out->host = is_near ? c->host->name : c->peer_name;
-    out->ip = is_near ? c->local_gid : c->remote_gid;
+    out->ip = *ip;
     out->port = owner_in(is_near ? c->local : c->remote, &out->ip);
     for (uint32_t h = 0; out->port != NULL && h < c->input->n_hosts; h++) {
         out->peer = c->input->hosts[h].name;
@@ -314,6 +312,19 @@ static bool find_another(const struct diag_case *c, enum diag_end end, struct ow
                          : owner_in(diag_ports_of(c->input, out->peer), &out->ip);
         if (out->other != NULL) {
             return true;
+        }
+    }
+    return false;
+}
+
+/* Finds another owner of any address of the peer, for a failure that names no GID. */
+static bool find_anothers_listener(const struct diag_case *c, struct owners *out)
+{
+    for (uint32_t i = 0; i < c->remote.n; i++) {
+        for (uint32_t g = 0; g < c->remote.items[i].n_gids; g++) {
+            if (find_another(c, DIAG_FAR, &c->remote.items[i].gids[g].ip, out)) {
+                return true;
+            }
         }
     }
     return false;
@@ -332,7 +343,9 @@ static bool find_owners(const struct diag_case *c, struct owners *out)
             }
         }
     }
-    return find_another(c, DIAG_NEAR, out) || find_another(c, DIAG_FAR, out);
+    return (c->has_local_gid && find_another(c, DIAG_NEAR, &c->local_gid, out)) ||
+           (c->has_remote_gid && find_another(c, DIAG_FAR, &c->remote_gid, out)) ||
+           (c->status == WEFT_ERR_AUTH && find_anothers_listener(c, out));
 }
 
 /* Places the finding at the two ports with the same address. They can be other ports than those in

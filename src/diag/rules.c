@@ -160,7 +160,9 @@ static const struct hypothesis failed[] = {{DIAG_DEVICE_FAILED, diag_is_certain}
 static const struct hypothesis forbidden[] = {{DIAG_HOST_PERMISSION, diag_is_certain}};
 static const struct hypothesis no_gid[] = {{DIAG_GID_MISSING, diag_is_certain}};
 static const struct hypothesis no_netdev[] = {{DIAG_GID_NO_NETDEV, diag_is_certain}};
-static const struct hypothesis no_proof[] = {{DIAG_CONN_AUTH_FAILED, diag_is_certain}};
+static const struct hypothesis no_proof[] = {
+    {DIAG_ADDR_DUPLICATE, diag_is_anothers_listener},
+    {DIAG_CONN_AUTH_FAILED, diag_is_certain}};
 static const struct hypothesis refused[] = {{DIAG_CONN_LOOPBACK, diag_is_loopback},
                                             {DIAG_PEER_DEAD, diag_peer_died},
                                             {DIAG_PEER_LATE, diag_is_own_lateness},

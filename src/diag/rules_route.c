@@ -292,6 +292,29 @@ enum diag_known diag_is_addr_duplicate(const struct diag_case *c)
                    diag_is_anothers(c, &c->remote_gid, c->peer_name));
 }
 
+/* Returns YES if another host has an address of the peer: its listener may have answered. NO if
+ * no host but this one is known. */
+enum diag_known diag_is_anothers_listener(const struct diag_case *c)
+{
+    enum diag_known answer =
+        c->input->n_hosts > 1 && c->remote.n == 0 ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; i < c->remote.n; i++) {
+        const struct diag_port *port = &c->remote.items[i];
+
+        answer = port->has_gids ? answer : diag_or(answer, DIAG_UNKNOWN);
+        for (uint32_t g = 0; g < port->n_gids; g++) {
+            if (!io_ip_is_link_local(&port->gids[g].ip)) {
+                answer = diag_or(
+                    answer, port->gids[g].prefix_len < 0
+                                ? DIAG_UNKNOWN
+                                : diag_is_anothers(c, &port->gids[g].ip, c->peer_name));
+            }
+        }
+    }
+    return answer;
+}
+
 /* Returns YES if the two hosts have ports with the same address. */
 enum diag_known diag_is_one_address(const struct diag_case *c)
 {
