@@ -297,8 +297,8 @@ START_TEST(a_relay_that_is_cut_off_at_set_up_ends_no_flow)
 }
 END_TEST
 
-/* The same flow, whose relays are cut off from the receiver for good. It ends after one more attempt
- * over every route, each of which began when an outage of TIMER_OUTAGE_NS was over. */
+/* The same flow, whose relays are cut off from the receiver for good. It ends after one more
+ * attempt over every route, each of which began when an outage of TIMER_OUTAGE_NS was over. */
 START_TEST(relays_that_are_cut_off_at_set_up_end_a_flow_in_time)
 {
     static const uint32_t via_2[] = {2};
