@@ -749,8 +749,12 @@ class Setting:
 # src/boot/boot.h, src/host): with most causes there is nothing to wait for.
 # FIRST_LANE_S is what a flow takes (TIMER_FIRST_LANE_NS); docs/scenario.md promises 4 s of it to a cable that is away.
 PATIENCE_S, STILL_S, FIRST_LANE_S = 900, 30, 5
-# An address or a GID of a host that others reach over relays may be away for as long as any route of a mesh.
+# An address or a GID of a host that others reach over relays may be away for as long as any route of a mesh. Whether a
+# cable still is, an attempt shows that begins after that: RTR_S.
 OUTAGE_S = 5
+# A process that stops within a row is late like one that computes for long: its NIC and its kernel go on answering, and
+# nothing but the row's own limit ends the wait (TIMER_ROW_NS; docs/scenario.md, "What a job survives").
+ROW_S = 60
 # What is posted counts as held after two beats of 0.6 s and 2.75 s. The flow then has 1.3 s to connect again, which are
 # taken from LATE_AFTER_S: 0.7 s of that are left.
 HELD_S = 2 * 0.6 + 2.75
@@ -766,7 +770,9 @@ VANISHING = {"silent_one_way", "silent", "lossy", "corrupting", "paused", "mtu_m
 CUT = {"cut", "cut_one_way", "flapping"}
 AT_RANDOM = {"lossy", "corrupting", "lossy_one_way", "corrupting_one_way"}
 SET_UP = {"before start", "rendezvous", "hello", "facts", "rtr", "probe"}
-LACKING = {"gid_deleted", "address_gone", "unnumbered", "readdressed"}
+# An address in a network that nobody shares may be changed for the right one, as `readdressed` does in the set-up.
+LACKING = {"gid_deleted", "address_gone", "unnumbered", "readdressed", "misnumbered"}
+IN_ROWS = {"first row", "mid-row", "between jobs"}
 DIRECT = {"pair", "twins", "switch"}
 BEFORE_TCP = {"before start", "rendezvous", "hello"}
 
@@ -775,10 +781,12 @@ def limit_s(cause, moment, kind):
     """Return the own limit of a cause that comes at a moment, under policy weft."""
     if cause == "stopped" and moment in ("before start", "rendezvous"):
         return PATIENCE_S  # it may as well be late
+    if cause == "stopped" and moment in IN_ROWS:
+        return ROW_S
     limit = LIMITS_S.get(cause, 0)
     if moment in SET_UP and cause in VANISHING | CUT:
         # A cable that is cut may be back.
-        limit = max(limit, FIRST_LANE_S)
+        limit = max(limit, FIRST_LANE_S if kind in DIRECT else OUTAGE_S + RTR_S)
     if moment in SET_UP and cause in LACKING and kind not in DIRECT:
         limit = max(limit, OUTAGE_S)
     if moment in SET_UP and cause in AT_RANDOM:
@@ -823,6 +831,8 @@ ONCE_WRONG = {
     ("no_descriptors", "star", "before start", "weft", "/31", 5428367133): "right",
     ("no_descriptors", "triangle", "before start", "mesh-plugin-2026-01", "/24", 7018567352): "right",
     ("no_descriptors", "two triangles", "before start", "weft", "/24", 7180120462): "right",
+    # The listener of the other host that has the address refuses what belongs to its owner.
+    ("one_address", "switch", "before start", "weft", "/31", 6998305067): "right",
 }
 
 # Settings of which something was said too late once.
@@ -834,4 +844,12 @@ ONCE_LATE = [
     ("cut", "pair", "before start", "weft", "/24", 636976879),
     ("paused", "star", "mid-row", "weft", "/24", 1165605699),
     ("paused", "star", "between jobs", "weft", "/31", 2913003831),
+    # Relays tried again for 18.5 s, which only the recovery of a job that had data takes.
+    ("swapped", "grid", "before start", "weft", "/31", 8539874528),
+    ("swapped", "ring", "before start", "weft", "ipv6", 8457459089),
+    ("firewall_roce", "triangle", "before start", "weft", "ipv6", 7484950925),
+    ("firewall_roce", "grid", "before start", "weft", "/24", 6789672518),
+    # A cable whose neighbour did not answer for 3 s was silent for no longer than its queue pairs, 1 s.
+    ("swapped", "star", "before start", "weft", "/24", 8082663653),
+    ("silent", "switch", "rendezvous", "weft", "/24", 6900590185),
 ]

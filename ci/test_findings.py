@@ -69,6 +69,7 @@ def test_a_setting_of_the_matrix_that_was_late_once(case):
     ("lossy", "hello", 9),
     ("corrupting", "facts", 6), ("lossy", "rtr", 6), ("corrupting", "probe", 6), ("lossy", "mid-row", 0),
     ("silent", "probe", 5), ("stopped", "rendezvous", 900), ("stopped", "probe", 30), ("memlock", "before start", 0),
+    ("stopped", "mid-row", 60), ("stopped", "between jobs", 60), ("misnumbered", "before start", 0),
 ])
 def test_the_limits_of_causes(cause, moment, limit_s):
     assert matrix.limit_s(cause, moment, "pair") == limit_s
@@ -76,7 +77,13 @@ def test_the_limits_of_causes(cause, moment, limit_s):
 
 def test_in_a_mesh_an_address_may_be_away_for_longer():
     assert matrix.limit_s("gid_deleted", "probe", "line") == 5
+    assert matrix.limit_s("misnumbered", "before start", "star") == 5
     assert matrix.limit_s("gid_deleted", "mid-row", "line") == 0
+
+
+def test_in_a_mesh_an_attempt_shows_that_an_outage_lasts():
+    assert matrix.limit_s("swapped", "before start", "ring") == 6
+    assert matrix.limit_s("swapped", "before start", "pair") == 5
 
 
 @pytest.mark.parametrize("phase, is_late", [("boot", False), ("rtr", True)])
