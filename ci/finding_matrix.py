@@ -539,8 +539,7 @@ def no_descriptors(rng, mesh, at):
     host = rng.choice(mesh.hosts)
     mesh.fault(on=host, kind="call_error", call=rng.choice(["connect", "accept"]), errno=rng.choice([23, 24]),
                count=65536, **at_of(at))
-    # Who cannot join is late to those who wait for it.
-    return Planted({"host.fd_limit"}, Place(host), boot_limit_s=PATIENCE_S)
+    return Planted({"host.fd_limit"}, Place(host))
 
 
 def firewall_roce(rng, mesh, _):
@@ -771,7 +770,8 @@ CUT = {"cut", "cut_one_way", "flapping"}
 AT_RANDOM = {"lossy", "corrupting", "lossy_one_way", "corrupting_one_way"}
 SET_UP = {"before start", "rendezvous", "hello", "facts", "rtr", "probe"}
 # An address in a network that nobody shares may be changed for the right one, as `readdressed` does in the set-up.
-LACKING = {"gid_deleted", "address_gone", "unnumbered", "readdressed", "misnumbered"}
+LACKING = {"gid_deleted", "address_gone", "unnumbered", "readdressed", "misnumbered",
+           "prefix_mismatch"}
 IN_ROWS = {"first row", "mid-row", "between jobs"}
 DIRECT = {"pair", "twins", "switch"}
 BEFORE_TCP = {"before start", "rendezvous", "hello"}
@@ -852,4 +852,7 @@ ONCE_LATE = [
     # A cable whose neighbour did not answer for 3 s was silent for no longer than its queue pairs, 1 s.
     ("swapped", "star", "before start", "weft", "/24", 8082663653),
     ("silent", "switch", "rendezvous", "weft", "/24", 6900590185),
+    # Nobody was told that a process had ended before it came to the rendezvous.
+    ("device_gone", "two triangles", "before start", "weft", "ipv6", 5001319398),
+    ("prefix_mismatch", "star", "before start", "weft", "/24", 7249256196),
 ]

@@ -410,6 +410,8 @@ START_TEST(no_operation_is_forgotten)
     check_table(ends[0]->gpu->ops, below->gpu->ops, sizeof(*below->gpu->ops));
     check_table(ends[0]->devices[0]->ops, below->devices[0]->ops,
                 sizeof(*below->devices[0]->ops));
+    check_table(&world->ops->host_env, &bare->ops->host_env,
+                sizeof(*bare->ops) - offsetof(struct world_ops, host_env));
     bare->ops->destroy(bare);
     close_world();
 }
