@@ -173,9 +173,24 @@ def times(settings):
             f"90 % {at[1]:.3f} s, 99 % {at[2]:.3f} s, last {took[-1]:.3f} s")
 
 
+def tell(judged):
+    """Print and keep a setting that was judged wrong or late, or of which nothing was decided."""
+    if judged.verdict != "right" or judged.is_late():
+        judged.keep()
+        print("late: " if judged.is_late() else "", end="")
+        print(f"{judged.explain()}\n  again: {judged.again()}\n  case: {json.dumps(judged.setting.case())}", flush=True)
+    if judged.verdict in BAD:
+        failures.keep(f"findings: matrix {judged.setting.cause}", judged.explain(), judged.again())
+
+
 def judge_all(weft, seed, numbers, want, jobs):
+    """Judge settings, and tell of each as soon as those before it are judged."""
+    settings = []
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(lambda index: Judged(weft, seed, index, want).judge(), numbers))
+        for judged in pool.map(lambda index: Judged(weft, seed, index, want).judge(), numbers):
+            tell(judged)
+            settings.append(judged)
+    return settings
 
 
 def main(options, weft, seed):
@@ -186,13 +201,6 @@ def main(options, weft, seed):
     if options.case:
         want = {"case": json.loads(options.case)}
     settings = judge_all(weft, seed, range(options.first, options.first + options.count), want, options.jobs)
-    for judged in settings:
-        if judged.verdict != "right" or judged.is_late():
-            judged.keep()
-            print("late: " if judged.is_late() else "", end="")
-            print(f"{judged.explain()}\n  again: {judged.again()}\n  case: {json.dumps(judged.setting.case())}")
-        if judged.verdict in BAD:
-            failures.keep(f"findings: matrix {judged.setting.cause}", judged.explain(), judged.again())
     print(table(settings, lambda setting: setting.kind, matrix.MESHES))
     print(table(settings, lambda setting: setting.moment, matrix.MOMENTS))
     print(table(settings, lambda setting: setting.cause, sorted(matrix.CAUSES)))
