@@ -182,6 +182,16 @@ def conn_no_route(rng):
     return mesh, {"conn.no_route"}
 
 
+def conn_foreign_address(rng):
+    """The first host of the list is called by an address that another host has, or nobody."""
+    mesh = Mesh(rng, rng.choice(["weft", *NCCL])).shape()
+    theirs = [mesh.addresses(link)[i] for link in mesh.links for i, end in enumerate(link["endpoints"])
+              if not end.startswith(f"{mesh.hosts[0]}:")]
+    mesh.nodes[mesh.hosts[0]]["known_as"] = rng.choice([*theirs[:1], "10.0.0.77", "192.0.2.1"])
+    mesh.is_met = True
+    return mesh, {"conn.foreign_address"}
+
+
 def conn_loopback(rng):
     """The first host of the list is called by a loopback address."""
     mesh = Mesh(rng, rng.choice(["weft", *NCCL])).shape()

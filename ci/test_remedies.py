@@ -161,6 +161,7 @@ REMEDIES = [
     ("host.hca_list", f"{NET}/list-of-another-host.yaml", [], NO_ENV),
     ("host.hca_list", f"{NET}/list-of-another-host.yaml", [],
      ['topology.nodes.iceberg={env: {NCCL_IB_HCA: "c1.0,c1.1"}}']),
+    ("conn.foreign_address", f"{NET}/rendezvous-elsewhere.yaml", [], ["topology.nodes.titanic={}"]),
     ("conn.no_route", f"{NET}/rendezvous-out-of-reach.yaml", [],
      ["topology.nodes.titanic={}", *WEFT_POLICY]),
 ]

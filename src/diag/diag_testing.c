@@ -433,6 +433,12 @@ static void no_proof(struct scene *s)
     fails(s, WEFT_ERR_AUTH, WEFT_PHASE_AUTH);
 }
 
+static void not_its_address(struct scene *s)
+{
+    weft_fail_errno(&s->failure->error, EADDRNOTAVAIL, WEFT_PHASE_BOOT, "listen");
+    s->failure->peer[0] = '\0';
+}
+
 static void proof_of_another(struct scene *s)
 {
     scene_set_address(&s->b->ports[1], "192.168.101.1/24");
@@ -696,6 +702,7 @@ const struct scene_case scene_cases[] = {
     {peer_hangs, "peer.silent", "titanic -> iceberg"},
     {no_proof, "conn.auth_failed", "titanic -> iceberg"},
     {proof_of_another, "addr.duplicate", "titanic:p0 -> iceberg"},
+    {not_its_address, "conn.foreign_address", "titanic"},
     {refusal, "conn.refused", "titanic -> iceberg"},
     {no_answer, "conn.timeout", "titanic -> iceberg"},
     {set_up_hangs, "conn.timeout", "titanic -> iceberg"},

@@ -170,6 +170,8 @@ static const struct hypothesis refused[] = {{DIAG_CONN_LOOPBACK, diag_is_loopbac
                                             {DIAG_CONN_REFUSED, diag_is_certain}};
 static const struct hypothesis unroutable[] = {{DIAG_CONN_LOOPBACK, diag_is_loopback},
                                                {DIAG_CONN_NO_ROUTE, diag_is_certain}};
+static const struct hypothesis not_here[] = {
+    {DIAG_CONN_FOREIGN_ADDRESS, diag_is_certain}};
 #define UNANSWERED                                                                       \
     {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},            \
         {DIAG_HOST_FD_LIMIT, diag_is_peer_short}, {DIAG_PEER_LATE, diag_is_peer_late},   \
@@ -284,6 +286,8 @@ static struct symptom of_stream_errno(const struct diag_case *c)
     switch (c->sys_errno) {
     case ENETUNREACH:
         return SYMPTOM(unroutable);
+    case EADDRNOTAVAIL:
+        return c->phase == WEFT_PHASE_BOOT ? SYMPTOM(not_here) : UNHEARD_OF;
     case ETIMEDOUT:
         return SYMPTOM(unanswered);
     case EHOSTUNREACH:

@@ -249,8 +249,8 @@ static const struct diag_symptom symptoms[] = {
      .meaning = "this host does not have the address that it was to use",
      .causes =
          {
-             OF(HOST_NO_INTERFACE,
-                "is NCCL_SOCKET_IFNAME, or the address of rank 0, that of another host?"),
+             OF(CONN_FOREIGN_ADDRESS, "was rank 0 to listen on the address?"),
+             OF(HOST_NO_INTERFACE, "is NCCL_SOCKET_IFNAME that of another host?"),
              OF(ADDR_CHANGED, NULL),
          }},
     {.kind = DIAG_SYMPTOM_ERRNO,
