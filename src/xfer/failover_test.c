@@ -107,6 +107,25 @@ START_TEST(a_twin_goes_down_and_comes_back)
 }
 END_TEST
 
+/* A cable that failed once is used again after the shortest hold, also soon after the clock's
+ * start. It is held for longer if it failed twice in a minute. */
+START_TEST(a_flap_is_held_by_the_flaps_before)
+{
+    open_twins(1);
+    for (weft_ns hold = TIMER_HOLD_NS; hold <= 4 * TIMER_HOLD_NS; hold *= 2) {
+        weft_ns up_ns = fabric_now(&grid.fabric) + 100 * FABRIC_MS;
+
+        grid_down(&grid, 0, 1, 1, 100 * FABRIC_MS);
+        grid_step_for(&grid, 50 * FABRIC_MS);
+        ck_assert_uint_eq(grid_n_rails(&grid, 0, true), 1);
+        ck_assert(grid_run_until_rails(&grid, 2, FABRIC_S));
+        ck_assert_int_ge(fabric_now(&grid.fabric) - up_ns, hold);
+        ck_assert_int_lt(fabric_now(&grid.fabric) - up_ns, hold + TIMER_HOLD_NS);
+    }
+    grid_close(&grid);
+}
+END_TEST
+
 /* A cable drops all frames for 6 s while its ports stay up, so that only failed work requests show
  * it. The flow goes on with one rail, and has two again later. */
 START_TEST(a_rail_swallows_everything)
@@ -546,6 +565,7 @@ int main(void)
 
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, a_twin_goes_down_and_comes_back, 0, 4);
+    tcase_add_test(tcase, a_flap_is_held_by_the_flaps_before);
     tcase_add_loop_test(tcase, a_rail_swallows_everything, 0, 2);
     tcase_add_loop_test(tcase, a_rail_that_set_up_left_out_comes_back, 0, 4);
     suite_add_sweep(tcase, a_cable_flaps, 0, 1);

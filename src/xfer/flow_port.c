@@ -223,7 +223,9 @@ static void port_down(struct flow *flow, uint32_t device, uint8_t port)
     struct weft_error why = {0};
 
     flow->n_flaps =
-        now - flow->suspects.flapped_ns < TIMER_FLAPS_NS ? flow->n_flaps + 1 : 0;
+        flow->suspects.flapped_ns != 0 && now - flow->suspects.flapped_ns < TIMER_FLAPS_NS
+            ? flow->n_flaps + 1
+            : 0;
     flow->suspects.flapped_ns = now;
     flow->trial_ns = flow_trial_at(flow);
     suspects_add(&flow->suspects, device, port, true);
