@@ -147,7 +147,7 @@ def kernel_of(folder, body):
         #include <unistd.h>
         int main(int n, char **words)
         {{
-            fprintf(stderr, "um_seed=%d %s\\n", n, words[0]);
+            fprintf(stderr, "/proc/um_seed %d %s\\n", n, words[0]);
             {body}
         }}""")
     return folder / "kernel"

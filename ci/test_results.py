@@ -151,7 +151,7 @@ KERNEL = r"""
 #include <string.h>
 #include <unistd.h>
 
-const char *volatile mark = "um_seed=";
+const char *volatile mark = "/proc/um_seed";
 
 static void copy(const char *from, const char *folder, const char *name)
 {
@@ -240,7 +240,7 @@ def test_a_guest_gives_its_results_when_each_is_known(tmp_path, n_files):
 
 @pytest.mark.parametrize("content, said", [
     (b"#!/bin/false\n", "keeps real time only"),
-    (b"\x7fELF, but no program: um_seed=", "Exec format error")])
+    (b"\x7fELF, but no program: /proc/um_seed", "Exec format error")])
 def test_documents_are_whole_when_no_guest_starts(tmp_path, broken, content, said):
     junit, kernel = tmp_path / "j.xml", tmp_path / "kernel"
     kernel.write_bytes(content)

@@ -108,6 +108,36 @@ def test_chance_in_a_guest_comes_from_its_seed():
     assert weft("guest", "--seed", "2", *ask[1:], *command).stdout != one.stdout
 
 
+def test_what_came_before_does_not_decide_a_program_s_chance():
+    """Neither what the guest drew before, nor what ran there."""
+    ask = f"{WEFT} exec {ROOT}/scenarios/basic/pair.yaml -- sh -c 'od -An -tx1 -N16 /dev/urandom'"
+    done = weft("guest", "--clock", "virtual", "--", "sh", "-c",
+                f"{ask}; head -c 5000 /dev/urandom >/dev/null; {ask}; head -c 77 /dev/urandom >/dev/null; {ask}")
+    assert done.returncode == 0, done.stderr
+    first, *others = [sorted(done.stdout.splitlines()[i:i + 2]) for i in (0, 2, 4)]
+    assert others == [first, first]
+    assert first[0].split(": ")[1] != first[1].split(": ")[1]
+
+
+def test_a_flag_of_the_run_does_not_decide_when_programs_run(tmp_path):
+    scenario = tmp_path / "programs.yaml"
+    program = "od -An -tx1 -N16 /dev/urandom; date +%s.%N"
+    scenario.write_text(f"""
+name: programs
+topology:
+  nodes: {{titanic: {{ports: [p0]}}, iceberg: {{ports: [p0]}}}}
+  links: [{{endpoints: ["titanic:p0", "iceberg:p0"], subnet: 192.168.1.0/24}}]
+jobs: [{{exec: {{titanic: "{program}", iceberg: "{program}"}}}}]
+""")
+    outputs_of = []
+    for flags in ((), ("--quiet",)):
+        done = weft("run", "--backend", "rxe", "--clock", "virtual", *flags, f"--json={tmp_path}/json", scenario)
+        assert done.returncode == 0, done.stderr
+        job, = json.loads((tmp_path / "json").read_text())["jobs"]
+        outputs_of.append([ran["output"] for ran in job["programs"]])
+    assert outputs_of[0] == outputs_of[1] and len(set(outputs_of[0])) == 2
+
+
 @pytest.fixture(scope="module", name="loops")
 def fixture_loops(tmp_path_factory):
     program = tmp_path_factory.mktemp("loops") / "loops"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backends/lab/chance.h"
 #include "backends/lab/private.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -288,6 +289,7 @@ weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout lay
 {
     weft_status status = WEFT_OK;
 
+    lab_chance_begin(LAB_CHANCE_CABLES);
     init(spec, layout, devices, out);
     out->home_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (out->home_fd < 0) {

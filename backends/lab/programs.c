@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "backends/lab/capture.h"
+#include "backends/lab/chance.h"
 #include "backends/lab/inside.h"
 #include "backends/lab/look.h"
 #include "backends/lab/private.h"
@@ -885,6 +886,8 @@ weft_status lab_programs_run(const struct world_spec *spec,
         if (status == WEFT_OK && what->watch != NULL) {
             look(&show, WORLD_PROGRAM_BEFORE);
         }
+        lab_chance_await_second();
+        lab_chance_begin(LAB_CHANCE_PROGRAMS);
         show.begun_ns = clock_now();
         if (status == WEFT_OK) {
             status = run_jobs(&show, error);

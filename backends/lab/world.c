@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backends/lab/capture.h"
+#include "backends/lab/chance.h"
 #include "backends/lab/elsewhere.h"
 #include "backends/lab/private.h"
 #include "backends/lab/process.h"
@@ -39,6 +40,7 @@ struct lab_world {
     /* Owned [n_hosts + 1]: index of a host's first process in `processes`. */
     uint32_t *first;
     uint32_t n_processes;
+    bool has_begun;  /* a process was launched */
     uint32_t *ended; /* Owned [n_ended]: members reported to lab_world_tell_ended() */
     uint32_t n_ended;
     struct timed *timed; /* Owned [n_timed] */
@@ -438,9 +440,14 @@ weft_status lab_world_launch(struct world *base, uint32_t host, uint32_t process
                              const struct world_process *what, struct weft_error *error)
 {
     struct lab_world *world = world_of(base);
-    int problem = world->kind.line != NULL ? start_elsewhere(world, host, process, what)
-                                           : start_here(world, host, process, what->argv);
+    int problem;
 
+    if (!world->has_begun) {
+        lab_chance_begin(LAB_CHANCE_PROGRAMS);
+        world->has_begun = true;
+    }
+    problem = world->kind.line != NULL ? start_elsewhere(world, host, process, what)
+                                       : start_here(world, host, process, what->argv);
     for (uint32_t i = 0; i < world->n_ended; i++) {
         lab_process_tell_ended(process_at(world, host, process), world->ended[i]);
     }
@@ -578,6 +585,7 @@ weft_status lab_world_create(const struct world_ops *ops,
         lab_world_destroy(&world->base);
         return status;
     }
+    lab_chance_await_second();
     plan_faults(world);
     *out = &world->base;
     return WEFT_OK;

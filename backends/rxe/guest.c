@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/lab/chance.h"
 #include "backends/lab/signals.h"
 #include "backends/rxe/backend.h"
 #include "backends/rxe/cpu.h"
@@ -33,7 +34,8 @@
 #define MEMORY_MAX_MIB 4096 /* holds 256 MiB over three hosts */
 #define LOOK_MS 50
 #define LOOK_INSIDE_NS 200000000LL
-#define LOOK_INSIDE_MAX_NS (256 * LOOK_INSIDE_NS)
+#define LOOK_INSIDE_MAX_NS (50 * LOOK_INSIDE_NS)
+#define LOOKS 8     /* in virtual time, while the time since the start doubles */
 #define LOST_CODE 2 /* exit status if stdout lost anything (CLI_USAGE) */
 #define GOODBYE_S 5 /* from the result to the kernel's end */
 #define VIRTUAL_START_NS "1767225600000000000" /* 2026-01-01 00:00:00 UTC */
@@ -111,7 +113,7 @@ static bool is_user_mode_linux(const char *kernel)
 
 static bool keeps_virtual_time(const char *kernel)
 {
-    static const char parameter[] = "um_seed="; /* which our patches add */
+    static const char parameter[] = "/proc/um_seed"; /* which our patches add */
     struct stat status;
     int fd = is_user_mode_linux(kernel) ? open(kernel, O_RDONLY | O_CLOEXEC) : -1;
     void *bytes = MAP_FAILED;
@@ -816,18 +818,6 @@ static char **read_words(const char *scratch, const char *name)
     return bytes == NULL ? NULL : split(bytes, n); /* kept until the end of the guest */
 }
 
-/* Waits for the next whole second. What happened until here took as long as names of this machine
- * have parts; the command does not begin at the end of that. */
-static void await_second(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    now.tv_sec += 1;
-    now.tv_nsec = 0;
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &now, NULL);
-}
-
 static bool has_virtual_time(char *const *variables)
 {
     bool is = false;
@@ -868,9 +858,9 @@ static _Noreturn void become_command(const char *scratch, char **variables,
         dprintf(fds[1], "weft: guest: cannot start the command: %s\n", strerror(errno));
         _exit(127);
     }
-    if (has_virtual_time(variables)) {
-        await_second();
-    }
+    /* Until here it took as long as names of this machine have parts. */
+    lab_chance_await_second();
+    lab_chance_begin(LAB_CHANCE_PROGRAMS);
     environ = variables;
     execvp(argv[0], argv);
     fprintf(stderr, "weft: guest: %s: %s\n", argv[0], strerror(errno));
@@ -897,27 +887,13 @@ bool rxe_guest_keep(int folder, const char *bytes, size_t n)
     return ok;
 }
 
-/* Sends what was written so far to the host. Returns how much that is in all. */
-static off_t send_out(const int fds[2])
-{
-    off_t n = 0;
-
-    for (int i = 0; i < 2; i++) {
-        struct stat status;
-
-        fsync(fds[i]);
-        n += fstat(fds[i], &status) == 0 ? status.st_size : 0;
-    }
-    return n;
-}
-
-/* Waits for the command, and, as the first process, for orphans, while it copies output to
- * the host. In virtual time a look costs more than the wait for it, so looks become rare while
- * nothing is written. */
+/* Waits for the command, and, as the first process, for orphans, while it sends output to the
+ * host. In virtual time a look costs more than the wait for it, so looks become rare. When they
+ * happen does not depend on what is written, because they take time of the only CPU: a command
+ * that writes less would run otherwise. */
 static int wait_for(pid_t child, const int fds[2], bool is_virtual)
 {
-    weft_ns patience_ns = LOOK_INSIDE_NS;
-    off_t n_sent = 0;
+    weft_ns patience_ns = LOOK_INSIDE_NS, waited_ns = 0;
     sigset_t mask;
     int wait_status = 0;
 
@@ -927,7 +903,6 @@ static int wait_for(pid_t child, const int fds[2], bool is_virtual)
         const struct timespec patience = {.tv_sec = patience_ns / 1000000000,
                                           .tv_nsec = patience_ns % 1000000000};
         pid_t pid = waitpid(-1, &wait_status, WNOHANG);
-        off_t n;
 
         if (pid == child) {
             return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status)
@@ -938,11 +913,13 @@ static int wait_for(pid_t child, const int fds[2], bool is_virtual)
         }
         if (pid <= 0) {
             sigtimedwait(&mask, NULL, &patience);
-            n = send_out(fds);
-            patience_ns = !is_virtual || n > n_sent          ? LOOK_INSIDE_NS
-                          : patience_ns < LOOK_INSIDE_MAX_NS ? 2 * patience_ns
-                                                             : patience_ns;
-            n_sent = n;
+            fsync(fds[0]);
+            fsync(fds[1]);
+            waited_ns += patience_ns;
+            if (is_virtual && waited_ns / LOOKS > LOOK_INSIDE_NS) {
+                patience_ns = waited_ns / LOOKS < LOOK_INSIDE_MAX_NS ? waited_ns / LOOKS
+                                                                     : LOOK_INSIDE_MAX_NS;
+            }
         }
     }
 }
