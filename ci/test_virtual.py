@@ -149,7 +149,8 @@ def fixture_loops(tmp_path_factory):
 @pytest.mark.parametrize("kind,least,most", [
     ("thread", 1000, 1200), ("process", 2000, 2200), ("lock", 3000, 3200),
     ("turns", 0, 100), ("memory", 0, 10), ("float", 0, 10), ("clock", 5000, 5100),
-    ("minute", 60000000, 60010000), ("work", 10000, 400000), ("compute", 0, 10), ("counted", 1000, 1200)])
+    ("minute", 60000000, 60010000), ("work", 10000, 400000), ("compute", 0, 10), ("counted", 1000, 1200),
+    ("code", 1000, 1400), ("exec", 0, 300)])
 def test_a_loop_without_calls_ends(loops, kind, least, most):
     """In the guest's time: of what is waited for, and none where it computes."""
     ask = ("guest", "--clock", "virtual", "--time-limit", "300", "--", loops, kind)

@@ -178,6 +178,76 @@ static void wait_for_ever(void)
     }
 }
 
+/* ---- loops in code that is written here, at the same place in each program ---- */
+
+#define CODE ((unsigned char *)0x10000000)
+
+typedef unsigned long code(volatile int *flag);
+
+static void map_code(void)
+{
+    if (mmap(CODE, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != CODE) {
+        exit(1);
+    }
+}
+
+static void spin_in_code(void)
+{
+    static const unsigned char loop[] = {0x83, 0x3f, 0x00, /* cmpl $0, (%rdi) */
+                                         0x74, 0xfb,       /* je to it */
+                                         0xc3};            /* ret */
+    pthread_t thread;
+
+    memcpy(CODE + 16, loop, sizeof(loop));
+    pthread_create(&thread, NULL, set_flag, NULL);
+    ((code *)(CODE + 16))(&flag);
+    pthread_join(thread, NULL);
+}
+
+/* Code that has a number where the loop was. */
+static void load_a_number(void)
+{
+    static const unsigned char load[] = {0x48, 0xb8, /* movabs to %rax */
+                                         0xef, 0xcd, 0xab, 0x89, 0x67,
+                                         0x45, 0x23, 0x01, 0xc3}; /* ret */
+    unsigned long number;
+
+    memcpy(CODE + 14, load, sizeof(load));
+    usleep(100);
+    number = ((code *)(CODE + 14))(&flag);
+    if (number != 0x123456789abcdefUL) {
+        fprintf(stderr, "0x%lx\n", number);
+        exit(1);
+    }
+}
+
+static void write_code_anew(void)
+{
+    map_code();
+    spin_in_code();
+    load_a_number();
+}
+
+/* Becomes another program, and that another one, whose memory is where the first's was. */
+static void become_others(void)
+{
+    map_code();
+    spin_in_code();
+    execl("/proc/self/exe", "loops", "second", (char *)NULL);
+}
+
+static void become_another(void)
+{
+    execl("/proc/self/exe", "loops", "third", (char *)NULL);
+}
+
+static void be_another(void)
+{
+    map_code();
+    load_a_number();
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -188,7 +258,9 @@ static const struct {
     {"clock", poll_clock},        {"minute", poll_for_a_minute},
     {"work", look_while_working}, {"ever", wait_for_ever},
     {"compute", compute},         {"counted", wait_for_a_count},
-    {"counts", count_for_ever},
+    {"counts", count_for_ever},   {"code", write_code_anew},
+    {"exec", become_others},      {"second", become_another},
+    {"third", be_another},
 };
 
 int main(int argc, char **argv)
