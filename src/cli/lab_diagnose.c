@@ -22,6 +22,9 @@
 #define OUTPUT_BYTES_MAX                                                                 \
     ((size_t)1 << 19) /* kept of a stream's beginning, and of its end */
 
+/* A program that has sent nothing for this long since it began waits. */
+#define STARTS_NS INT64_C(2000000000)
+
 /* ---- programs ---- */
 
 static bool runs(const struct lab_session *session)
@@ -235,11 +238,10 @@ static void looks_fini(const struct world_spec *spec, struct looks *looks)
     free(looks->after);
 }
 
-/* Returns how much a counter of the host grew between the last two looks. */
-static int64_t grown(const struct looks *looks, uint32_t host, enum diag_counter counter)
+/* Returns how much a counter of a host grew between two looks. */
+static int64_t grown_between(const struct diag_host *from, const struct diag_host *to,
+                             enum diag_counter counter)
 {
-    const struct diag_host *from = &looks->now[host].host;
-    const struct diag_host *to = &looks->after[host].host;
     int64_t n = 0;
 
     for (uint32_t i = 0; i < from->n_ports; i++) {
@@ -254,6 +256,24 @@ static int64_t grown(const struct looks *looks, uint32_t host, enum diag_counter
         }
     }
     return n;
+}
+
+/* Returns how much a counter of the host grew between the last two looks. */
+static int64_t grown(const struct looks *looks, uint32_t host, enum diag_counter counter)
+{
+    return grown_between(&looks->now[host].host, &looks->after[host].host, counter);
+}
+
+/* Returns true if the program began a short while ago, and its host has sent nothing since programs
+ * began: it may not have come to its first packet. */
+static bool starts(const struct looks *looks, const struct program_facts *facts,
+                   weft_ns now)
+{
+    const struct diag_host *before = &looks->before[facts->host].host;
+    const struct diag_host *after = &looks->after[facts->host].host;
+
+    return !facts->has_ended && now - facts->began_ns < STARTS_NS &&
+           grown_between(before, after, DIAG_TX_PACKETS) == 0;
 }
 
 /* Returns true if the host received packets between the last two looks and neither repeated any nor
@@ -332,14 +352,14 @@ static void weigh(struct examination *all, bool any_failed)
 
 /* What is known of one program, for the document. */
 static json_t *program_of(const struct program_facts *facts, const char *command,
-                          bool waits)
+                          const char *state)
 {
     enum program_how how = program_how(facts);
     bool is_signal = how == PROGRAM_SIGNALLED || how == PROGRAM_KILLED;
 
     return json_pack("{s:s, s:o, s:s, s:o, s:o}", "host", facts->host_name, "command",
                      cli_json_text(command), "state",
-                     !facts->has_ended       ? (waits ? "waits" : "runs")
+                     !facts->has_ended       ? state
                      : how == PROGRAM_KILLED ? "killed"
                      : is_signal             ? "signal"
                                              : "exited",
@@ -368,10 +388,13 @@ static void judge(const struct lab_session *session, const struct looks *looks,
     for (uint32_t i = 0; i < session->n; i++) {
         const struct program_facts *facts = &session->facts[i];
         struct program_facts *copy = &out->facts[out->n];
-        bool waits = !facts->has_ended && !has_progress(looks, facts->host);
+        bool is_new = starts(looks, facts, now);
+        bool waits = !facts->has_ended && !is_new && !has_progress(looks, facts->host);
 
-        json_array_append_new(out->programs,
-                              program_of(facts, session->commands[i].bytes, waits));
+        json_array_append_new(out->programs, program_of(facts, session->commands[i].bytes,
+                                                        is_new  ? "starts"
+                                                        : waits ? "waits"
+                                                                : "runs"));
         if (!facts->has_ended && !waits) {
             continue;
         }
