@@ -122,10 +122,15 @@ class Judged:
         stem.with_suffix(".json").write_text(self.observations)
 
 
+def named_by(finding):
+    """The code of a finding, and the cause that it names for a rail that was left out."""
+    return {finding["code"], (finding.get("evidence") or {}).get("because", finding["code"])}
+
+
 def verdict(findings, planted, failed):
     """Judge what was found of a run by all that was planted in it. One of several causes is enough."""
     decided = [finding for finding in findings if finding["code"] != "undetermined"]
-    places = [[one.place for one in planted if finding["code"] in one.codes | one.also] for finding in decided]
+    places = [[one.place for one in planted if named_by(finding) & (one.codes | one.also)] for finding in decided]
     if not all(places):
         return "cause"
     if any(not any(place.is_right(finding) for place in of_code) for finding, of_code in zip(decided, places)):

@@ -120,6 +120,14 @@ def test_the_judge_of_the_matrix(code, host, port, peer, want):
     assert places.verdict([], [planted], False) == "quiet"
 
 
+@pytest.mark.parametrize("because, want", [("link.down", "right"), ("link.lossy", "cause"), (None, "cause")])
+def test_a_rail_that_was_left_out_is_judged_by_its_cause(because, want):
+    planted = matrix.Planted({"link.down"}, matrix.Place("b:p1", "c:p0", peers={"b", "c"}))
+    finding = {"code": "link.left_out", "where": {"host": "b", "port": "p1", "peer": "c"},
+               "evidence": {"because": because} if because else {}}
+    assert places.verdict([finding], [planted], False) == want
+
+
 def test_of_two_causes_one_is_named_and_never_a_third():
     cut = matrix.Planted({"link.down"}, matrix.Place("b:p1", "c:p0", peers={"b", "c"}))
     killed = matrix.Planted({"peer.dead"}, matrix.Place("a"))

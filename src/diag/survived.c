@@ -218,6 +218,7 @@ static void inspect_rail(const struct diag_input *input, const struct rail *rail
 {
     int64_t near = diag_carrier_losses(rail->host, rail->local->name);
     int64_t far = diag_carrier_losses(rail->peer, rail->remote->name);
+    struct rail turned = {rail->peer, rail->host, rail->use, rail->remote, rail->local};
     struct diag_finding finding;
 
     if (near == IO_UNKNOWN || far == IO_UNKNOWN) {
@@ -227,7 +228,9 @@ static void inspect_rail(const struct diag_input *input, const struct rail *rail
         inspect_damage(input, rail, out);
         return;
     }
-    start(rail, near > 1 || far > 1 ? DIAG_LINK_FLAPPING : DIAG_LINK_DOWN, &finding);
+    /* Behind a switch only one end loses its carrier. */
+    start(near > 0 ? rail : &turned,
+          near > 1 || far > 1 ? DIAG_LINK_FLAPPING : DIAG_LINK_DOWN, &finding);
     diag_evidence_int(&finding, "carrier_lost", near > far ? near : far);
     diag_say(out, &finding);
 }

@@ -89,10 +89,24 @@ START_TEST(damage_and_carrier_explain_what_was_lost)
 {
     p1->counters[DIAG_ICRC_ERRORS] = 9;
     check_code("link.corrupting");
-    lose_carrier(scene.b, "p1");
+    lose_carrier(scene.a, "p0");
     check_code("link.down");
     lose_carrier(scene.b, "p1");
+    lose_carrier(scene.b, "p1");
     check_code("link.flapping");
+}
+END_TEST
+
+/* Behind a switch only the end that is cut off loses its carrier. */
+START_TEST(a_carrier_that_one_end_lost_is_told_there)
+{
+    lose_carrier(scene.b, "p1");
+    diag(&scene.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "link.down");
+    ck_assert_str_eq(findings.items[0].host, "iceberg");
+    ck_assert_str_eq(findings.items[0].port, "p1");
+    ck_assert_str_eq(findings.items[0].peer, "titanic");
 }
 END_TEST
 
@@ -128,7 +142,7 @@ START_TEST(events_of_queue_pairs_hide_no_loss_of_carrier)
 {
     scene.a->events[scene.a->n_events++] = (struct diag_event){.type = "event_4"};
     check_code("link.lossy");
-    lose_carrier(scene.b, "p1");
+    lose_carrier(scene.a, "p0");
     check_code("link.down");
 }
 END_TEST
@@ -632,6 +646,7 @@ int main(void)
         tests, frames_that_a_switch_dropped_are_a_warning_at_the_port_that_missed_them);
     tcase_add_test(tests, each_switch_that_dropped_frames_is_told);
     tcase_add_test(tests, damage_and_carrier_explain_what_was_lost);
+    tcase_add_test(tests, a_carrier_that_one_end_lost_is_told_there);
     tcase_add_test(tests, frames_in_flight_are_not_lost);
     tcase_add_test(tests, retransmits_of_one_end_may_be_unknown);
     tcase_add_test(tests, events_of_queue_pairs_hide_no_loss_of_carrier);
