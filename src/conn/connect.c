@@ -463,14 +463,21 @@ weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why)
     enum weft_phase phase = weft_error_first_phase(why);
     bool is_of_cable = phase == WEFT_PHASE_CONNECT_QPS || phase == WEFT_PHASE_RTR ||
                        phase == WEFT_PHASE_READY || phase == WEFT_PHASE_PROBE;
+    const struct weft_value *silent = weft_error_value(why, WEFT_VALUE_SILENT_NS);
+    const struct conn_way *way = &dial->ways[dial->way];
     struct io_ip local;
 
-    if (!conn->is_connector || dial->silent_ns == 0 || conn->n_rails != 1 ||
-        !is_of_cable) {
+    if (!conn->is_connector || conn->n_rails != 1) {
         return 0;
     }
     local = rdma_gid_ip(&conn->rails[0].local_gid);
-    return io_ip_equal(&local, &dial->silent_from) ? dial->silent_ns : 0;
+    if (silent != NULL && dial->way < dial->n_ways && way->is_bound &&
+        io_ip_equal(&local, &way->from.ip)) {
+        return io_now(conn_env(conn)) - silent->number;
+    }
+    return is_of_cable && dial->silent_ns != 0 && io_ip_equal(&local, &dial->silent_from)
+               ? dial->silent_ns
+               : 0;
 }
 
 weft_ns conn_dial_deadline(const struct conn *conn)
