@@ -751,6 +751,8 @@ PATIENCE_S, STILL_S, FIRST_LANE_S = 900, 30, 5
 # An address or a GID of a host that others reach over relays may be away for as long as any route of a mesh. Whether a
 # cable still is, an attempt shows that begins after that: RTR_S.
 OUTAGE_S = 5
+# Neighbours with data survive 1 s, in addition to 8 tries of 67 ms of their queue pairs (docs/scenario.md).
+CABLE_S = 1 + 8 * 0.067
 # A process that stops within a row is late like one that computes for long: its NIC and its kernel go on answering, and
 # nothing but the row's own limit ends the wait (TIMER_ROW_NS; docs/scenario.md, "What a job survives").
 ROW_S = 60
@@ -787,6 +789,8 @@ def limit_s(cause, moment, kind):
     if moment in SET_UP and cause in VANISHING | CUT:
         # A cable that is cut may be back.
         limit = max(limit, FIRST_LANE_S if kind in DIRECT else OUTAGE_S + RTR_S)
+    if moment in IN_ROWS and cause in VANISHING | CUT and kind in DIRECT:
+        limit = max(limit, CABLE_S)
     if moment in SET_UP and cause in LACKING and kind not in DIRECT:
         limit = max(limit, OUTAGE_S)
     if moment in SET_UP and cause in AT_RANDOM:

@@ -65,9 +65,9 @@ def test_a_setting_of_the_matrix_that_was_late_once(case):
 
 
 @pytest.mark.parametrize("cause, moment, limit_s", [
-    ("gid_deleted", "probe", 0), ("cut", "hello", 5), ("cut", "mid-row", 0), ("lossy", "before start", 9),
+    ("gid_deleted", "probe", 0), ("cut", "hello", 5), ("cut", "mid-row", 1.536), ("lossy", "before start", 9),
     ("lossy", "hello", 9),
-    ("corrupting", "facts", 6), ("lossy", "rtr", 6), ("corrupting", "probe", 6), ("lossy", "mid-row", 0),
+    ("corrupting", "facts", 6), ("lossy", "rtr", 6), ("corrupting", "probe", 6), ("lossy", "mid-row", 1.536),
     ("silent", "probe", 5), ("stopped", "rendezvous", 900), ("stopped", "probe", 30), ("memlock", "before start", 0),
     ("stopped", "mid-row", 60), ("stopped", "between jobs", 60), ("misnumbered", "before start", 0),
 ])
