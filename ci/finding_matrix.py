@@ -838,6 +838,8 @@ ONCE_WRONG = {
     # The listener of the other host that has the address refuses what belongs to its owner.
     ("one_address", "switch", "before start", "weft", "/31", 6998305067): "right",
     ("readdressed", "grid", "probe", "weft", "ipv6", 7598134626): "right",
+    # A relay's stream was at the address that went.
+    ("address_gone", "star", "rtr", "weft", "/24", 5701842044): "right",
     # Behind a switch the carrier of one end is lost, and the finding was headed by the other.
     ("flapping", "switch", "mid-row", "mesh-plugin-2026-01", "/31", 5019126431): "right",
 }

@@ -174,6 +174,8 @@ static const struct hypothesis not_here[] = {
     {DIAG_CONN_FOREIGN_ADDRESS, diag_is_certain}};
 #define UNANSWERED                                                                       \
     {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},            \
+        {DIAG_ADDR_CHANGED, diag_is_agreed_addr_changed},                                \
+        {DIAG_GID_MISSING, diag_is_agreed_gid_gone},                                     \
         {DIAG_HOST_FD_LIMIT, diag_is_peer_short}, {DIAG_PEER_LATE, diag_is_peer_late},   \
         {DIAG_CONN_NO_ROUTE, diag_has_peer_no_route},                                    \
         {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored_at_all},                            \

@@ -197,6 +197,33 @@ enum diag_known diag_is_gid_gone(const struct diag_case *c)
     return diag_or(gid_gone_at(c, DIAG_NEAR), gid_gone_at(c, DIAG_FAR));
 }
 
+/* The same two for a set-up that was not answered: a stream at an address that is gone is silent.
+ * NO unless an end's GID, on which both had agreed, and its port are known. */
+static enum diag_known of_agreed(const struct diag_case *c,
+                                 enum diag_known at(const struct diag_case *c,
+                                                    enum diag_end end))
+{
+    enum diag_known answer = DIAG_NO;
+
+    if (c->local_port != NULL && c->has_local_gid) {
+        answer = diag_or(answer, at(c, DIAG_NEAR));
+    }
+    if (c->remote_port != NULL && c->has_remote_gid) {
+        answer = diag_or(answer, at(c, DIAG_FAR));
+    }
+    return answer;
+}
+
+enum diag_known diag_is_agreed_addr_changed(const struct diag_case *c)
+{
+    return of_agreed(c, diag_addr_changed_at);
+}
+
+enum diag_known diag_is_agreed_gid_gone(const struct diag_case *c)
+{
+    return of_agreed(c, gid_gone_at);
+}
+
 enum diag_known diag_gid_missing_at(const struct diag_case *c, enum diag_end end)
 {
     return diag_or(gid_gone_at(c, end), diag_gid_lost_at(c, end));
