@@ -389,8 +389,8 @@ def misnumbered(rng, mesh, _):
     net = ipaddress.ip_network(mesh.subnet())
     mesh.nodes[host]["addresses"][port] = [f"{net[1]}/{old.network.prefixlen}"]
     place = either_host(mesh, link)
-    if mesh.kind == "switch":
-        place = Place(end, host)
+    if mesh.kind == "switch" and len(mesh.hosts) > 2:
+        place = Place(end, host)  # of two hosts alone none is the wrong one
     return Planted({"route.no_facing_port", "addr.no_facing_port"}, place,
                    also={"addr.prefix_mismatch"} if mesh.addressing == "/31" else ())
 
@@ -838,6 +838,7 @@ ONCE_WRONG = {
     # The listener of the other host that has the address refuses what belongs to its owner.
     ("one_address", "switch", "before start", "weft", "/31", 6998305067): "right",
     ("readdressed", "grid", "probe", "weft", "ipv6", 7598134626): "right",
+    ("misnumbered", "switch", "before start", "mesh-plugin-2026-01", "/31", 8286552659): "right",
     # A relay's stream was at the address that went.
     ("address_gone", "star", "rtr", "weft", "/24", 5701842044): "right",
     # Behind a switch the carrier of one end is lost, and the finding was headed by the other.
