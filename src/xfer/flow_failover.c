@@ -125,8 +125,11 @@ static bool is_peer_dead(const struct flow *flow, const struct flow_lane *lane,
     uint32_t peer = flow->config.is_sender ? flow->config.to : flow->config.from;
 
     if (reason != NULL && relay != NULL) {
-        return strcmp(reason->text, "dead") == 0 && relay->number == (int64_t)peer &&
-               flow->was_up;
+        /* A relay has waited long enough for a process that stands still. */
+        bool is_gone = strcmp(reason->text, "dead") == 0 && flow->was_up;
+        bool is_still = strcmp(reason->text, "still") == 0 && !flow_any_up(flow);
+
+        return relay->number == (int64_t)peer && (is_gone || is_still);
     }
     if (why->phase == WEFT_PHASE_PEER &&
         weft_error_value(why, WEFT_VALUE_PEER_PHASE) == NULL) {

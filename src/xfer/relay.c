@@ -262,7 +262,20 @@ static bool may_come_back(const struct relay_lane *lane, const struct conn *conn
                                   weft_error_value(why, WEFT_VALUE_PEER_PHASE) != NULL));
 }
 
-/* Returns the reason to be sent in the ABORT: "dead", "again", "port" or "lost". */
+/* Returns true if the process at the other end of `conn` stood still for the whole set-up. Its
+ * kernel acknowledged what was sent to it. */
+static bool stood_still(const struct relay_lane *lane, const struct conn *conn,
+                        const struct weft_error *why)
+{
+    weft_ns now = io_now(env_of(lane));
+    weft_ns limit = timer_limit(TIMER_STILL_NS, conn->config.patience);
+    weft_ns still = conn_still_ns(conn);
+
+    return why->status == WEFT_ERR_TIMEOUT && now - conn->started_ns >= limit &&
+           still != 0 && now - still < TIMER_BEAT_NS;
+}
+
+/* Returns the reason to be sent in the ABORT: "dead", "still", "again", "port" or "lost". */
 static const char *reason_of(const struct relay_lane *lane, const struct conn *conn,
                              const struct weft_error *why)
 {
@@ -277,6 +290,9 @@ static const char *reason_of(const struct relay_lane *lane, const struct conn *c
 
     if (is_dead) {
         return "dead";
+    }
+    if (conn != NULL && stood_still(lane, conn, why)) {
+        return "still";
     }
     if (conn_path_is_judged(why)) {
         return "again"; /* a later attempt can succeed, with the same or a lower path MTU */
