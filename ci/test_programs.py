@@ -327,10 +327,8 @@ FILES_OF = {"mpirun": "/usr/lib/python3/dist-packages/mpi4py", "run_tests.py": "
 FILES = sorted((ROOT / "scenarios" / "programs").glob("*.yaml"))
 
 
-@needs_guest
-@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
-def test_every_scenario_of_programs_ends_as_it_says(path):
-    """Foreign programs, unchanged: what works, and how each fails when something is wrong."""
+def run_of(path):
+    """(exit status, document), unless a program of it is not here."""
     text = path.read_text().partition("jobs:")[2]
     used = [program for program in PROGRAMS if re.search(rf"\b{program}\b", text)]
     needs(*used)
@@ -338,8 +336,24 @@ def test_every_scenario_of_programs_ends_as_it_says(path):
         if word in text and not Path(file).exists():
             pytest.skip(f"SKIP lab program: {file} is not installed; enable with: ci/deps lab")
     assert used or any(word in text for word in FILES_OF)
-    code, document = run(path)
+    return run(path)
+
+
+@needs_guest
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_every_scenario_of_programs_ends_as_it_says(path):
+    """Foreign programs, unchanged: what works, and how each fails when something is wrong."""
+    code, document = run_of(path)
     assert code == 0, judged(document)
+
+
+@needs_guest
+@pytest.mark.parametrize("name", ["fi-pingpong", "pyverbs", "rc-pingpong-down", "ucx-perftest",
+                                  "ucx-perftest-wrong-device"])
+def test_a_foreign_program_does_the_same_twice(name):
+    one, other = (run_of(ROOT / "scenarios" / "programs" / f"{name}.yaml") for _ in range(2))
+    assert one[0] == other[0] == 0 and one[1]["trace_hash"] == other[1]["trace_hash"]
+    assert [job["programs"] for job in one[1]["jobs"]] == [job["programs"] for job in other[1]["jobs"]]
 
 
 @needs_guest
