@@ -839,6 +839,8 @@ ONCE_WRONG = {
     ("one_address", "switch", "before start", "weft", "/31", 6998305067): "right",
     ("readdressed", "grid", "probe", "weft", "ipv6", 7598134626): "right",
     ("misnumbered", "switch", "before start", "mesh-plugin-2026-01", "/31", 8286552659): "right",
+    # The program used another port, because the one that faces the peer had no carrier.
+    ("cut", "ring", "before start", "nccl-2.30-subnet-aware", "ipv6", 7708393475): "right",
     # A relay's stream was at the address that went.
     ("address_gone", "star", "rtr", "weft", "/24", 5701842044): "right",
     # Behind a switch the carrier of one end is lost, and the finding was headed by the other.

@@ -200,6 +200,23 @@ static void name_cut_off(const struct diag_case *c, struct diag_finding *out)
     diag_evidence_text(out, "unreached", is_far ? c->host->name : c->peer_name);
 }
 
+/* Names the cable without carrier that the two hosts have, instead of the ports in use. */
+static void name_only_way(const struct diag_case *c, const struct diag_port *local,
+                          const struct diag_port *remote, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+
+    *out = (struct diag_finding){.entry = entry};
+    diag_name_place(out, c->host->name, local->name, c->peer_name);
+    diag_evidence_text(out, "phase", diag_phase_name(c));
+    if (c->sys_errno != 0) {
+        diag_evidence_int(out, "errno", c->sys_errno);
+    }
+    diag_evidence_text(out, "local_port", local->name);
+    diag_evidence_text(out, "remote_port", remote->name);
+    diag_evidence_text(out, "used_port", c->local_port->name);
+}
+
 static const struct diag_port *only_port(struct diag_ports ports, diag_port_test *is_so)
 {
     const struct diag_port *found = NULL;
@@ -374,7 +391,12 @@ static void name_owners(const struct diag_case *c, struct diag_finding *out)
 
 void diag_place(const struct diag_case *c, struct diag_finding *out)
 {
-    if (out->entry->id == DIAG_PEER_DEADLOCK) {
+    const struct diag_port *local, *remote;
+
+    if (out->entry->id == DIAG_LINK_DOWN && c->local_port != NULL &&
+        diag_find_only_way_down(c, &local, &remote)) {
+        name_only_way(c, local, remote, out);
+    } else if (out->entry->id == DIAG_PEER_DEADLOCK) {
         diag_name_circle(c, out);
     } else if (out->entry->id == DIAG_CONN_FILTERED) {
         tell_of_caller(c, ETIMEDOUT, out);

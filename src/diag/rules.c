@@ -58,6 +58,7 @@ static const struct hypothesis unresolved[] = {
     {DIAG_ROUTE_LINK_LOCAL, diag_is_link_local_route},
     {DIAG_GID_PEER_ADDRESS, diag_is_peer_address},
     {DIAG_ADDR_DUPLICATE, diag_is_addr_duplicate},
+    {DIAG_LINK_DOWN, diag_is_only_way_down},
     WRONG_PORT,
     NO_PORT,
     {DIAG_ROUTE_GID_COLLISION, diag_is_gid_collision},

@@ -37,6 +37,36 @@ static enum diag_known is_wrong(const struct diag_case *c)
     return diag_and(diag_not(same), diag_or(other, any));
 }
 
+bool diag_find_only_way_down(const struct diag_case *c,
+                             const struct diag_port **out_local,
+                             const struct diag_port **out_remote)
+{
+    bool all_down = is_wrong(c) == DIAG_YES, any = false;
+
+    for (uint32_t i = 0; i < c->local.n && all_down; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            const struct diag_port *a = &c->local.items[i], *b = &c->remote.items[j];
+
+            if (diag_facing(a, b) != DIAG_YES) {
+                continue;
+            }
+            all_down = all_down && (a->is_up == DIAG_NO || b->is_up == DIAG_NO);
+            any = true;
+            *out_local = a;
+            *out_remote = b;
+        }
+    }
+    return any && all_down;
+}
+
+/* Returns YES if the program used other ports because no cable of the two hosts has carrier. */
+enum diag_known diag_is_only_way_down(const struct diag_case *c)
+{
+    const struct diag_port *local, *remote;
+
+    return diag_known_of(diag_find_only_way_down(c, &local, &remote));
+}
+
 static enum diag_known is_subnet_aware(const struct diag_case *c)
 {
     const char *policy = c->host->policy;
