@@ -82,7 +82,8 @@ def test_in_a_mesh_an_address_may_be_away_for_longer():
 
 
 def test_in_a_mesh_an_attempt_shows_that_an_outage_lasts():
-    assert matrix.limit_s("swapped", "before start", "ring") == 6
+    assert matrix.limit_s("swapped", "before start", "ring") == 7.3
+    assert matrix.limit_s("silent", "probe", "ring") == 6
     assert matrix.limit_s("swapped", "before start", "pair") == 5
 
 

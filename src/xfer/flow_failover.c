@@ -893,7 +893,7 @@ weft_status flow_failover_progress(struct flow *flow)
         note_still(flow, &flow->lanes[i]);
     }
     flow_trial_progress(flow);
-    if (now >= end_of_patience(flow) && !is_agreed(flow)) {
+    if (now >= end_of_patience(flow) && (flow_outage_is_over(flow) || !is_agreed(flow))) {
         return give_up_waiting(flow);
     }
     beat(flow);
