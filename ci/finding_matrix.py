@@ -749,8 +749,8 @@ class Setting:
 # FIRST_LANE_S is what a flow takes (TIMER_FIRST_LANE_NS); docs/scenario.md promises 4 s of it to a cable that is away.
 PATIENCE_S, STILL_S, FIRST_LANE_S = 900, 30, 5
 # An address or a GID of a host that others reach over relays may be away for as long as any route of a mesh. Whether a
-# cable still is, an attempt shows that begins after that: RTR_S, and before TCP is connected ADDRESS_S of a relay, which
-# dials that cable, too (docs/wire.md, "Relays").
+# cable still is, an attempt shows that begins after that: RTR_S, and before TCP is connected ADDRESS_S of a relay,
+# which dials that cable, too (docs/wire.md, "Relays").
 OUTAGE_S, ADDRESS_S = 5, 1.3
 # Neighbours with data survive 1 s, in addition to 8 tries of 67 ms of their queue pairs (docs/scenario.md).
 CABLE_S = 1 + 8 * 0.067
