@@ -393,8 +393,8 @@ static void get_all(struct cursor *at, const json_t *object, const struct field 
     }
 }
 
-#define PUT(object, fields, from) put_all(object, fields, WEFT_LENGTH(fields), from)
-#define GET(at, object, fields, out) get_all(at, object, fields, WEFT_LENGTH(fields), out)
+/* A table and its length. */
+#define ALL(fields) fields, WEFT_LENGTH(fields)
 
 /* ---- ports ---- */
 
@@ -415,7 +415,7 @@ static void put_gids(json_t *object, const struct diag_port *port)
     for (uint32_t j = 0; j < port->n_gids; j++) {
         json_t *gid = json_object();
 
-        PUT(gid, gid_fields, &port->gids[j]);
+        put_all(gid, ALL(gid_fields), &port->gids[j]);
         json_array_append_new(gids, gid);
     }
     json_object_set_new(object, "gids", gids);
@@ -428,7 +428,7 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         json_t *object = json_object();
 
-        PUT(object, port_fields, &ports[i]);
+        put_all(object, ALL(port_fields), &ports[i]);
         if (ports[i].has_gids) {
             put_gids(object, &ports[i]);
         }
@@ -440,7 +440,7 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
 
 static void decode_gid(struct cursor *at, const json_t *object, struct diag_gid *out)
 {
-    GET(at, object, gid_fields, out);
+    get_all(at, object, ALL(gid_fields), out);
     if (io_ip_is_v4(&out->ip) && out->prefix_len > 32) {
         bad(at, "prefix_len", "is out of range");
         out->prefix_len = IO_UNKNOWN;
@@ -462,7 +462,7 @@ static void decode_port(struct cursor *at, const json_t *object, struct diag_por
     uint32_t n;
     const json_t *gids = get_list(at, object, "gids", DIAG_GIDS_MAX, &n);
 
-    GET(at, object, port_fields, out);
+    get_all(at, object, ALL(port_fields), out);
     decode_counters(at, json_object_get(object, "counters"), out);
     out->has_gids = gids != NULL;
     for (uint32_t i = 0; i < n; i++) {
@@ -524,7 +524,7 @@ json_t *diag_error_encode(const struct diag_error *failure)
 
     put_text(object, "status", weft_status_name(failure->error.status));
     put_text(object, "phase", weft_error_phase_text(&failure->error, phase));
-    PUT(object, error_fields, failure);
+    put_all(object, ALL(error_fields), failure);
     put_known(object, "hearsay",
               failure->source == DIAG_MAYBE_OWN ? DIAG_UNKNOWN
               : failure->source == DIAG_HEARSAY ? DIAG_YES
@@ -567,7 +567,7 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
     error->status = status_by_name(status);
     get_text(at, object, "phase", phase, sizeof(phase));
     weft_error_set_phase(error, phase);
-    GET(at, object, error_fields, out);
+    get_all(at, object, ALL(error_fields), out);
     hearsay = get_known(at, object, "hearsay");
     out->source = hearsay == DIAG_NO    ? DIAG_OWN
                   : hearsay == DIAG_YES ? DIAG_HEARSAY
@@ -622,7 +622,7 @@ static json_t *encode_uses(const struct diag_host *host)
     for (uint32_t i = 0; i < host->n_uses; i++) {
         json_t *use = json_object();
 
-        PUT(use, use_fields, &host->uses[i]);
+        put_all(use, ALL(use_fields), &host->uses[i]);
         json_array_append_new(array, use);
     }
     return array;
@@ -636,7 +636,7 @@ static json_t *encode_waits(const struct diag_host *host)
         json_t *wait = json_object();
 
         put_text(wait, "for", weft_wait_name(host->waits[i].what));
-        PUT(wait, wait_fields, &host->waits[i]);
+        put_all(wait, ALL(wait_fields), &host->waits[i]);
         json_array_append_new(array, wait);
     }
     return array;
@@ -649,7 +649,7 @@ static json_t *encode_events(const struct diag_host *host)
     for (uint32_t i = 0; i < host->n_events; i++) {
         json_t *event = json_object();
 
-        PUT(event, event_fields, &host->events[i]);
+        put_all(event, ALL(event_fields), &host->events[i]);
         json_array_append_new(events, event);
     }
     return events;
@@ -674,7 +674,7 @@ json_t *diag_host_encode(const struct diag_host *host)
 {
     json_t *object = json_object();
 
-    PUT(object, host_fields, host);
+    put_all(object, ALL(host_fields), host);
     json_object_set_new(object, "ports", encode_ports(host->ports, host->n_ports));
     json_object_set_new(object, "errors", encode_errors(host->errors, host->n_errors));
     if (host->n_left_out > 0) {
@@ -710,7 +710,7 @@ static void decode_waits(struct cursor *at, const json_t *object, struct diag_ho
         char name[32];
 
         get_text(at, item, "for", name, sizeof(name));
-        GET(at, item, wait_fields, wait);
+        get_all(at, item, ALL(wait_fields), wait);
         /* An unknown one, or one without a peer, leads to no host. */
         out->n_waits += weft_wait_find(name, &wait->what) && wait->peer[0] != '\0';
         leave(at, mark);
@@ -725,7 +725,7 @@ static void decode_uses(struct cursor *at, const json_t *object, struct diag_hos
     out->has_uses = uses != NULL;
     out->uses = weft_calloc(out->n_uses + 1, sizeof(*out->uses));
     for (uint32_t i = 0; i < out->n_uses; i++) {
-        GET(at, go_into(at, uses, "uses", i, &mark), use_fields, &out->uses[i]);
+        get_all(at, go_into(at, uses, "uses", i, &mark), ALL(use_fields), &out->uses[i]);
         leave(at, mark);
     }
 }
@@ -738,7 +738,8 @@ static void decode_events(struct cursor *at, const json_t *object, struct diag_h
     out->has_events = !get_bool(at, object, "events_cut") && events != NULL;
     out->events = weft_calloc(out->n_events + 1, sizeof(*out->events));
     for (uint32_t i = 0; i < out->n_events; i++) {
-        GET(at, go_into(at, events, "events", i, &mark), event_fields, &out->events[i]);
+        get_all(at, go_into(at, events, "events", i, &mark), ALL(event_fields),
+                &out->events[i]);
         leave(at, mark);
     }
 }
@@ -762,7 +763,7 @@ static void decode_told(struct cursor *at, const json_t *object, struct diag_hos
 
 static void decode_host(struct cursor *at, const json_t *object, struct diag_host *out)
 {
-    GET(at, object, host_fields, out);
+    get_all(at, object, ALL(host_fields), out);
     decode_uses(at, object, out);
     decode_waits(at, object, out);
     out->ports = decode_ports(at, object, &out->n_ports);
@@ -791,7 +792,7 @@ static json_t *encode_cables(const struct diag_input *input)
     for (uint32_t i = 0; i < input->n_cables; i++) {
         json_t *object = json_object();
 
-        PUT(object, cable_fields, &input->cables[i]);
+        put_all(object, ALL(cable_fields), &input->cables[i]);
         json_array_append_new(array, object);
     }
     return array;
@@ -849,7 +850,8 @@ static void decode_cables(struct cursor *at, const json_t *document,
 
     out->cables = weft_calloc(out->n_cables + 1, sizeof(*out->cables));
     for (uint32_t i = 0; i < out->n_cables; i++) {
-        GET(at, go_into(at, cables, "cables", i, &mark), cable_fields, &out->cables[i]);
+        get_all(at, go_into(at, cables, "cables", i, &mark), ALL(cable_fields),
+                &out->cables[i]);
         leave(at, mark);
     }
 }
