@@ -102,9 +102,12 @@ def dead_of(source, alive):
     defined = list(functions(source))
     alive, names = set(alive), {name for name, *_ in defined}
     waiting = set(alive)
+    macros = {name: set(re.findall(r"\b\w+\b", body)) for name, body in
+              re.findall(r"^#define (\w+)((?:.*\\\n)*.*)$", "\n".join(source.code), re.MULTILINE)}
     while waiting:
-        reached = {word for name, _, _, text in defined if name in waiting
-                   for word in re.findall(r"\b\w+\b", text) if word in names}
+        words = {word for name, _, _, text in defined if name in waiting
+                 for word in re.findall(r"\b\w+\b", text)}
+        reached = words.union(*(macros[word] for word in words if word in macros)) & names
         waiting = reached - alive
         alive |= waiting
     for name, first, last, _ in defined:

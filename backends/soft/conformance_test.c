@@ -21,6 +21,6 @@ int main(void)
     struct world_ops ops = soft_testing_ops;
     ops.destroy = destroy;
     Suite *suite = suite_create("io conformance, soft");
-    conformance_add(suite, &ops, "mlx5");
+    conformance_add(suite, &ops, WEFT_PROFILE_MLX5);
     return suite_run(suite);
 }

@@ -63,7 +63,7 @@ int main(void)
     for (soft_side = 0; soft_side < 2; soft_side++) {
         veth_testing = (struct veth_testing){open_one, {soft_side != 0, soft_side != 1}};
         Suite *suite = suite_create("io conformance, soft and rxe");
-        conformance_add(suite, &veth_testing_ops, "rxe");
+        conformance_add(suite, &veth_testing_ops, WEFT_PROFILE_RXE);
         if (suite_run(suite) != EXIT_SUCCESS) {
             status = EXIT_FAILURE;
         }

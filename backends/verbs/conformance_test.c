@@ -16,6 +16,6 @@ int main(void)
     }
     veth_testing = (struct veth_testing){veth_testing_open_verbs, {true, true}};
     Suite *suite = suite_create("io conformance, verbs");
-    conformance_add(suite, &veth_testing_ops, "rxe");
+    conformance_add(suite, &veth_testing_ops, WEFT_PROFILE_RXE);
     return suite_run(suite);
 }

@@ -536,7 +536,9 @@ void engine_dispatch(struct engine *engine, struct io_task *task)
         accept_all(engine);
         break;
     case ENGINE_TASK_MESH:
-        engine_mesh_progress(engine);
+        if (engine_mesh_progress(engine)) {
+            engine_waits_look(engine);
+        }
         open_routed(engine);
         break;
     case ENGINE_TASK_RELAY:

@@ -425,13 +425,14 @@ static void tell_others(struct engine *engine)
     }
 }
 
-void engine_mesh_progress(struct engine *engine)
+bool engine_mesh_progress(struct engine *engine)
 {
     struct engine_mesh *mesh = &engine->mesh;
     bool all_heard = true;
+    bool is_due;
 
     if (mesh->processes == NULL) {
-        return;
+        return false;
     }
     for (uint32_t i = 0; i < mesh->n_ports; i++) {
         all_heard = hear(engine, &mesh->ports[i]) && all_heard;
@@ -442,9 +443,10 @@ void engine_mesh_progress(struct engine *engine)
         forget(engine);
     }
     tell_others(engine);
-    if (io_now(engine->env) >= mesh->announce_at_ns) {
+    is_due = io_now(engine->env) >= mesh->announce_at_ns;
+    if (is_due) {
         tell_own(engine);
-        engine_waits_look(engine);
     }
     io_task_deadline(&mesh->task, mesh->announce_at_ns);
+    return is_due;
 }

@@ -262,8 +262,9 @@ void engine_mesh_init(struct engine *engine);
 /* Starts sending beacons that announce `handle`. */
 void engine_mesh_open(struct engine *engine, const uint8_t handle[CONN_HANDLE_BYTES]);
 void engine_mesh_fini(struct engine *engine);
-/* Receives beacons, drops silent processes, and sends beacons. */
-void engine_mesh_progress(struct engine *engine);
+/* Receives beacons, drops silent processes, and sends beacons. Returns true if the engine's own
+ * beacon was due, which is once a second. */
+bool engine_mesh_progress(struct engine *engine);
 /* Returns the beacon of the process that made the handle; NULL if none was received. */
 const struct beacon *engine_mesh_find(const struct engine *engine,
                                       const uint8_t handle[CONN_HANDLE_BYTES]);
