@@ -197,7 +197,7 @@ def test_an_address_that_came_back_was_missing_all_the_same(n_foreign, tmp_path)
 
 
 @pytest.mark.parametrize("cause, moment, policy, took_s, want", [
-    ("cut", "mid-row", "weft", 2.0, False), ("cut", "mid-row", "weft", 2.1, True),
+    ("cut", "mid-row", "weft", 3.5, False), ("cut", "mid-row", "weft", 3.6, True),
     ("cut", "mid-row", "weft", None, False), ("cut", "mid-row", "nccl-2.25", 95.0, False),
     ("late", "before start", "weft", 902.0, False),
     ("late", "before start", "weft", 902.1, True), ("stopped", "rendezvous", "weft", 901.0, False),

@@ -235,7 +235,6 @@ static int examine_scenario(struct cli_options *options, const char *path,
     run_facts_cables(&plan->spec, false, &all->input);
     run_forecast(scenario, &all->input, &all->findings);
     world->ops->destroy(world);
-    scenario_free(scenario);
     scenario_world_free(plan);
     scenario_free(scenario);
     return CLI_OK;

@@ -105,6 +105,13 @@ static struct host *make(void)
     return host;
 }
 
+/* Frees a host that make() returned. A record that is read has no ports of peers. */
+static void destroy(struct host *host)
+{
+    free(host->peers[0].ports);
+    run_record_free(host);
+}
+
 static void check_port(const struct diag_port *port)
 {
     ck_assert_str_eq(port->name, "p0");
@@ -145,7 +152,7 @@ START_TEST(what_is_written_is_read_back)
                      2 * sizeof(*host->journal.entries));
     json_decref(record);
     json_decref(again);
-    run_record_free(host);
+    destroy(host);
     run_record_free(got);
 }
 END_TEST
@@ -166,7 +173,7 @@ START_TEST(a_host_that_did_not_start_has_no_limits)
     ck_assert_int_eq(run_record_facts(got)->memlock_bytes, IO_UNKNOWN);
     ck_assert_str_eq(run_record_facts(got)->name, "iceberg");
     json_decref(record);
-    run_record_free(host);
+    destroy(host);
     run_record_free(got);
 }
 END_TEST
@@ -187,7 +194,7 @@ START_TEST(times_are_counted_from_the_origin)
     /* A duration, which is not shifted either. */
     ck_assert_int_eq(got->connections[0].setup_ns, 55);
     json_decref(record);
-    run_record_free(host);
+    destroy(host);
     run_record_free(got);
 }
 END_TEST
@@ -223,7 +230,7 @@ START_TEST(what_is_malformed_is_a_dead_host)
         }
     }
     json_decref(record);
-    run_record_free(host);
+    destroy(host);
 }
 END_TEST
 
@@ -250,7 +257,7 @@ START_TEST(a_queue_tells_as_many_as_it_says)
         run_record_free(got);
     }
     json_decref(record);
-    run_record_free(host);
+    destroy(host);
 }
 END_TEST
 
@@ -274,7 +281,7 @@ START_TEST(a_peer_that_is_no_member_is_nobody)
         run_record_free(got);
     }
     json_decref(record);
-    run_record_free(host);
+    destroy(host);
 }
 END_TEST
 
@@ -306,7 +313,7 @@ START_TEST(a_prefix_longer_than_its_address_is_malformed)
         run_record_free(got);
     }
     json_decref(record);
-    run_record_free(host);
+    destroy(host);
 }
 END_TEST
 
@@ -328,7 +335,7 @@ START_TEST(ports_of_a_peer_that_is_no_member_are_malformed)
         run_record_free(got);
     }
     json_decref(record);
-    run_record_free(host);
+    destroy(host);
 }
 END_TEST
 
