@@ -61,7 +61,7 @@ static bool read_address(const char *word, struct line *out)
     char address[IO_IP_TEXT_BYTES];
     struct io_prefix prefix;
 
-    if (word[n] == '%' && n < sizeof(address)) {
+    if (n < sizeof(address) && word[n] == '%') {
         weft_format(address, sizeof(address), "%.*s", (int)n, word);
         word = address;
     }

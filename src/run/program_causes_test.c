@@ -296,7 +296,7 @@ static void down_there_by_timeout(struct job *job)
 #define PINGPONG "ibv_rc_pingpong -e -g 1 -d "
 #define UCX_AH(host, device, gid)                                                        \
     "[1.2] [" host ":81   :0] ib_device.c:1 UCX  ERROR   ibv_create_ah(dlid=1 sl=0 "     \
-                   "port=1 dgid=::ffff:" gid                                             \
+    "port=1 dgid=::ffff:" gid                                                            \
     " sgid_index=1 traffic_class=106) for UD verbs connect on " device                   \
     " failed: Connection timed out\n"
 #define UCX_SENT(host, gid)                                                              \
