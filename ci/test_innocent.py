@@ -84,18 +84,28 @@ def moment(draw):
     return f"{int(10 ** draw.uniform(4, 7))}ns"
 
 
-@pytest.mark.parametrize("boot", ["rendezvous", "static", "neighbours"])
-def test_a_process_that_is_killed(tmp_path, boot):
-    draw = random.Random(f"kill {boot} {SEED}")
+def killed(boot, seed, n_draws):
+    """(name, text, victim) of processes that are killed."""
+    draw = random.Random(f"kill {boot} {seed}")
     draws = []
-    for i in range(N_DRAWS):
+    for i in range(n_draws):
         mesh = draw.choice(sorted(MESHES))
         n = MESHES[mesh][0]
         victim = draw.randrange(1, n)
         extra = {victim: ", ranks: 0"} if draw.random() < 0.5 else {}
         text = scenario(draw, mesh, boot, extra, f"{{at: {moment(draw)}, on: h{victim}, kind: kill}}")
         draws.append((f"{mesh}-{i}", text, f"h{victim}"))
-    assert not blamed_wrongly(tmp_path, draws)
+    return draws
+
+
+@pytest.mark.parametrize("boot", ["rendezvous", "static", "neighbours"])
+def test_a_process_that_is_killed(tmp_path, boot):
+    assert not blamed_wrongly(tmp_path, killed(boot, SEED, N_DRAWS))
+
+
+def test_a_relay_that_is_killed(tmp_path):
+    """A sender's error is of the relay, not of the end of the flow: few draws show the difference."""
+    assert not blamed_wrongly(tmp_path, killed("neighbours", 2, 300)[-1:])
 
 
 def test_a_call_that_fails_among_several_ranks_a_host(tmp_path):
