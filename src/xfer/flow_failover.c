@@ -16,24 +16,6 @@ static weft_ns now_of(const struct flow *flow)
     return io_now(flow->rdma->env);
 }
 
-weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most)
-{
-    while (times-- > 0 && first < most) {
-        first *= 2;
-    }
-    return first < most ? first : most;
-}
-
-bool flow_any_up(const struct flow *flow)
-{
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        if (flow->lanes[i].state == FLOW_LANE_UP) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Returns a limit of rdma/timers.h at the patience of the flow. */
 static weft_ns limit_of(const struct flow *flow, weft_ns limit)
 {
@@ -66,8 +48,7 @@ static weft_ns address_ns(const struct flow *flow, const struct flow_lane *lane)
     return is_urgent ? flow_doubled(TIMER_ADDRESS_FIRST_NS, lane->tries, most) : most;
 }
 
-/* Returns true if an end is software, as far as this end knows. */
-static bool may_stall(const struct flow *flow)
+bool flow_may_stall(const struct flow *flow)
 {
     bool any = flow->may_stall;
 
@@ -103,9 +84,9 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
         if (flow->config.redials) {
             /* The cable of the stream may have failed, and another attempt uses another address.
              * Each attempt has a longer limit, for a cable that only loses many packets. */
-            config->silence_ns =
-                flow_doubled(may_stall(flow) ? attempt : limit_of(flow, TIMER_SILENCE_NS),
-                             lane->tries, config->total_ns);
+            config->silence_ns = flow_doubled(
+                flow_may_stall(flow) ? attempt : limit_of(flow, TIMER_SILENCE_NS),
+                lane->tries, config->total_ns);
         }
         return;
     }
@@ -481,14 +462,12 @@ static bool is_unreached_without(const struct flow *flow, const struct flow_lane
            why->phase == WEFT_PHASE_TCP;
 }
 
-/* Records when an end of the lane was last seen to stall. A process that stalls does not answer,
- * but it has not exited. */
-static void note_still(struct flow *flow, const struct flow_lane *lane)
+void flow_note_still(struct flow *flow, const struct flow_lane *lane)
 {
     weft_ns still = lane->conn != NULL ? conn_still_ns(lane->conn) : 0;
     struct io_env *env = flow->rdma->env;
 
-    if (!may_stall(flow) || flow->without_ns == 0 || still <= flow->still_ns ||
+    if (!flow_may_stall(flow) || flow->without_ns == 0 || still <= flow->still_ns ||
         still + TIMER_BEAT_NS < flow->without_ns) {
         return;
     }
@@ -507,7 +486,47 @@ static bool is_still(const struct flow *flow, const struct flow_lane *lane)
 {
     weft_ns still = conn_still_ns(lane->conn);
 
-    return may_stall(flow) && still != 0 && now_of(flow) - still < TIMER_BEAT_NS;
+    return flow_may_stall(flow) && still != 0 && now_of(flow) - still < TIMER_BEAT_NS;
+}
+
+/* Returns how long the flow may be without a lane, unless it is hopeless. A flow that was never up
+ * has time for two lost SYNs, which TCP retransmits after 1 s and 3 s (RFC 6298). */
+static weft_ns usual_patience(const struct flow *flow)
+{
+    weft_ns patience = allowed_ns(flow), least = limit_of(flow, TIMER_FIRST_LANE_NS);
+
+    return flow->was_up || patience > least ? patience : least;
+}
+
+/* Returns how long the flow may be without a lane. */
+static weft_ns patience_of(const struct flow *flow)
+{
+    return hopeless_since(flow) != WEFT_NEVER
+               ? flow->config.cables_ns + away_ns(flow) - limit_of(flow, TIMER_ARP_NS)
+               : usual_patience(flow);
+}
+
+/* Returns true if set-up failed because a port at either end is down, or because nothing passed.
+ * Another attempt within patience_of() can then succeed. Records that in the event log.
+ *
+ * Reads the ports, because the event of a port can come later than the failure that it caused. It
+ * can also come long after the port is back, because the step to RTR waits for the reply to a lost
+ * packet. */
+static bool waits_for_port(const struct flow *flow, const struct flow_lane *lane,
+                           const struct weft_error *why)
+{
+    struct io_env *env = flow->rdma->env;
+    char object[32];
+    char phase[WEFT_PHASE_TEXT_BYTES];
+
+    if (!suspects_wait_for_port(&flow->suspects, flow->rdma, lane->conn, why)) {
+        return false;
+    }
+    weft_format(object, sizeof(object), "flow:%u>%u", flow->config.from, flow->config.to);
+    weft_trace_event(env->trace, io_now(env), env->name, object, "waits_for_port",
+                     "phase=%s for_ns=%lld", weft_error_phase_text(why, phase),
+                     (long long)patience_of(flow));
+    return true;
 }
 
 /* Returns true if another attempt can succeed, now or later. */
@@ -524,7 +543,7 @@ static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
            (lane->conn->n_rails > 1 &&
             (suspects_accused(flow->rdma, why) != NULL || why->phase == WEFT_PHASE_PORT ||
              weft_error_value(why, WEFT_VALUE_PEER_PHASE) != NULL)) ||
-           flow_waits_for_port(flow, lane, why);
+           waits_for_port(flow, lane, why);
 }
 
 static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *why)
@@ -536,37 +555,6 @@ static weft_ns pause_of(const struct flow_lane *lane, const struct weft_error *w
                ? 0
                : flow_doubled(TIMER_RETRY_FIRST_NS, lane->tries,
                               is_relays_port(why) ? TIMER_RETRY_VIA_NS : TIMER_RETRY_NS);
-}
-
-/* Returns how long the flow may be without a lane, unless it is hopeless. A flow that was never up
- * has time for two lost SYNs, which TCP retransmits after 1 s and 3 s (RFC 6298). */
-static weft_ns usual_patience(const struct flow *flow)
-{
-    weft_ns patience = allowed_ns(flow), least = limit_of(flow, TIMER_FIRST_LANE_NS);
-
-    return flow->was_up || patience > least ? patience : least;
-}
-
-weft_ns flow_patience(const struct flow *flow)
-{
-    return hopeless_since(flow) != WEFT_NEVER
-               ? flow->config.cables_ns + away_ns(flow) - limit_of(flow, TIMER_ARP_NS)
-               : usual_patience(flow);
-}
-
-/* Returns true if a lane's set-up only waits for queue pairs, because both ends have agreed on
- * rails. Each step of a queue pair has a limit. */
-static bool is_agreed(const struct flow *flow)
-{
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        const struct flow_lane *lane = &flow->lanes[i];
-
-        if (lane->state == FLOW_LANE_CONNECTING && lane->conn->state >= CONN_QPS &&
-            lane->conn->state < CONN_PROBE) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Returns when a flow without a lane ends, unless it is hopeless. A port that comes up may end the
@@ -588,9 +576,7 @@ static weft_ns usual_end(const struct flow *flow)
     return flow->port_up_ns != 0 && extended > end ? extended : end;
 }
 
-/* Returns when a flow without a lane ends; WEFT_NEVER if no failure has left it without one. A
- * hopeless flow ends sooner, but not while an end stalls. */
-static weft_ns end_of_patience(const struct flow *flow)
+weft_ns flow_end_of_patience(const struct flow *flow)
 {
     weft_ns since = hopeless_since(flow);
     weft_ns end = usual_end(flow), sooner;
@@ -604,13 +590,11 @@ static weft_ns end_of_patience(const struct flow *flow)
     if (since == WEFT_NEVER) {
         return end;
     }
-    sooner = (flow->still_ns > since ? flow->still_ns : since) + flow_patience(flow);
+    sooner = (flow->still_ns > since ? flow->still_ns : since) + patience_of(flow);
     return sooner < end ? sooner : end;
 }
 
-/* Ends a flow that was without a lane for too long. The error is the failure that left it without
- * one, or the one that waiting does not remove. Values describe the last attempt. */
-static weft_status give_up_waiting(struct flow *flow)
+weft_status flow_give_up_waiting(struct flow *flow)
 {
     const struct weft_error *last = &flow->last_failure;
     struct weft_error error =
@@ -619,7 +603,7 @@ static weft_status give_up_waiting(struct flow *flow)
 
     weft_error_int(&error, WEFT_VALUE_FAILOVER_NS,
                    flow_outage_is_over(flow) ? now_of(flow) - flow->without_ns
-                                             : flow_patience(flow));
+                                             : patience_of(flow));
     if (flow->still_ns != 0) {
         weft_error_int(&error, WEFT_VALUE_STILL_NS, flow->still_ns - flow->without_ns);
     }
@@ -671,14 +655,14 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
         flow->silent_ns = conn_silent_since(lane->conn, why);
         flow->first_failure = *why;
     }
-    note_still(flow, lane);
+    flow_note_still(flow, lane);
     flow_outage_note(flow, lane, shows_suspicion(flow, lane, why));
     if (is_peer_dead(flow, lane, why) || !may_retry(flow, lane, why)) {
         /* A peer that gave up slightly earlier refuses connections, which is not the cause. */
         if (flow->without_ns == 0 || flow->without_ns == now) {
             flow_give_up(flow, why);
         } else {
-            give_up_waiting(flow);
+            flow_give_up_waiting(flow);
         }
         return;
     }
@@ -757,146 +741,4 @@ weft_ns flow_first_lanes_end(const struct flow *flow)
     return flow->was_up && flow->config.may_fail_over
                ? flow->first_up_ns + limit_of(flow, TIMER_FIRST_LANES_NS)
                : WEFT_NEVER;
-}
-
-/* ---- progress ---- */
-
-/* Returns when a flow that was never up connects its lanes without a share, or WEFT_NEVER. It
- * cannot wait for the others to fail, because a first attempt over a dead cable takes longer. */
-static weft_ns detour_at(const struct flow *flow)
-{
-    for (uint32_t i = 1; i < flow->config.n_lanes && !flow->was_up; i++) {
-        if (flow->lanes[i].share == 0 && flow->lanes[i].state == FLOW_LANE_IDLE) {
-            return flow->opened_ns + TIMER_FIRST_LANE_NS;
-        }
-    }
-    return WEFT_NEVER;
-}
-
-/* Returns true if an idle lane must be connected. A lane without a share is needed if the others do
- * not come up within TIMER_FIRST_LANE_NS, have failed twice, or are up with fewer rails. */
-static bool is_wanted(struct flow *flow, const struct flow_lane *lane)
-{
-    bool others_failed = true;
-
-    if (lane->share > 0 || flow->config.n_lanes == 1 || flow_lesser_lane(flow) != NULL ||
-        now_of(flow) >= detour_at(flow)) {
-        return true;
-    }
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        const struct flow_lane *other = &flow->lanes[i];
-
-        others_failed =
-            others_failed &&
-            (other->share == 0 || (other->state != FLOW_LANE_UP && other->tries > 1));
-    }
-    return others_failed;
-}
-
-/* Returns true if this end probes quiet lanes. A receiver does so if it has another lane, because
- * the sender's report that a lane failed may be stuck on that lane's cable. It also does so if NICs
- * answer without software, because nothing else shows it that the sender is cut off. On its only
- * lane it does not probe a process, which does not answer while it stalls. */
-static bool has_beats(const struct flow *flow)
-{
-    return flow->config.is_sender || flow->config.n_lanes > 1 || !may_stall(flow);
-}
-
-static void beat(struct flow *flow)
-{
-    if (!has_beats(flow) || now_of(flow) < flow->beat_ns) {
-        return;
-    }
-    flow->beat_ns = now_of(flow) + TIMER_BEAT_NS;
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        struct flow_lane *lane = &flow->lanes[i];
-
-        if (lane->state != FLOW_LANE_UP ||
-            (!flow->config.is_sender && flow->open == NULL)) {
-            continue;
-        }
-        if (xfer_beat(lane->xfer) != WEFT_OK) {
-            io_task_wake(&lane->conn->task); /* the lane's progress handles the failure */
-        } else {
-            flow_leave_stalled(flow, lane);
-        }
-    }
-}
-
-/* Sets the flow's next timer. The flow has no task, so it uses that of a connection which sets no
- * deadline itself. */
-static void set_timer(struct flow *flow)
-{
-    weft_ns at = is_agreed(flow) ? WEFT_NEVER : end_of_patience(flow);
-    struct conn *carrier = NULL;
-    weft_ns all_up = flow_first_lanes_end(flow);
-    weft_ns detour = flow->config.is_sender ? detour_at(flow) : WEFT_NEVER;
-
-    if (now_of(flow) < all_up && all_up < at) {
-        at = all_up; /* the flow counts as up then, which its owner must see */
-    }
-    if (has_beats(flow) && flow_any_up(flow) && flow->beat_ns < at) {
-        at = flow->beat_ns;
-    }
-    if (may_stall(flow) && flow->without_ns != 0 && now_of(flow) + TIMER_BEAT_NS < at) {
-        at = now_of(flow) + TIMER_BEAT_NS; /* to see whether an end still stalls */
-    }
-    if (flow->config.is_sender && flow->trial == NULL && flow_lesser_lane(flow) != NULL &&
-        flow->trial_ns < at) {
-        at = flow->trial_ns;
-    }
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        struct flow_lane *lane = &flow->lanes[i];
-
-        if (flow->config.is_sender && lane->state == FLOW_LANE_DOWN &&
-            lane->retry_ns < at) {
-            at = lane->retry_ns;
-        }
-        if (lane->state == FLOW_LANE_CONNECTING && detour != WEFT_NEVER &&
-            now_of(flow) < detour) {
-            /* the connection's own deadline may be later */
-            io_task_wake_by(&lane->conn->task, detour);
-        }
-        if (lane->state == FLOW_LANE_STOPPING && lane->stop_ns < at) {
-            at = lane->stop_ns;
-        }
-        if (flow_replace_at(flow, lane) < at) {
-            at = flow_replace_at(flow, lane);
-        }
-        if (lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_STOPPING ||
-            lane->state == FLOW_LANE_DOWN) {
-            carrier = carrier == NULL ? lane->conn : carrier;
-        }
-    }
-    if (carrier != NULL) {
-        io_task_deadline(&carrier->task, at);
-    }
-}
-
-weft_status flow_failover_progress(struct flow *flow)
-{
-    weft_ns now = now_of(flow);
-
-    for (uint32_t i = 0; i < flow->config.n_lanes && flow->config.is_sender; i++) {
-        struct flow_lane *lane = &flow->lanes[i];
-        weft_status status = WEFT_OK;
-
-        if ((lane->state == FLOW_LANE_DOWN && now >= lane->retry_ns) ||
-            (lane->state == FLOW_LANE_IDLE && is_wanted(flow, lane))) {
-            status = flow_start_lane(flow, lane);
-        }
-        if (status < 0) {
-            return status;
-        }
-    }
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        note_still(flow, &flow->lanes[i]);
-    }
-    flow_trial_progress(flow);
-    if (now >= end_of_patience(flow) && (flow_outage_is_over(flow) || !is_agreed(flow))) {
-        return give_up_waiting(flow);
-    }
-    beat(flow);
-    set_timer(flow);
-    return flow->error.status;
 }

@@ -12,17 +12,6 @@ static struct io_env *env_of(const struct flow *flow)
     return flow->rdma->env;
 }
 
-weft_status flow_give_up(struct flow *flow, const struct weft_error *why)
-{
-    flow->n_looks++;
-    if (flow->error.status == WEFT_OK) {
-        flow->error = *why;
-        weft_error_int(&flow->error, WEFT_VALUE_FROM, flow->config.from);
-        weft_error_int(&flow->error, WEFT_VALUE_TO, flow->config.to);
-    }
-    return flow->error.status;
-}
-
 /* ---- connections that are over ---- */
 
 static void keep_closing(struct flow *flow, struct conn *conn)
@@ -78,7 +67,7 @@ void flow_retire_next(struct flow *flow, struct flow_lane *lane)
     lane->is_leaving = false;
 }
 
-void flow_retire_past(struct flow *flow, struct flow_lane *lane)
+static void retire_past(struct flow *flow, struct flow_lane *lane)
 {
     retire_unused(flow, lane->past);
     lane->past = NULL;
@@ -96,7 +85,8 @@ static void progress_closing(struct flow *flow)
 
 /* ---- starting ---- */
 
-uint32_t flow_next_epoch(const struct flow_lane *lane)
+/* Returns an epoch that is newer than all that the lane has had. */
+static uint32_t next_epoch(const struct flow_lane *lane)
 {
     return (lane->next_epoch > lane->epoch ? lane->next_epoch : lane->epoch) + 1;
 }
@@ -162,7 +152,7 @@ weft_status flow_start_lane(struct flow *flow, struct flow_lane *lane)
     flow_retire(flow, lane->conn);
     lane->conn = NULL;
     flow_retire_next(flow, lane);
-    lane->epoch = flow_next_epoch(lane);
+    lane->epoch = next_epoch(lane);
     flow_fill_purpose(flow, lane, lane->n_via > 0 ? FLOW_FORWARD : FLOW_DELIVER,
                       lane->epoch, config.purpose);
     flow_failover_config(flow, lane, &config);
@@ -357,7 +347,9 @@ static void lane_stopped(struct flow *flow, struct flow_lane *lane)
     lane->state = FLOW_LANE_DOWN;
 }
 
-void flow_lane_leave(struct flow *flow, struct flow_lane *lane, bool is_at_rest)
+/* Ends the use of a lane's present connection, which `next` replaces. `is_at_rest` is true if both
+ * ends have agreed that nothing moves on it; otherwise its queues flush. */
+static void lane_leave(struct flow *flow, struct flow_lane *lane, bool is_at_rest)
 {
     struct weft_error why = {0};
 
@@ -370,7 +362,7 @@ void flow_lane_leave(struct flow *flow, struct flow_lane *lane, bool is_at_rest)
         if (flow->config.is_sender) {
             retire_unused(flow, lane->conn);
         } else {
-            flow_retire_past(flow, lane);
+            retire_past(flow, lane);
             lane->past = lane->conn;
             lane->past_ns = io_now(env_of(flow)) + TIMER_DRAIN_NS;
         }
@@ -415,12 +407,165 @@ void flow_lane_fail(struct flow *flow, struct flow_lane *lane,
     }
 }
 
+/* ---- replacement ---- */
+
+/* Replaces the connection of a direct lane that is up, without a pause. It does so if rails were
+ * dropped, or if a trial has shown that there can be more. The sender connects with the next epoch
+ * (FLOW_REPLACE) while the present connection goes on. When the new connection is up, the sender
+ * starts nothing more on the present one. It waits for what is in progress, and hands over. */
+
+static void trace_lane(const struct flow *flow, const char *what,
+                       const struct flow_lane *lane)
+{
+    struct io_env *env = flow->rdma->env;
+    char object[32];
+
+    weft_format(object, sizeof(object), "flow:%u>%u", flow->config.from, flow->config.to);
+    weft_trace_event(env->trace, io_now(env), env->name, object, what,
+                     "epoch=%u rails=%u dropped=%#x", lane->epoch, lane->conn->n_rails,
+                     lane->xfer == NULL ? 0 : xfer_dropped(lane->xfer));
+}
+
+bool flow_drop_rail(struct flow *flow, struct flow_lane *lane,
+                    const struct conn_rail *rail)
+{
+    if (lane->state != FLOW_LANE_UP || lane->n_via > 0 || flow->is_closing ||
+        flow->config.conn.policy != WEFT_POLICY_WEFT ||
+        xfer_drop_rail(lane->xfer, (uint32_t)(rail - lane->conn->rails)) != WEFT_OK) {
+        return false;
+    }
+    trace_lane(flow, "rail_dropped", lane);
+    lane->retry_ns = io_now(env_of(flow));
+    return true;
+}
+
+static bool wants_another(const struct flow *flow, const struct flow_lane *lane)
+{
+    return flow->config.is_sender && lane->state == FLOW_LANE_UP && lane->next == NULL &&
+           (lane->must_return || xfer_dropped(lane->xfer) != 0);
+}
+
+weft_ns flow_replace_at(const struct flow *flow, const struct flow_lane *lane)
+{
+    weft_ns at = lane->past != NULL ? lane->past_ns : WEFT_NEVER;
+
+    if (wants_another(flow, lane) && lane->retry_ns < at) {
+        at = lane->retry_ns;
+    }
+    if (lane->state == FLOW_LANE_UP && lane->next != NULL && lane->is_leaving &&
+        lane->leave_ns < at) {
+        at = lane->leave_ns;
+    }
+    return at;
+}
+
+/* Makes progress with `past`. */
+static void progress_past(struct flow *flow, struct flow_lane *lane)
+{
+    if (lane->past != NULL &&
+        (conn_progress(lane->past) < 0 || io_now(env_of(flow)) >= lane->past_ns)) {
+        retire_past(flow, lane);
+    }
+}
+
+static void connect_next(struct flow *flow, struct flow_lane *lane)
+{
+    struct conn_config config = flow->config.conn;
+    struct weft_error error = {0};
+
+    lane->next_epoch = next_epoch(lane);
+    flow_fill_purpose(flow, lane, FLOW_REPLACE, lane->next_epoch, config.purpose);
+    flow_failover_config(flow, lane, &config);
+    config.wants_answer = true;
+    if (conn_connect(flow->rdma, &config, lane->handle, flow->config.task_kind,
+                     &lane->next, &error) != WEFT_OK) {
+        lane->next = NULL;
+        lane->retry_ns = io_now(env_of(flow)) + TIMER_RETRY_NS;
+        return;
+    }
+    lane->next->user = flow;
+}
+
+static void next_failed(struct flow *flow, struct flow_lane *lane)
+{
+    flow->last_failure = lane->next->error;
+    flow_retire_next(flow, lane);
+    lane->tries++;
+    lane->retry_ns = io_now(env_of(flow)) +
+                     flow_doubled(TIMER_RETRY_FIRST_NS, lane->tries, TIMER_RETRY_NS);
+    if (lane->must_return) {
+        lane->must_return = false; /* another trial must succeed first */
+        flow->n_trials++;
+        flow->trial_ns = flow_trial_at(flow);
+    }
+}
+
+/* Returns true if a port is down whose rail the lane has not dropped. */
+static bool rests_on_down_port(const struct flow *flow, const struct flow_lane *lane)
+{
+    for (uint32_t i = 0; i < flow->suspects.n; i++) {
+        const struct suspect *suspect = &flow->suspects.list[i];
+        const struct conn_rail *rail =
+            suspects_rail(lane->conn, suspect->device, suspect->port);
+
+        if (suspect->is_down && rail != NULL &&
+            (xfer_dropped(lane->xfer) >> (rail - lane->conn->rails) & 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_handed_over(struct flow *flow, struct flow_lane *lane)
+{
+    if (!flow->config.is_sender) {
+        return xfer_is_handed_over(lane->xfer);
+    }
+    return lane->pieces == NULL && xfer_hand_over(lane->xfer) == WEFT_OK;
+}
+
+/* Sender: connects a replacement if the lane needs one. Both ends: makes progress with `next`, and
+ * hands over to it. The lane must be UP. */
+static void progress_replacement(struct flow *flow, struct flow_lane *lane)
+{
+    weft_status status;
+    bool is_at_rest;
+
+    if (wants_another(flow, lane) && io_now(env_of(flow)) >= lane->retry_ns) {
+        connect_next(flow, lane);
+    }
+    if (lane->state != FLOW_LANE_UP || lane->next == NULL) {
+        return;
+    }
+    status = conn_progress(lane->next);
+    if (status < 0) {
+        next_failed(flow, lane);
+        return;
+    }
+    if (status == WEFT_OK && !lane->is_leaving) {
+        lane->is_leaving = true;
+        lane->leave_ns = io_now(env_of(flow)) + TIMER_DRAIN_NS +
+                         (flow->config.is_sender ? 0 : TIMER_MARGIN_NS);
+        if (!xfer_is_settled(lane->xfer) || rests_on_down_port(flow, lane)) {
+            /* What is in progress might not complete. */
+            lane->leave_ns = io_now(env_of(flow));
+        }
+    }
+    is_at_rest =
+        (lane->is_leaving || !flow->config.is_sender) && has_handed_over(flow, lane);
+    if (is_at_rest || (lane->is_leaving && io_now(env_of(flow)) >= lane->leave_ns)) {
+        trace_lane(flow, "handover", lane);
+        lane->is_leaving = false;
+        lane_leave(flow, lane, is_at_rest);
+    }
+}
+
 /* ---- the peer closes ---- */
 
 static void stop_lane(struct flow *flow, struct flow_lane *lane)
 {
     flow_retire_next(flow, lane);
-    flow_retire_past(flow, lane);
+    retire_past(flow, lane);
     if (lane->state == FLOW_LANE_CONNECTING) {
         flow_retire(flow, lane->conn);
         lane->conn = NULL;
@@ -523,7 +668,7 @@ static weft_status progress_up(struct flow *flow, struct flow_lane *lane)
     weft_status moved = lane->xfer != NULL ? transfer(flow, lane) : WEFT_OK, status;
 
     if (moved == WEFT_OK && lane->xfer != NULL) {
-        flow_replace_progress(flow, lane);
+        progress_replacement(flow, lane);
         if (lane->state != FLOW_LANE_UP) {
             return WEFT_OK; /* the lane has left this connection */
         }
@@ -563,7 +708,7 @@ static weft_status progress_lane(struct flow *flow, struct flow_lane *lane)
 {
     weft_status status = WEFT_OK;
 
-    flow_past_progress(flow, lane);
+    progress_past(flow, lane);
     if (lane->state == FLOW_LANE_CONNECTING || lane->state == FLOW_LANE_UP) {
         status = progress_up(flow, lane);
     }
@@ -591,11 +736,5 @@ weft_status flow_lanes_progress(struct flow *flow)
     for (uint32_t i = 0; i < flow->config.n_lanes && status == WEFT_OK; i++) {
         status = progress_lane(flow, &flow->lanes[i]);
     }
-    if (status == WEFT_OK && flow->peer_closed) {
-        return settle(flow);
-    }
-    if (status == WEFT_OK && flow->config.may_fail_over && !flow->is_closing) {
-        status = flow_failover_progress(flow);
-    }
-    return status;
+    return status == WEFT_OK && flow->peer_closed ? settle(flow) : status;
 }

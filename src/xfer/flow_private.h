@@ -250,7 +250,7 @@ struct flow {
     struct flow_counters counters;
 };
 
-/* ---- flow.c ---- */
+/* ---- flow_state.c ---- */
 /* Returns a free request, or NULL. */
 struct flow_request *flow_request_take(struct flow *flow, enum flow_request_kind kind);
 void flow_request_give(struct flow *flow, struct flow_request *request);
@@ -288,14 +288,33 @@ static inline bool flow_is_noticed(const struct flow *flow, const struct flow_la
 void flow_counters_keep(struct flow *flow, const struct xfer *xfer);
 /* Ends the flow with `why` and the ranks of both ends, unless it has ended. Returns its status. */
 weft_status flow_give_up(struct flow *flow, const struct weft_error *why);
+bool flow_any_up(const struct flow *flow);
+/* Returns `first`, doubled `times` times, but at most `most`. */
+weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most);
+
+/* ---- flow_rails.c ---- */
+/* Suspects a port of this host because of a failure that names it. */
+void flow_leave_out(struct flow *flow, const struct rdma_port *port,
+                    const struct weft_error *why);
+/* Records why a port is left out, for flow_left_out(). */
+void flow_note_left_out(struct flow *flow, const struct rdma_port *port,
+                        const struct weft_error *why);
+/* Returns the direct lane that is up with fewer rails than n_rails_best, or NULL. */
+struct flow_lane *flow_lesser_lane(struct flow *flow);
+/* Returns when the next trial is due if a lane or a trial fails now, or WEFT_NEVER if the policy
+ * permits no more. */
+weft_ns flow_trial_at(const struct flow *flow);
+/* Finds ports for rails that the lane's set-up could not have, but that a set-up now could. The
+ * sender makes them candidates for a trial; the receiver reports them to the sender. */
+void flow_expect_rails(struct flow *flow, const struct flow_lane *lane);
+/* Sender: handles the receiver's notice that it has such a port. */
+void flow_hear_late(struct flow *flow, const struct flow_lane *lane);
 
 /* ---- flow_lane.c ---- */
+/* Makes progress with the connections of all lanes, and with data on them. */
 weft_status flow_lanes_progress(struct flow *flow) WEFT_MUST_CHECK;
 /* Connects the lanes that a sender starts with. */
 weft_status flow_lanes_open(struct flow *flow) WEFT_MUST_CHECK;
-/* Ends the use of a lane's present connection, which `next` replaces. `is_at_rest` is true if both
- * ends have agreed that nothing moves on it; otherwise its queues flush. */
-void flow_lane_leave(struct flow *flow, struct flow_lane *lane, bool is_at_rest);
 /* Fails a lane that is UP or CONNECTING: its queues flush, and `why` is sent to the peer. The flow
  * ends unless may_fail_over. */
 void flow_lane_fail(struct flow *flow, struct flow_lane *lane,
@@ -305,12 +324,8 @@ void flow_retire(struct flow *flow, struct conn *conn);
 /* Does what flow_retire() does, and sends this end's final state to the peer. */
 void flow_retire_with(struct flow *flow, struct conn *conn,
                       const uint8_t final[CONN_PURPOSE_BYTES]);
-/* Abort `next` or `past`, which the flow does not use, and set it to NULL. */
+/* Aborts `next`, which the flow does not use, and sets it to NULL. */
 void flow_retire_next(struct flow *flow, struct flow_lane *lane);
-void flow_retire_past(struct flow *flow, struct flow_lane *lane);
-
-/* Returns an epoch that is newer than all that the lane has had. */
-uint32_t flow_next_epoch(const struct flow_lane *lane);
 /* Encodes the purpose of a connection of the lane. */
 void flow_fill_purpose(const struct flow *flow, const struct flow_lane *lane,
                        enum flow_purpose_kind kind, uint32_t epoch,
@@ -318,6 +333,13 @@ void flow_fill_purpose(const struct flow *flow, const struct flow_lane *lane,
 /* Sender: connects the lane's next epoch. Returns WEFT_AGAIN if there is no route now, and sets
  * retry_ns. */
 weft_status flow_start_lane(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;
+/* Stops a rail of a direct lane; the lane goes on without it until another connection replaces the
+ * present one. Returns false if the lane has to fail. */
+bool flow_drop_rail(struct flow *flow, struct flow_lane *lane,
+                    const struct conn_rail *rail);
+/* Returns when the lane's replacement, or the connection that it replaced, is due if nothing wakes
+ * a task. */
+weft_ns flow_replace_at(const struct flow *flow, const struct flow_lane *lane);
 
 /* ---- flow_failover.c ---- */
 /* Sender: adds the suspected ports and the limits of an attempt to `config`, for the lane's next
@@ -329,10 +351,17 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
 void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why);
 /* Handles that a lane came up. */
 void flow_came_up(struct flow *flow, struct flow_lane *lane);
-weft_status flow_failover_progress(struct flow *flow) WEFT_MUST_CHECK;
-/* Returns `first`, doubled `times` times, but at most `most`. */
-weft_ns flow_doubled(weft_ns first, uint32_t times, weft_ns most);
-bool flow_any_up(const struct flow *flow);
+/* Returns true if an end is software, as far as this end knows. */
+bool flow_may_stall(const struct flow *flow);
+/* Records when an end of the lane was last seen to stall. A process that stalls does not answer,
+ * but it has not exited. */
+void flow_note_still(struct flow *flow, const struct flow_lane *lane);
+/* Returns when a flow without a lane ends; WEFT_NEVER if no failure has left it without one. A
+ * hopeless flow ends sooner, but not while an end stalls. */
+weft_ns flow_end_of_patience(const struct flow *flow);
+/* Ends a flow that was without a lane for too long. The error is the failure that left it without
+ * one, or the one that waiting does not remove. Values describe the last attempt. */
+weft_status flow_give_up_waiting(struct flow *flow);
 /* Returns when the flow counts as up. Returns 0 if each lane with a share has been up. Once a lane
  * has been up, lanes that have no ports to come up over do not count. Otherwise returns the end of
  * the wait for the other lanes. Returns WEFT_NEVER if no lane has been up, or if the flow may not
@@ -341,8 +370,6 @@ weft_ns flow_first_lanes_end(const struct flow *flow);
 /* Records, before a flow closes, why direct lanes with a share were never up, and how many relays
  * stood in for them. */
 void flow_note_unconnected(struct flow *flow);
-/* Returns how long the flow may be without a lane. */
-weft_ns flow_patience(const struct flow *flow);
 
 /* ---- flow_outage.c ---- */
 /* Sender: handles a failure of a lane of a flow that was never up. `shows_suspicion`: it may only
@@ -354,46 +381,13 @@ void flow_outage_turn(struct flow_lane *lane);
  * it has to survive, as an attempt of every lane over every route has shown. */
 bool flow_outage_is_over(const struct flow *flow);
 
-/* ---- flow_replace.c ---- */
-/* Stops a rail of a direct lane; the lane goes on without it until another connection replaces the
- * present one. Returns false if the lane has to fail. */
-bool flow_drop_rail(struct flow *flow, struct flow_lane *lane,
-                    const struct conn_rail *rail);
-/* Sender: connects a replacement if the lane needs one. Both ends: make progress with `next`, and
- * hand over to it. The lane must be UP. */
-void flow_replace_progress(struct flow *flow, struct flow_lane *lane);
-/* Makes progress with `past`. */
-void flow_past_progress(struct flow *flow, struct flow_lane *lane);
-/* Returns when flow_replace_progress() or flow_past_progress() is due if nothing wakes a task. */
-weft_ns flow_replace_at(const struct flow *flow, const struct flow_lane *lane);
-
 /* ---- flow_port.c ---- */
-/* Returns true if set-up failed because a port at either end is down, or because nothing passed.
- * Another attempt within flow_patience() can then succeed. Records that in the event log. */
-bool flow_waits_for_port(const struct flow *flow, const struct flow_lane *lane,
-                         const struct weft_error *why);
-/* Suspects a port of this host because of a failure that names it. */
-void flow_leave_out(struct flow *flow, const struct rdma_port *port,
-                    const struct weft_error *why);
 /* Handles a rail of the lane on which nothing completes although no queue pair fails: drops the
  * rail, fails the lane, or ends the flow. Does nothing if there is no such rail. */
 void flow_leave_stalled(struct flow *flow, struct flow_lane *lane);
-/* Records why a port is left out, for flow_left_out(). */
-void flow_note_left_out(struct flow *flow, const struct rdma_port *port,
-                        const struct weft_error *why);
 
 /* ---- flow_trial.c ---- */
-/* Returns the direct lane that is up with fewer rails than n_rails_best, or NULL. */
-struct flow_lane *flow_lesser_lane(struct flow *flow);
 void flow_trial_progress(struct flow *flow);
-/* Returns when the next trial is due if a lane or a trial fails now, or WEFT_NEVER if the policy
- * permits no more. */
-weft_ns flow_trial_at(const struct flow *flow);
-/* Finds ports for rails that the lane's set-up could not have, but that a set-up now could. The
- * sender makes them candidates for a trial; the receiver reports them to the sender. */
-void flow_expect_rails(struct flow *flow, const struct flow_lane *lane);
-/* Sender: handles the receiver's notice that it has such a port. */
-void flow_hear_late(struct flow *flow, const struct flow_lane *lane);
 
 /* ---- flow_send.c ---- */
 weft_status flow_send_progress(struct flow *flow, struct flow_lane *lane) WEFT_MUST_CHECK;

@@ -12,33 +12,6 @@ static weft_ns now_of(const struct flow *flow)
     return io_now(flow->rdma->env);
 }
 
-struct flow_lane *flow_lesser_lane(struct flow *flow)
-{
-    for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
-        struct flow_lane *lane = &flow->lanes[i];
-
-        if (lane->n_via == 0 && lane->state == FLOW_LANE_UP &&
-            lane->conn->n_rails < flow->n_rails_best) {
-            return lane;
-        }
-    }
-    return NULL;
-}
-
-weft_ns flow_trial_at(const struct flow *flow)
-{
-    const struct rdma_recovery *recovery = rdma_recovery(flow->config.conn.policy);
-    weft_ns pause = flow_doubled(TIMER_TRIAL_NS, flow->n_trials, TIMER_TRIAL_MAX_NS);
-
-    if (recovery->attempts_max > 0 && flow->n_trials >= recovery->attempts_max) {
-        return WEFT_NEVER;
-    }
-    if (recovery->attempts_max > 0) {
-        pause = flow->n_trials == 0 ? recovery->start_ns : recovery->step_ns;
-    }
-    return now_of(flow) + pause;
-}
-
 /* Starts a connection over only those ports that the lane does not use, while the lane goes on. If
  * the connection comes up, its probes have shown that the ports work. */
 static void start_trial(struct flow *flow, const struct flow_lane *lane)
