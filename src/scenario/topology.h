@@ -61,6 +61,9 @@ struct topology_place {
 bool topology_read(struct loader *loader, const struct tree_node *node,
                    struct topology *topology);
 
+/* places.c: indexes hosts and switches by name, and finds them. topology_index() complains about
+ * switches with the name of a host. */
+void topology_index(struct topology *topology);
 /* Finds the place that `text` names (written at `mark`, the value of `name`). Returns false
  * after a complaint. */
 bool topology_find(const struct topology *topology, struct scenario_mark mark,
