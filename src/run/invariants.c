@@ -189,7 +189,7 @@ static json_t *run_without_faults(const struct run *run)
 
     calm.n_faults = 0;
     calm.expect.invariants = 0;
-    (void)run_scenario(&calm, &options, &document, NULL, &error);
+    (void)run->run_other(&calm, &options, &document, NULL, &error);
     return document;
 }
 
@@ -616,7 +616,7 @@ static void judge_trains(struct run *run)
     json_t *mine = run_document(run);
     json_t *other = NULL;
 
-    (void)run_scenario(run->scenario, &options, &other, NULL, &error);
+    (void)run->run_other(run->scenario, &options, &other, NULL, &error);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         if (!json_equal(json_object_get(mine, keys[i]),
                         json_object_get(other, keys[i]))) {

@@ -100,6 +100,10 @@ struct run {
     bool has_failed;      /* a member failed or data was wrong, whatever `expect` says */
     json_t *expectations; /* Owned */
     bool as_expected;
+    /* run_scenario(), for invariants that compare this run with another one */
+    enum run_result (*run_other)(const struct scenario *scenario,
+                                 const struct run_options *options, json_t **out_document,
+                                 json_t **out_observations, struct weft_error *error);
 };
 
 /* Makes a row with its watchdog for every element of every job. Needs run->graph. */
@@ -115,7 +119,7 @@ void run_rows_evaluate(struct run *run);
 double run_bus_bandwidth(const struct run *run, const struct host_row *row,
                          weft_ps time_ps);
 
-/* ---- run.c ---- */
+/* ---- prepare.c ---- */
 
 /* Backstop for a whole run. Every wait of a host has a shorter deadline of its own. */
 #define RUN_LIMIT_NS (4 * 3600 * INT64_C(1000000000))
@@ -143,6 +147,9 @@ void run_configure_member(const struct run *run, uint32_t member,
                           struct host_config *config);
 /* Frees everything, including the world. */
 void run_fini(struct run *run);
+
+/* ---- run.c ---- */
+
 /* Diagnoses and judges what the hosts did, and determines the verdict. */
 void run_evaluate(struct run *run);
 enum run_result run_result_of(const struct run *run, struct weft_error *error);
@@ -195,7 +202,7 @@ const struct host *run_first_failure(const struct run *run);
 /* Adds one judged expectation. Takes over `got`. */
 void run_say(struct run *run, bool ok, struct weft_text *got, const char *format, ...)
     WEFT_PRINTF(4, 5);
-/* Fills run->expectations and run->as_expected. */
+/* Judges all of `expect` but its invariants. Fills run->expectations and run->as_expected. */
 void run_judge(struct run *run);
 /* Adds the line about run->findings. */
 void run_judge_findings(struct run *run);
