@@ -7,130 +7,6 @@
 #include "base/text.h"
 #include "diag/private.h"
 
-void diag_host_fini(struct diag_host *host)
-{
-    for (uint32_t j = 0; j < host->n_told; j++) {
-        free(host->told[j].ports);
-    }
-    free(host->told);
-    free(host->ports);
-    free(host->uses);
-    free(host->errors);
-    free(host->left_out);
-    free(host->waits);
-    free(host->events);
-    *host = (struct diag_host){.name = ""};
-}
-
-void diag_input_fini(struct diag_input *input)
-{
-    for (uint32_t i = 0; i < input->n_hosts; i++) {
-        diag_host_fini(&input->hosts[i]);
-    }
-    free(input->hosts);
-    free(input->cables);
-    *input = (struct diag_input){.hosts = NULL};
-}
-
-void diag_findings_fini(struct diag_findings *findings)
-{
-    free(findings->items);
-    *findings = (struct diag_findings){NULL, 0};
-}
-
-void diag_where(const struct diag_finding *finding, char *out, size_t out_bytes)
-{
-    weft_format(out, out_bytes, "%s%s%s%s%s", finding->host,
-                finding->port[0] != '\0' ? ":" : "", finding->port,
-                finding->peer[0] != '\0' ? " -> " : "", finding->peer);
-}
-
-void diag_port_init(struct diag_port *port)
-{
-    *port = (struct diag_port){.netdev_mtu = IO_UNKNOWN,
-                               .active_mtu = IO_UNKNOWN,
-                               .rate_bps = IO_UNKNOWN,
-                               .device = IO_UNKNOWN,
-                               .rp_filter = IO_UNKNOWN,
-                               .arp_ignore = IO_UNKNOWN,
-                               .n_addresses = IO_UNKNOWN,
-                               .pcie_lanes = IO_UNKNOWN,
-                               .pcie_lanes_max = IO_UNKNOWN,
-                               .pcie_mts = IO_UNKNOWN,
-                               .pcie_mts_max = IO_UNKNOWN};
-    for (int i = 0; i < DIAG_N_COUNTERS; i++) {
-        port->counters[i] = IO_UNKNOWN;
-    }
-}
-
-const char *diag_counter_name(enum diag_counter counter)
-{
-    static const char *const names[] = {
-        "tx_packets",         "rx_packets",       "retransmits", "timeouts",
-        "out_of_sequence",    "rnr_naks_sent",    "icrc_errors", "rx_unclaimed",
-        "rx_filtered_source", "rx_filtered_port", "rx_oversize", "tx_queue_drops",
-        "rx_pauses",          "rx_pause_ns",      "rx_frames"};
-
-    _Static_assert(sizeof(names) / sizeof(names[0]) == DIAG_N_COUNTERS, "one name each");
-    return names[counter];
-}
-
-/* ---- collecting ---- */
-
-/* Returns true if both findings name the same two processes or, unless `a` concerns processes, the
- * same two machines. */
-static bool same_ends(const struct diag_finding *a, const struct diag_finding *b)
-{
-    bool is_about_process = a->entry->place == DIAG_AT_PEER;
-    bool is_inside = diag_is_same_machine(a->host, a->peer);
-
-    if (is_about_process || is_inside) {
-        return (strcmp(a->host, b->host) == 0 && strcmp(a->peer, b->peer) == 0) ||
-               (strcmp(a->host, b->peer) == 0 && strcmp(a->peer, b->host) == 0);
-    }
-    return (diag_is_same_machine(a->host, b->host) &&
-            diag_is_same_machine(a->peer, b->peer)) ||
-           (diag_is_same_machine(a->host, b->peer) &&
-            diag_is_same_machine(a->peer, b->host));
-}
-
-/* Returns true if the cause is already reported, because a fault of a cable or peer is visible on
- * several hosts. A dead or silent peer, or a host without a file descriptor, is reported once,
- * whichever host noticed it. */
-static bool is_said(const struct diag_findings *out, const struct diag_finding *finding)
-{
-    for (uint32_t i = 0; i < out->n; i++) {
-        const struct diag_finding *other = &out->items[i];
-
-        if (other->entry != finding->entry) {
-            continue;
-        }
-        if (same_ends(other, finding) || (finding->entry->id == DIAG_HOST_FD_LIMIT &&
-                                          strcmp(other->host, finding->host) == 0)) {
-            return true;
-        }
-        if ((finding->entry->id == DIAG_PEER_DEAD ||
-             finding->entry->id == DIAG_PEER_SILENT) &&
-            strcmp(other->peer, finding->peer) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void diag_add(struct diag_findings *out, const struct diag_finding *finding)
-{
-    out->items = weft_realloc(out->items, (out->n + 1) * sizeof(*out->items));
-    out->items[out->n++] = *finding;
-}
-
-void diag_say(struct diag_findings *out, const struct diag_finding *finding)
-{
-    if (!is_said(out, finding)) {
-        diag_add(out, finding);
-    }
-}
-
 /* ---- failures ---- */
 
 static bool has_failed_before(const struct diag_host *host,
@@ -340,17 +216,6 @@ static void drop_decided(const struct diag_input *input, struct diag_findings *o
 
 /* ---- conditions that caused no failure ---- */
 
-static bool is_about(const struct diag_findings *out, enum diag_code code,
-                     const struct diag_finding *finding)
-{
-    for (uint32_t i = 0; i < out->n; i++) {
-        if (out->items[i].entry->id == code && same_ends(&out->items[i], finding)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void compare_mtu(const struct diag_host *a, const struct diag_port *pa,
                         const struct diag_host *b, const struct diag_port *pb,
                         struct diag_findings *out)
@@ -367,7 +232,7 @@ static void compare_mtu(const struct diag_host *a, const struct diag_port *pa,
     diag_evidence_int(&finding, "local_mtu", pa->netdev_mtu);
     diag_evidence_text(&finding, "remote_port", pb->name);
     diag_evidence_int(&finding, "remote_mtu", pb->netdev_mtu);
-    if (!is_about(out, DIAG_LINK_MTU_MISMATCH, &finding)) {
+    if (!diag_is_about(out, DIAG_LINK_MTU_MISMATCH, &finding)) {
         diag_say(out, &finding);
     }
 }
@@ -412,8 +277,8 @@ static void inspect_use(const struct diag_input *input, const struct diag_host *
     diag_evidence_int(&finding, "remote_mtu", remote ? remote->netdev_mtu : IO_UNKNOWN);
     diag_evidence_int(&finding, "vanished_mtu", use->vanished_mtu);
     diag_evidence_int(&finding, "path_mtu", use->path_mtu);
-    if (!is_about(out, DIAG_LINK_BLACK_HOLE, &finding) &&
-        !is_about(out, DIAG_LINK_MTU_MISMATCH, &finding)) {
+    if (!diag_is_about(out, DIAG_LINK_BLACK_HOLE, &finding) &&
+        !diag_is_about(out, DIAG_LINK_MTU_MISMATCH, &finding)) {
         diag_say(out, &finding);
     }
 }
@@ -447,20 +312,6 @@ static void inspect_order(const struct diag_input *input, struct diag_findings *
     diag_evidence_int(&finding, "better", order->better_missing);
     diag_evidence_text(&finding, "better_order", order->better_order);
     diag_say(out, &finding);
-}
-
-void diag_sort(struct diag_findings *out)
-{
-    /* Insertion sort is stable, and there are few findings. */
-    for (uint32_t i = 1; i < out->n; i++) {
-        struct diag_finding moving = out->items[i];
-        uint32_t at = i;
-
-        for (; at > 0 && out->items[at - 1].severity > moving.severity; at--) {
-            out->items[at] = out->items[at - 1];
-        }
-        out->items[at] = moving;
-    }
 }
 
 void diag(const struct diag_input *input, struct diag_findings *out)

@@ -4,23 +4,6 @@
 #include "base/text.h"
 #include "diag/private.h"
 
-const struct diag_host *diag_find_host(const struct diag_input *input, const char *name)
-{
-    for (uint32_t i = 0; i < input->n_hosts; i++) {
-        if (name[0] != '\0' && strcmp(input->hosts[i].name, name) == 0) {
-            return &input->hosts[i];
-        }
-    }
-    return NULL;
-}
-
-bool diag_is_same_machine(const char *a, const char *b)
-{
-    size_t n = strcspn(a, "/");
-
-    return n == strcspn(b, "/") && strncmp(a, b, n) == 0;
-}
-
 /* Returns the name of the same fact as the failed end reported it. */
 static enum weft_value_name name_here(const struct diag_case *c,
                                       enum weft_value_name name)
@@ -53,65 +36,16 @@ int64_t diag_number(const struct diag_case *c, enum weft_value_name name)
     return value != NULL ? value->number : IO_UNKNOWN;
 }
 
-/* Returns the ports of the peer `name`, as the peer described them to `host`. */
-static struct diag_ports told_by(const struct diag_host *host, const char *name)
-{
-    for (uint32_t j = 0; j < host->n_told; j++) {
-        if (strcmp(host->told[j].peer, name) == 0) {
-            return (struct diag_ports){host->told[j].ports, host->told[j].n_ports};
-        }
-    }
-    return (struct diag_ports){NULL, 0};
-}
-
-struct diag_ports diag_ports_of(const struct diag_input *input, const char *name)
-{
-    const struct diag_host *host = diag_find_host(input, name);
-
-    if (host != NULL && host->n_ports > 0) {
-        return (struct diag_ports){host->ports, host->n_ports};
-    }
-    for (uint32_t i = 0; i < input->n_hosts; i++) {
-        struct diag_ports told = told_by(&input->hosts[i], name);
-
-        if (told.n > 0) {
-            return told;
-        }
-    }
-    return (struct diag_ports){NULL, 0};
-}
-
 /* Returns the peer's ports as it observed them itself, otherwise as it described them to the host
  * that failed, otherwise to any host. */
 static struct diag_ports ports_of_peer(const struct diag_case *c)
 {
-    struct diag_ports told = told_by(c->host, c->peer_name);
+    struct diag_ports told = diag_ports_told(c->host, c->peer_name);
 
     if ((c->peer != NULL && c->peer->n_ports > 0) || told.n == 0) {
         return diag_ports_of(c->input, c->peer_name);
     }
     return told;
-}
-
-static const struct diag_port *port_by_name(const struct diag_ports *ports,
-                                            const char *name)
-{
-    for (uint32_t i = 0; name != NULL && i < ports->n; i++) {
-        if (strcmp(ports->items[i].name, name) == 0) {
-            return &ports->items[i];
-        }
-    }
-    return NULL;
-}
-
-const struct diag_port *diag_find_port(const struct diag_host *host, const char *name)
-{
-    struct diag_ports ports = {NULL, 0};
-
-    if (host != NULL) {
-        ports = (struct diag_ports){host->ports, host->n_ports};
-    }
-    return port_by_name(&ports, name);
 }
 
 /* Returns the only port with this address; NULL if none or several have it, as fe80::1. */
@@ -218,19 +152,20 @@ static void find_ports(struct diag_case *c)
     c->local = diag_ports_of(c->input, c->host->name);
     c->remote = c->peer_name[0] != '\0' ? ports_of_peer(c) : c->remote;
     if (c->local_port == NULL) {
-        c->local_port = port_by_name(&c->local, diag_text(c, WEFT_VALUE_LOCAL_PORT));
+        c->local_port = diag_port_named(&c->local, diag_text(c, WEFT_VALUE_LOCAL_PORT));
     }
     if (c->local_port == NULL && c->has_local_gid) {
         c->local_port = port_by_ip(&c->local, &c->local_gid);
     }
     if (c->remote_port == NULL) {
-        c->remote_port = port_by_name(&c->remote, diag_text(c, WEFT_VALUE_REMOTE_PORT));
+        c->remote_port =
+            diag_port_named(&c->remote, diag_text(c, WEFT_VALUE_REMOTE_PORT));
     }
     if (c->remote_port == NULL && c->has_remote_gid) {
         c->remote_port = port_by_ip(&c->remote, &c->remote_gid);
     }
     if (c->remote_port == NULL) {
-        c->remote_port = port_by_name(&c->remote, used_port(c));
+        c->remote_port = diag_port_named(&c->remote, used_port(c));
     }
 }
 
@@ -304,8 +239,8 @@ void diag_case_init_use(struct diag_case *c, const struct diag_input *input,
     c->path_mtu = use->path_mtu;
     c->local = diag_ports_of(input, host->name);
     c->remote = diag_ports_of(input, use->peer);
-    c->local_port = port_by_name(&c->local, use->local_port);
-    c->remote_port = port_by_name(&c->remote, use->remote_port);
+    c->local_port = diag_port_named(&c->local, use->local_port);
+    c->remote_port = diag_port_named(&c->remote, use->remote_port);
     find_ports(c);
 }
 
@@ -355,13 +290,6 @@ static bool is_cut_off(const struct diag_error *error)
             error->error.sys_errno == EPIPE);
 }
 
-bool diag_is_of_an_end(const struct weft_error *error)
-{
-    const struct weft_value *ended = weft_error_value(error, WEFT_VALUE_ENDED);
-
-    return ended != NULL && ended->number == 1;
-}
-
 enum diag_known diag_peer_died(const struct diag_case *c)
 {
     if (c->peer != NULL && c->peer->was_observed) {
@@ -389,71 +317,7 @@ enum diag_known diag_peer_died(const struct diag_case *c)
     return DIAG_UNKNOWN;
 }
 
-bool diag_has_failed(const struct diag_input *input)
-{
-    for (uint32_t i = 0; i < input->n_hosts; i++) {
-        const struct diag_host *host = &input->hosts[i];
-
-        if (!host->was_observed || host->has_hung || host->has_vanished ||
-            host->n_errors > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- findings ---- */
-
-void diag_name_place(struct diag_finding *out, const char *host, const char *port,
-                     const char *peer)
-{
-    weft_format(out->host, sizeof(out->host), "%s", host);
-    weft_format(out->port, sizeof(out->port), "%s", port);
-    weft_format(out->peer, sizeof(out->peer), "%s", peer);
-}
-
-static struct diag_value *evidence_add(struct diag_finding *out, const char *name)
-{
-    struct diag_value *value;
-
-    for (uint32_t i = 0; i < out->n_evidence; i++) {
-        if (strcmp(out->evidence[i].name, name) == 0) {
-            return NULL;
-        }
-    }
-    if (out->n_evidence == DIAG_EVIDENCE_MAX) {
-        return NULL;
-    }
-    value = &out->evidence[out->n_evidence++];
-    *value = (struct diag_value){0};
-    weft_format(value->name, sizeof(value->name), "%s", name);
-    return value;
-}
-
-void diag_evidence_text(struct diag_finding *out, const char *name, const char *text)
-{
-    struct diag_value *value = evidence_add(out, name);
-
-    if (value != NULL) {
-        value->kind = WEFT_KIND_TEXT;
-        weft_format(value->text, sizeof(value->text), "%s", text);
-    }
-}
-
-void diag_evidence_int(struct diag_finding *out, const char *name, int64_t number)
-{
-    struct diag_value *value;
-
-    if (number == IO_UNKNOWN) {
-        diag_evidence_text(out, name, "unknown");
-        return;
-    }
-    value = evidence_add(out, name);
-    if (value != NULL) {
-        value->kind = WEFT_KIND_INT;
-        value->number = number;
-    }
-}
 
 static const char *state_text(const struct diag_port *port)
 {

@@ -312,3 +312,9 @@ int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *t
     }
     return sent > received ? sent - received : 0;
 }
+
+enum diag_known diag_is_default_gid(bool has_gid, const struct io_ip *ip)
+{
+    return has_gid ? diag_known_of(ip->bytes[0] == 0xfe && ip->bytes[1] == 0x80)
+                   : DIAG_UNKNOWN;
+}

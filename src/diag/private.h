@@ -67,14 +67,8 @@ static inline enum diag_known diag_not(enum diag_known a)
     return a == DIAG_UNKNOWN ? a : a == DIAG_YES ? DIAG_NO : DIAG_YES;
 }
 
-/* ---- evidence.c ---- */
+/* ---- input.c ---- */
 
-void diag_case_init(struct diag_case *c, const struct diag_input *input,
-                    const struct diag_host *host, const struct diag_error *failure);
-/* Starts a case that examines whether a rail that `host` used caused the failure. */
-void diag_case_init_use(struct diag_case *c, const struct diag_input *input,
-                        const struct diag_host *host, const struct diag_error *failure,
-                        const struct diag_use *use);
 const struct diag_host *diag_find_host(const struct diag_input *input, const char *name);
 /* Returns true if both names are processes of one machine, as "titanic" and "titanic/1". They have
  * the same ports. */
@@ -84,6 +78,39 @@ const struct diag_port *diag_find_port(const struct diag_host *host, const char 
 /* Returns the ports of a host as it observed them, otherwise as it described them to another
  * host. */
 struct diag_ports diag_ports_of(const struct diag_input *input, const char *name);
+/* Returns the ports of the peer `name`, as the peer described them to `host`. */
+struct diag_ports diag_ports_told(const struct diag_host *host, const char *name);
+/* Returns NULL if there is none with that name, or if `name` is NULL. */
+const struct diag_port *diag_port_named(const struct diag_ports *ports, const char *name);
+/* Returns true if the error is the launcher's report that a process exited before it joined. */
+bool diag_is_of_an_end(const struct weft_error *error);
+/* Returns true if any host failed, hung, vanished or was not observed. Warnings about slow or
+ * survived conditions are then suppressed. */
+bool diag_has_failed(const struct diag_input *input);
+
+/* ---- finding.c ---- */
+
+/* Sets the place of a finding. An argument "" is omitted. */
+void diag_name_place(struct diag_finding *out, const char *host, const char *port,
+                     const char *peer);
+void diag_evidence_text(struct diag_finding *out, const char *name, const char *text);
+void diag_evidence_int(struct diag_finding *out, const char *name, int64_t number);
+/* Adds a finding. */
+void diag_add(struct diag_findings *out, const struct diag_finding *finding);
+/* Adds a finding, unless the same cause was already reported for these two hosts. */
+void diag_say(struct diag_findings *out, const struct diag_finding *finding);
+/* Returns true if there is a finding with this code about the ends of `finding`. */
+bool diag_is_about(const struct diag_findings *out, enum diag_code code,
+                   const struct diag_finding *finding);
+
+/* ---- evidence.c ---- */
+
+void diag_case_init(struct diag_case *c, const struct diag_input *input,
+                    const struct diag_host *host, const struct diag_error *failure);
+/* Starts a case that examines whether a rail that `host` used caused the failure. */
+void diag_case_init_use(struct diag_case *c, const struct diag_input *input,
+                        const struct diag_host *host, const struct diag_error *failure,
+                        const struct diag_use *use);
 /* Return a value of the failure, or NULL or IO_UNKNOWN. In a turned case LOCAL_ and REMOTE_ values
  * are swapped. */
 const char *diag_text(const struct diag_case *c, enum weft_value_name name);
@@ -91,25 +118,13 @@ const char *diag_text(const struct diag_case *c, enum weft_value_name name);
 const char *diag_phase_name(const struct diag_case *c);
 
 int64_t diag_number(const struct diag_case *c, enum weft_value_name name);
-/* Returns true if the error is the launcher's report that a process exited before it joined. */
-bool diag_is_of_an_end(const struct weft_error *error);
 /* Returns YES if the peer's process exited, as observed by the launcher or by other hosts. */
 enum diag_known diag_peer_died(const struct diag_case *c);
-
-/* Returns true if any host failed, hung, vanished or was not observed. Warnings about slow or
- * survived conditions are then suppressed. */
-bool diag_has_failed(const struct diag_input *input);
-
-/* Sets the place of a finding. An argument "" is omitted. */
-void diag_name_place(struct diag_finding *out, const char *host, const char *port,
-                     const char *peer);
 /* Sets the place of a finding about `c` and adds the evidence of both ends. */
 void diag_describe(const struct diag_case *c, struct diag_finding *out);
-void diag_evidence_text(struct diag_finding *out, const char *name, const char *text);
 /* Adds the GID slot that a setting selects, and what is in it: a GID, "empty" or "unknown". */
 void diag_evidence_slot(struct diag_finding *out, const struct diag_port *port,
                         int64_t index);
-void diag_evidence_int(struct diag_finding *out, const char *name, int64_t number);
 
 /* ---- waits.c ---- */
 
@@ -234,14 +249,17 @@ diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_
     diag_is_addr_changed, diag_is_type_mismatch, diag_is_mtu_mismatch,
     diag_is_own_mtu_lesser, diag_is_black_hole, diag_is_vlan_mismatch,
     diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter, diag_is_corrupting,
-    diag_is_one_way, diag_is_lossy, diag_is_paused, diag_is_pause_storm, diag_is_gone,
-    diag_is_arp_ignored_at_all, diag_is_any_corrupting, diag_is_any_one_way,
+    diag_is_one_way, diag_is_lossy, diag_is_paused, diag_is_pause_storm, diag_is_held,
+    diag_is_gone, diag_is_arp_ignored_at_all, diag_is_any_corrupting, diag_is_any_one_way,
     diag_is_any_lossy, diag_is_any_held;
 /* Copies `c` with the first pair of facing ports for which `is_so` returns YES. Returns false if
  * there is none. */
 bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out);
 /* rules_pause.c: pauses while a connection is set up */
-diag_test diag_is_held_at_rtr, diag_is_held;
+diag_test diag_is_held_at_rtr;
+/* Returns YES if pauses held an end of the rail for long. Returns NO if neither port counts
+ * pauses. */
+diag_test diag_is_port_held;
 /* rules_program.c: what a program sends to its peer */
 diag_test diag_is_qpn_truncated, diag_is_loopback;
 /* rules_transit.c: IP forwarding by a third host */
@@ -270,12 +288,8 @@ uint32_t diag_count_rails(const struct diag_input *input, const char *machine,
 enum diag_known diag_is_one_cable(const struct diag_input *input,
                                   const struct diag_port *a, const struct diag_port *b);
 
-/* ---- diag.c, survived.c ---- */
+/* ---- survived.c ---- */
 
-/* Adds a finding. */
-void diag_add(struct diag_findings *out, const struct diag_finding *finding);
-/* Adds a finding, unless the same cause was already reported for these two hosts. */
-void diag_say(struct diag_findings *out, const struct diag_finding *finding);
 /* Returns how often a port lost its carrier while the job ran, or IO_UNKNOWN. */
 int64_t diag_carrier_losses(const struct diag_host *host, const char *port);
 /* Adds warnings about lost frames, lost carriers and failed devices that a job survived. Adds none

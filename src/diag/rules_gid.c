@@ -3,12 +3,6 @@
 
 #include "diag/private.h"
 
-enum diag_known diag_is_default_gid(bool has_gid, const struct io_ip *ip)
-{
-    return has_gid ? diag_known_of(ip->bytes[0] == 0xfe && ip->bytes[1] == 0x80)
-                   : DIAG_UNKNOWN;
-}
-
 /* One end of a case, as the rules of this file need it. */
 struct side {
     const struct diag_host *host; /* NULL if not in the input */

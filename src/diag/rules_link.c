@@ -558,6 +558,33 @@ enum diag_known diag_is_lossy(const struct diag_case *c)
                     loses_if_used(c, c->remote_port, in));
 }
 
+static enum diag_known was_paused(const struct diag_port *port)
+{
+    return port == NULL || port->counters[DIAG_RX_PAUSES] == IO_UNKNOWN
+               ? DIAG_UNKNOWN
+               : diag_known_of(port->counters[DIAG_RX_PAUSES] > 0);
+}
+
+/* Returns YES if either port was paused. Pauses are normal with flow control; they explain a
+ * failure only if no frame was lost. */
+enum diag_known diag_is_paused(const struct diag_case *c)
+{
+    return diag_or(was_paused(c->local_port), was_paused(c->remote_port));
+}
+
+enum diag_known diag_is_pause_storm(const struct diag_case *c)
+{
+    enum diag_known lost = diag_or(loses_out(c), loses_in(c));
+
+    return diag_and(diag_is_paused(c), diag_not(lost));
+}
+
+/* Returns YES if pauses held an end of the rail and no frame was lost. */
+enum diag_known diag_is_held(const struct diag_case *c)
+{
+    return diag_and(diag_is_port_held(c), diag_is_pause_storm(c));
+}
+
 /* ---- on any rail between the two hosts, because a handshake does not record its rail ---- */
 
 bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out)
@@ -633,25 +660,4 @@ enum diag_known diag_is_any_lossy(const struct diag_case *c)
 enum diag_known diag_is_any_held(const struct diag_case *c)
 {
     return on_rail_of_set_up(c, diag_is_held);
-}
-
-static enum diag_known was_paused(const struct diag_port *port)
-{
-    return port == NULL || port->counters[DIAG_RX_PAUSES] == IO_UNKNOWN
-               ? DIAG_UNKNOWN
-               : diag_known_of(port->counters[DIAG_RX_PAUSES] > 0);
-}
-
-/* Returns YES if either port was paused. Pauses are normal with flow control; they explain a
- * failure only if no frame was lost. */
-enum diag_known diag_is_paused(const struct diag_case *c)
-{
-    return diag_or(was_paused(c->local_port), was_paused(c->remote_port));
-}
-
-enum diag_known diag_is_pause_storm(const struct diag_case *c)
-{
-    enum diag_known lost = diag_or(loses_out(c), loses_in(c));
-
-    return diag_and(diag_is_paused(c), diag_not(lost));
 }

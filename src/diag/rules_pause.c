@@ -72,30 +72,21 @@ static enum diag_known was_cable_dark(const struct diag_case *c)
     return near == DIAG_NO || far == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
 }
 
-/* Returns true if a port of the rail counts pauses. Many devices do not, and that alone is no
- * reason to suspect them. */
-static bool counts_any_pauses(const struct diag_case *c)
+enum diag_known diag_is_port_held(const struct diag_case *c)
 {
-    return counts_pauses(c->local_port) || counts_pauses(c->remote_port);
+    /* Many devices count no pauses, and that alone is no reason to suspect them. */
+    bool counts_any = counts_pauses(c->local_port) || counts_pauses(c->remote_port);
+
+    return counts_any ? diag_or(is_held(c->local_port), is_held(c->remote_port))
+                      : DIAG_NO;
 }
 
 enum diag_known diag_is_held_at_rtr(const struct diag_case *c)
 {
-    enum diag_known held = diag_or(is_held(c->local_port), is_held(c->remote_port));
-
-    if (!counts_any_pauses(c)) {
-        return DIAG_NO;
-    }
     /* A neighbour was resolved if small messages were exchanged. */
-    return diag_way_works(c) ? DIAG_NO : diag_and(held, diag_not(was_cable_dark(c)));
-}
-
-/* Returns YES if pauses held an end of the rail and no frame was lost. */
-enum diag_known diag_is_held(const struct diag_case *c)
-{
-    enum diag_known held = diag_or(is_held(c->local_port), is_held(c->remote_port));
-
-    return counts_any_pauses(c) ? diag_and(held, diag_is_pause_storm(c)) : DIAG_NO;
+    return diag_way_works(c)
+               ? DIAG_NO
+               : diag_and(diag_is_port_held(c), diag_not(was_cable_dark(c)));
 }
 
 static bool was_paused(const struct diag_port *port)
