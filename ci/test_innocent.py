@@ -124,6 +124,46 @@ def test_a_call_that_fails_among_several_ranks_a_host(tmp_path):
     assert not blamed_wrongly(tmp_path, draws)
 
 
+# What was once said wrongly, or said at all: links, hosts without ranks, boot, has a management
+# network, job, fault, and what must be said (code, host, port, peer), nothing for a job that passes.
+STAR, LINE = MESHES["star"][1][:3], MESHES["line"][1]
+KEPT = {
+    # Its neighbours have its blob of a round that cannot complete without those behind it.
+    "relay-killed": (LINE, [1], "static", False, "barrier: {repeat: 3}",
+                     "{at: 13435ns, on: h1, kind: kill}", [("peer.dead", "h0", None, "h1")]),
+    # Its neighbours are done, and so is the job: nobody misses a relay, nor does it fail the job.
+    "leaf-cut-off": (LINE, [0], "neighbours", False, "all_to_all: {bytes: 64KiB}",
+                     '{at: row 1+5us, on: "h0:p0", kind: down}', []),
+    "leaf-silent": (STAR, [2], "static", False, "barrier: {repeat: 3}",
+                    '{at: row 1+1us, on: "h0:p1", kind: loss, share: 100%}', []),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_was_once_said_wrongly(tmp_path, name):
+    links, relays, boot, is_managed, job, fault, wanted = KEPT[name]
+    n = 1 + max(map(max, links))
+    ports = {i: sum(pair.count(i) for pair in links) for i in range(n)}
+    used = {i: 0 for i in range(n)}
+    lines = ["name: kept", f"boot: {boot}", "topology:",
+             f"  management: {'{subnet: 10.0.0.0/24}' if is_managed else 'none'}", "  nodes:"]
+    lines += [f"    h{i}: {{ports: [{', '.join(f'p{k}' for k in range(ports[i]))}]"
+              f"{', ranks: 0' if i in relays else ''}}}" for i in range(n)]
+    lines.append("  links:")
+    for k, (a, b) in enumerate(links):
+        lines.append(f'    - {{endpoints: ["h{a}:p{used[a]}", "h{b}:p{used[b]}"], subnet: 192.168.{k}.0/24}}')
+        used[a] += 1
+        used[b] += 1
+    path = tmp_path / f"{name}.yaml"
+    path.write_text("\n".join([*lines, "jobs:", f"  - {job}", "faults:", f"  - {fault}",
+                               "expect: {result: any}", ""]))
+    document = run(path, 1)
+    assert [(finding["code"], *(finding["where"][key] for key in ("host", "port", "peer")))
+            for finding in document["findings"] if finding["severity"] == "error"] == wanted
+    assert (document["symptom"] is None) == (not wanted)
+    assert document["sim_time_ns"] < 100e9
+
+
 INSIDE = """name: inside
 topology:
   management: {{subnet: 10.0.0.0/24}}

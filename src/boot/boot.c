@@ -228,8 +228,9 @@ static uint32_t take_late(struct boot *boot)
  * cannot report that because no control stream leads to it; n_members if there is none. */
 static uint32_t find_cut_off(const struct boot *boot)
 {
-    for (uint32_t m = 0; boot->mesh != NULL && boot->needs_all && m < boot->n_members;
-         m++) {
+    bool needs_all = boot->mesh != NULL && (boot->needs_all || mesh_needs_all(boot));
+
+    for (uint32_t m = 0; needs_all && m < boot->n_members; m++) {
         const struct mesh_member *member = &boot->mesh->members[m];
 
         if (boot->due_ns[m] == BOOT_ENDED_JOINED && !member->is_reached &&

@@ -190,6 +190,12 @@ static void complete(struct boot *boot)
 
 /* ---- missing members ---- */
 
+bool mesh_needs_all(const struct boot *boot)
+{
+    return boot->is_active && !boot->is_last && !boot->config.may_miss &&
+           boot->mesh->whole_round < boot->round;
+}
+
 static bool is_missing(const struct boot *boot, uint32_t m)
 {
     const struct mesh *mesh = boot->mesh;
@@ -256,14 +262,123 @@ static weft_status miss_late(struct boot *boot)
     return WEFT_AGAIN;
 }
 
-static weft_status check_limit(struct boot *boot)
+/* Returns true if the member was a neighbour of one that control streams lead to. */
+static bool borders_reached(const struct boot *boot, uint32_t m)
 {
-    const struct mesh *mesh = boot->mesh;
-    uint32_t first = 0;
+    const struct mesh_member *member = &boot->mesh->members[m];
+    bool any = member->peer != NULL;
+
+    for (uint32_t i = 0; i < member->n_entries; i++) {
+        any = any || boot->mesh->members[member->entries[i].member].is_reached;
+    }
+    return any;
+}
+
+/* Returns the member to be named if `m` is missing. If no control stream leads to `m`, that is the
+ * first lost member on the way to it, because the members behind that one only share its fate. */
+static uint32_t at_fault(const struct boot *boot, uint32_t m)
+{
+    for (uint32_t i = 0; !boot->mesh->members[m].is_reached && i < boot->n_members; i++) {
+        const struct mesh_member *member = &boot->mesh->members[i];
+
+        if (member->is_known && !member->is_reached && !member->is_absent &&
+            member->gone != MESH_LEFT && borders_reached(boot, i)) {
+            return i;
+        }
+    }
+    return m;
+}
+
+/* Returns true if the last round can end without the missing members: no control stream leads to any
+ * of them, and either this process or all of them have no rank. They have no result to give, and
+ * cannot relay for each other. */
+static bool is_dispensable(const struct boot *boot)
+{
+    bool is_relay = boot->config.rank >= boot->config.n_ranks;
+    bool is_so = boot->is_active && boot->is_last, any = false;
+
+    for (uint32_t m = 0; is_so && m < boot->n_members; m++) {
+        if (is_missing(boot, m)) {
+            any = true;
+            is_so = !boot->mesh->members[m].is_reached &&
+                    (is_relay || m >= boot->config.n_ranks);
+        }
+    }
+    return is_so && any;
+}
+
+/* Returns true if a neighbour has left, which has the last round then, as far as it is needed. */
+static bool has_one_left(const struct boot *boot)
+{
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        if (boot->mesh->members[m].gone == MESH_LEFT && has_blob(boot, m)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns since when no control stream leads to any other member; WEFT_NEVER if one does. */
+static weft_ns alone_since(const struct boot *boot)
+{
+    weft_ns since = boot->opened_ns;
+
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        const struct mesh_member *member = &boot->mesh->members[m];
+
+        if (m != boot->config.rank) {
+            weft_ns lost_ns = member->is_reached ? WEFT_NEVER : member->since_ns;
+
+            since = lost_ns > since ? lost_ns : since;
+        }
+    }
+    return since;
+}
+
+/* Returns when the last round ends without missing members, if that is before its limit: at once if
+ * others have ended it, and at a relay after it was alone for the limit of any other round. */
+static weft_ns spare_ns(const struct boot *boot)
+{
+    weft_ns since;
+
+    if (!is_dispensable(boot)) {
+        return WEFT_NEVER;
+    }
+    if (has_one_left(boot)) {
+        return boot->opened_ns;
+    }
+    since = boot->config.rank < boot->config.n_ranks ? WEFT_NEVER : alone_since(boot);
+    return since == WEFT_NEVER ? since : since + boot->config.step_ns;
+}
+
+/* Fails because of the missing member `first`, or ends the last round of a relay without it. */
+static weft_status miss(struct boot *boot, uint32_t first)
+{
+    uint32_t m = at_fault(boot, first);
     const char *what = "is late";
     weft_status status;
 
-    if (io_now(boot->env) < limit(boot)) {
+    if (is_dispensable(boot)) {
+        weft_log(boot->env->log, WEFT_LOG_WARN,
+                 "boot: ends without rank %u: no control stream leads to it", m);
+        complete(boot);
+        return WEFT_OK;
+    }
+    if (!boot->mesh->members[m].is_known) {
+        what = "was never heard of: no neighbour knows it";
+    } else if (!boot->mesh->members[m].is_reached) {
+        what = "is cut off: no control stream leads to it";
+    }
+    status = mesh_blame(boot, WEFT_ERR_TIMEOUT, m, what);
+    list_missing(boot);
+    return status;
+}
+
+static weft_status check_limit(struct boot *boot)
+{
+    uint32_t first = 0;
+
+    if (io_now(boot->env) < limit(boot) && io_now(boot->env) < spare_ns(boot)) {
         return WEFT_AGAIN;
     }
     if (boot->config.may_miss) {
@@ -277,14 +392,7 @@ static weft_status check_limit(struct boot *boot)
         return mesh_blame(boot, WEFT_ERR_TIMEOUT, first,
                           "is late: it lacks what others gave");
     }
-    if (!mesh->members[first].is_known) {
-        what = "was never heard of: no neighbour knows it";
-    } else if (!mesh->members[first].is_reached) {
-        what = "is cut off: no control stream leads to it";
-    }
-    status = mesh_blame(boot, WEFT_ERR_TIMEOUT, first, what);
-    list_missing(boot);
-    return status;
+    return miss(boot, first);
 }
 
 static enum mesh_gone gone_now(struct boot *boot, uint32_t m)
@@ -298,7 +406,14 @@ static enum mesh_gone gone_now(struct boot *boot, uint32_t m)
     return member->gone;
 }
 
-/* Fails if a neighbour has gone without giving its blob, or if a member gathers another size. */
+/* Returns true if the present round fails without the member, which has gone. Once it has given its
+ * blob, the round can still complete, but none after it can. */
+static bool is_needed(const struct boot *boot, uint32_t m, enum mesh_gone gone)
+{
+    return !has_blob(boot, m) || (gone == MESH_DIED && mesh_needs_all(boot));
+}
+
+/* Fails if a neighbour has gone that is needed, or if a member gathers another size. */
 static weft_status check_members(struct boot *boot)
 {
     weft_status status = WEFT_OK;
@@ -313,7 +428,7 @@ static weft_status check_members(struct boot *boot)
         if (blob->round == boot->round && blob->each != boot->each) {
             status =
                 mesh_blame(boot, WEFT_ERR_PROTOCOL, m, "gathers blobs of another size");
-        } else if (gone != MESH_HERE && !has_blob(boot, m)) {
+        } else if (gone != MESH_HERE && is_needed(boot, m, gone)) {
             status = mesh_blame(boot, WEFT_ERR_CLOSED, m,
                                 gone == MESH_LEFT ? "left" : "died: its stream ended");
             if (status < 0 && gone == MESH_DIED) {
@@ -397,9 +512,10 @@ weft_status mesh_progress(struct boot *boot)
 weft_ns mesh_deadline(const struct boot *boot)
 {
     const struct mesh *mesh = boot->mesh;
-    weft_ns at = limit(boot);
+    weft_ns at = limit(boot), spare = spare_ns(boot);
     weft_ns door = boot_door_deadline(&mesh->door);
 
+    at = spare < at ? spare : at;
     at = door < at ? door : at;
     if (boot->config.mode == BOOT_NEIGHBOURS && mesh->announce_at_ns < at) {
         at = mesh->announce_at_ns;

@@ -151,6 +151,8 @@ weft_status mesh_open(struct boot *boot, struct weft_error *error) WEFT_MUST_CHE
 void mesh_gather(struct boot *boot);
 weft_status mesh_progress(struct boot *boot) WEFT_MUST_CHECK;
 weft_ns mesh_deadline(const struct boot *boot);
+/* Returns true if the present round is not whole, and a round that needs all members follows it. */
+bool mesh_needs_all(const struct boot *boot);
 /* boot_awaits() of a member of a mesh. */
 bool mesh_awaits(const struct boot *boot, uint32_t member);
 void mesh_close(struct boot *boot);

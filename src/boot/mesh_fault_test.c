@@ -128,7 +128,9 @@ START_TEST(a_partition_is_named_on_both_sides)
     ck_assert_int_ge(town_now(&town) - since, limit - TOWN_S);
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert_int_lt(town.members[i].status, 0);
-        ck_assert_int_eq(town_rank_at_fault(&town, i), i == 2 ? 0 : 2);
+        ck_assert_int_eq(town_rank_at_fault(&town, i), i < 2            ? 2
+                                                       : from_the_start ? 0
+                                                                        : 1);
         ck_assert_ptr_nonnull(
             strstr(text_of(&town, i), from_the_start ? "never heard of" : "cut off"));
     }
@@ -361,6 +363,74 @@ START_TEST(who_has_the_round_waits_for_a_silent_neighbour)
 }
 END_TEST
 
+/* Member 2 has no rank. Its cable goes down and stays so when all are in the last round; in loop 1
+ * before the others have its blob. It cannot relay and has no result, so it ends well, and so do the
+ * others, as soon as one of them has waited long enough. A rank in its place (loops 2 and 3) names the
+ * neighbour that it lost. */
+START_TEST(a_relay_that_is_cut_off_in_the_last_round_ends)
+{
+    bool is_rank = _i >= 2, is_before = _i % 2 == 1;
+    struct town town;
+    weft_ns since;
+
+    town_open(&town, &line_of_3);
+    for (uint32_t i = 0; i < 3; i++) {
+        town.members[i].config.n_members = 3;
+        town.members[i].config.n_ranks = is_rank ? 3 : 2;
+    }
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    for (uint32_t i = 1; i < 3 && !is_before; i++) {
+        gather_last(&town, i);
+    }
+    town_run(&town, TOWN_S, NULL);
+    town_inject(&town, WORLD_FAULT_DOWN, 1);
+    town_run(&town, 5 * TOWN_S, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (town.members[i].status != WEFT_AGAIN) {
+            gather_last(&town, i);
+        }
+    }
+    since = town_now(&town);
+    ck_assert(town_run(&town, 30 * TOWN_S, town_all_done));
+    ck_assert_int_le(town_now(&town) - since, 21 * TOWN_S);
+    for (uint32_t i = 0; i < 3; i++) {
+        bool fails = is_rank && (i == 2 || is_before);
+
+        ck_assert_int_eq(town.members[i].status < 0, fails);
+        ck_assert(!fails || town_rank_at_fault(&town, i) == (i == 2 ? 1 : 2));
+    }
+    town_close(&town);
+}
+END_TEST
+
+/* Member 1 dies after it gave its blob, when member 3 is still to come, so that the round can neither
+ * complete nor fail because of a missing blob of the dead one. */
+START_TEST(who_dies_after_it_gave_is_named)
+{
+    static const struct town_cable cables[] = {
+        {.a = 0, .b = 1}, {.a = 1, .b = 2}, {.a = 2, .b = 3}};
+    struct town_config config = {.n_hosts = 4, .n_cables = 3, .cables = cables};
+    struct world_fault kill = {.kind = WORLD_FAULT_KILL, .host = 1};
+    struct town town;
+
+    town_open(&town, &config);
+    for (uint32_t i = 0; i < 3; i++) {
+        town_member_open(&town, i);
+        town_gather(&town, i, 1, 8);
+    }
+    town_run(&town, TOWN_S, NULL);
+    ck_assert_int_eq(backend_sim.inject(town.world, &kill), 0);
+    town.members[1].status = WEFT_OK;
+    ck_assert(town_run(&town, 4 * TOWN_S, town_all_done));
+    for (uint32_t i = 0; i < 3; i += 2) {
+        ck_assert_int_eq(town.members[i].status, WEFT_ERR_CLOSED);
+        ck_assert_int_eq(town_rank_at_fault(&town, i), 1);
+    }
+    town_close(&town);
+}
+END_TEST
+
 static const struct io_oob_ops *real_oob;
 static bool is_full; /* the streams of this process accept nothing */
 
@@ -498,6 +568,8 @@ int main(void)
     tcase_add_test(tcase, a_grid_with_dead_cables_still_boots);
     tcase_add_test(tcase, a_cable_that_goes_is_gone_round);
     tcase_add_test(tcase, the_stream_moves_to_the_other_twin);
+    tcase_add_loop_test(tcase, a_relay_that_is_cut_off_in_the_last_round_ends, 0, 4);
+    tcase_add_test(tcase, who_dies_after_it_gave_is_named);
     tcase_add_loop_test(tcase, a_partition_is_named_on_both_sides, 0, 2);
     tcase_add_test(tcase, lost_frames_cost_time_only);
     tcase_add_test(tcase, who_is_late_is_named);
