@@ -425,11 +425,37 @@ def test_wrong_usage_exits_2_with_a_message(args):
     (["show", PAIR, "--dot", "--plan"], "weft show: --dot goes without --plan and --json"),
     (["run", PAIR, "--json", "--ndjson"], "weft run: --json and --ndjson both write to stdout"),
     (["run", PAIR, "--ndjson", "--events", "-"], "weft run: --ndjson and --events both write to stdout"),
-    (["run", PAIR, "--html", "x", "--trace=x"], "weft run: --html and --trace both write to x")],
+    (["run", PAIR, "--html", "x", "--trace=x"], "weft run: --html and --trace both write to x"),
+    (["run", PAIR, "--json="], "weft run: --json: the name of the file is empty"),
+    (["run", PAIR, "--rendezvous", "a:1"], "weft run: --rendezvous: only with --backend verbs"),
+    (["show", PAIR, "--backend", "soft"], "weft show: --backend: only with --nic"),
+    (["show", PAIR, "--plan", "--policy", "weft"], "weft show: --policy: not with --plan"),
+    (["explain", "--patience", "2"], "weft explain: --patience: only with --times"),
+    (["swarm", PAIR, "--seeds", "1..1", "--print", "--shrink"],
+     "weft swarm: --shrink: not with --print, which runs nothing"),
+    (["plugin-check", "--list", "--json"], "weft plugin-check: --json: not with --list"),
+    (["doctor", "--set", "seed=2"], "weft doctor: --set: only with a scenario"),
+    (["doctor", "x.json", "--set", "seed=2"], "weft doctor: --set: only with a scenario"),
+    (["doctor", "--rank", "0"], "weft doctor: --rank: only with --join or --qualify"),
+    (["doctor", PAIR, "--netdevs", "lo"],
+     "weft doctor: --netdevs: only without a file, when this machine is checked"),
+    (["doctor", "--backend", "sim"], "weft doctor: --backend: expected verbs or soft, got 'sim'")],
     ids=lambda words: words[0])
 def test_words_that_would_be_ignored_are_refused(words, said):
     done = weft(*words, code=2)
     assert (done.stdout, done.stderr) == ("", f"{said}\n")
+
+
+def test_a_setting_of_the_shell_is_not_refused():
+    """It is for several verbs: what has no effect on this one is ignored."""
+    env = {"WEFT_BACKEND": "rxe", "WEFT_RENDEZVOUS": "a:1", "WEFT_RANK": "0"}
+    weft("doctor", PAIR, env=env)
+    weft("run", PAIR, "-q", env={**env, "WEFT_BACKEND": "sim"})
+
+
+def test_help_of_no_verb_is_an_error():
+    done = weft("help", "rnu", code=2)
+    assert (done.stdout, done.stderr) == ("", "weft: no such verb: rnu; did you mean 'run'?\nweft --help lists them\n")
 
 
 @pytest.mark.parametrize("flags,read", [

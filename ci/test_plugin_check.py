@@ -116,6 +116,16 @@ def test_a_plugin_that_finds_no_device_is_not_judged(tmp_path):
     assert check("--backend", "sim", plugin)[0] == 1  # simulated NICs are there
 
 
+def test_a_plugin_in_this_folder_needs_a_path(tmp_path):
+    """NCCL, too, looks up a name without a slash in the library path."""
+    (tmp_path / "mine.so").write_text("")
+    for name, is_said in (("mine.so", True), ("./mine.so", False), ("other.so", False)):
+        done = subprocess.run([ROOT / WEFT, "plugin-check", name], cwd=tmp_path, capture_output=True, text=True,
+                              check=False)
+        assert done.returncode == 2
+        assert ("type ./mine.so for the file in this folder" in done.stderr) == is_said
+
+
 def test_what_is_no_plugin_is_an_input_error(tmp_path):
     text = tmp_path / "text.so"
     text.write_text("no object\n")

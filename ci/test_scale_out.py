@@ -428,6 +428,18 @@ def test_without_a_scenario_it_needs_to_be_told(args, message):
     assert message in node(*args)
 
 
+@pytest.mark.parametrize("verb, args, message", [
+    ("node", ["--backend", "rxe"], "--backend: expected verbs or soft, got 'rxe'"),
+    ("relayd", ["--backend", "sim", "--scenario", "x"], "--backend: expected verbs or soft, got 'sim'"),
+    ("node", ["--scenario", "x", "--netdevs", "lo"], "--netdevs: only without --scenario"),
+    ("relayd", ["--seed", "2"], "--seed: only with --scenario; NCCL_MESH_... of the environment are the settings of "
+     "a relay for the plugin"),
+])
+def test_flags_without_an_effect_are_refused(verb, args, message):
+    done = subprocess.run([WEFT, verb, *args], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"weft {verb}: {message}\n")
+
+
 @needs_machines
 def test_machines_without_a_cable_are_told_so(place):
     """The management network is theirs, but only one machine may use it for data."""

@@ -389,6 +389,11 @@ bool cli_check_outputs(const char *verb, const struct cli_options *options)
     for (size_t i = 0; i < N_OUTPUTS; i++) {
         const char *path = outputs[i].path;
 
+        if (path != NULL && path[0] == '\0') {
+            fprintf(stderr, "weft %s: --%s: the name of the file is empty\n", verb,
+                    outputs[i].flag);
+            return false;
+        }
         for (size_t k = 0; path != NULL && k < i; k++) {
             /* Everything can be written to /dev/null. */
             if (outputs[k].path != NULL && strcmp(path, outputs[k].path) == 0 &&

@@ -31,6 +31,7 @@ int cli_worse(int a, int b);
 enum cli_colour { CLI_COLOUR_AUTO, CLI_COLOUR_ALWAYS, CLI_COLOUR_NEVER };
 
 #define CLI_SETS_MAX 64
+#define CLI_FLAGS_MAX 160
 
 /* The values of a flag that may be repeated; not owned. */
 struct cli_list {
@@ -94,6 +95,8 @@ struct cli_options {
     int n_before;              /* operands before "--"; -1: there is no "--" */
     struct report_style style; /* for stdout */
     struct weft_log log;       /* to stderr */
+    bool is_given
+        [CLI_FLAGS_MAX]; /* by row of the flags' table; false if by WEFT_<FLAG> only */
 };
 
 /* The flags that `verb` takes, one at a time: *index is 0 at first, and moves on. False: there
@@ -110,6 +113,11 @@ bool cli_flag_next(const char *verb, size_t *index, struct cli_flag *out);
 /* Parses argv[first..argc) after the environment. False after a message on stderr. */
 bool cli_options_parse(struct cli_options *options, const struct cli_verb_spec *verb,
                        int argc, char **argv, int first);
+/* Returns true after a message if one of `flags` (blank-separated) is on the command line, where it
+ * has no effect. `why` says what it needs. A shell's WEFT_<FLAG> is not refused, because it is for
+ * several verbs. */
+bool cli_refuse_given(const struct cli_options *options, const char *flags,
+                      const char *why);
 /* What `weft VERB --help` prints. */
 void cli_help(const struct cli_verb_spec *verb);
 
@@ -166,7 +174,8 @@ void cli_end_when_interrupted(void);
 bool cli_print(const char *bytes, size_t n);
 /* Returns true if no flag writes to stdout, so that text can be printed there. */
 bool cli_has_stdout(const struct cli_options *options);
-/* Returns false after a message if two flags write to one file, or to stdout. */
+/* Returns false after a message if two flags write to one file, or to stdout, or the name of a file
+ * is empty. */
 bool cli_check_outputs(const char *verb, const struct cli_options *options);
 /* Writes a whole file ("-": stdout); false after a message. */
 bool cli_write_file(const char *path, const char *bytes, size_t n);

@@ -333,6 +333,26 @@ void doctor_end(struct examination *all)
     free(all);
 }
 
+/* Returns true after a message if a flag has no effect on what is checked. */
+static bool has_idle_flag(const struct cli_options *options)
+{
+    bool has_files = options->n_operands > 0;
+    bool has_scenario = has_files && !is_recorded(options->operands[0]);
+
+    if (has_files &&
+        cli_refuse_given(options, "backend name netdevs",
+                         "only without a file, when this machine is checked")) {
+        return true;
+    }
+    if (!options->join && !options->qualify &&
+        cli_refuse_given(options, "rank nranks rendezvous secret patience",
+                         "only with --join or --qualify")) {
+        return true;
+    }
+    return !has_scenario && !options->qualify &&
+           cli_refuse_given(options, "set", "only with a scenario");
+}
+
 int cli_doctor(struct cli_options *options)
 {
     bool joins = options->join || options->qualify;
@@ -348,6 +368,9 @@ int cli_doctor(struct cli_options *options)
     if (options->save != NULL && !options->qualify) {
         fprintf(stderr, "weft doctor: --save: only --qualify makes a scenario; "
                         "add --qualify, or keep what was found with --json=FILE\n");
+        return CLI_USAGE;
+    }
+    if (has_idle_flag(options)) {
         return CLI_USAGE;
     }
     all = doctor_begin();

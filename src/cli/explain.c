@@ -127,6 +127,9 @@ int cli_explain(struct cli_options *options)
     if (options->times) {
         return cli_explain_times(options);
     }
+    if (cli_refuse_given(options, "patience", "only with --times")) {
+        return CLI_USAGE;
+    }
     if (options->n_operands == 0) {
         return list_codes();
     }

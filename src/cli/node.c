@@ -284,6 +284,10 @@ static int run_process(struct cli_options *options, bool is_relay)
         fprintf(stderr, "weft node: --save: only a run without --scenario makes one\n");
         return CLI_USAGE;
     }
+    if (options->scenario != NULL &&
+        cli_refuse_given(options, "netdevs", "only without --scenario")) {
+        return CLI_USAGE;
+    }
     if (!cli_member_find(options, is_relay, &member)) {
         return CLI_USAGE;
     }
@@ -359,7 +363,13 @@ static int relay_for_plugins(struct cli_options *options)
 int cli_relayd(struct cli_options *options)
 {
     if (options->scenario == NULL && options->name == NULL && options->n_operands == 0) {
-        return relay_for_plugins(options);
+        return cli_refuse_given(options,
+                                "backend events patience policy rendezvous result "
+                                "secret seed set",
+                                "only with --scenario; NCCL_MESH_... of the environment "
+                                "are the settings of a relay for the plugin")
+                   ? CLI_USAGE
+                   : relay_for_plugins(options);
     }
     return run_process(options, true);
 }

@@ -22,6 +22,8 @@ struct flag_spec {
     const char *verbs;    /* blank-separated; "*": all */
     const char *help;
     const char *choices; /* blank-separated: all that the argument can be; or NULL */
+    /* Values that WEFT_<FLAG> can have in addition, because a shell sets it for several verbs. */
+    const char *others_in_environment;
     enum value_kind kind;
     size_t offset; /* in struct cli_options: const char *, bool or struct cli_list */
     bool (*set)(struct cli_options *options, const char *verb, const char *value);
@@ -157,7 +159,7 @@ static const struct flag_spec specs[] = {
      .choices = "sim soft rxe verbs", TEXT(backend)},
     {"backend", "NAME", 0, "node relayd doctor",
      "verbs (default): the NICs of this machine; or soft: simulated ones",
-     .choices = "sim soft rxe verbs", TEXT(backend)},
+     .choices = "verbs soft", .others_in_environment = "sim rxe", TEXT(backend)},
     {"backend", "NAME", 0, "plugin-check",
      "the plugin's: sim, soft or verbs; default: NCCL_MESH_BACKEND",
      .choices = "sim soft rxe verbs", TEXT(backend)},
@@ -347,6 +349,9 @@ static const struct flag_spec specs[] = {
     {"help", NULL, 'h', "*", "this text", .kind = VALUE_HELP},
 };
 
+_Static_assert(WEFT_LENGTH(specs) <= CLI_FLAGS_MAX,
+               "each flag has its place in is_given");
+
 /* `words` is blank-separated. */
 static bool has_word(const char *words, const char *word)
 {
@@ -437,6 +442,22 @@ void cli_help(const struct cli_verb_spec *verb)
     print_flags(verb->name);
 }
 
+bool cli_refuse_given(const struct cli_options *options, const char *flags,
+                      const char *why)
+{
+    const char *verb = options->verb->name;
+    bool any = false;
+
+    for (size_t i = 0; i < WEFT_LENGTH(specs) && !any; i++) {
+        any = options->is_given[i] && verb_takes(&specs[i], verb) &&
+              has_word(flags, specs[i].name);
+        if (any) {
+            usage(verb, specs[i].name, why, NULL);
+        }
+    }
+    return any;
+}
+
 bool cli_flag_next(const char *verb, size_t *index, struct cli_flag *out)
 {
     for (; *index < WEFT_LENGTH(specs); ++*index) {
@@ -468,14 +489,16 @@ static bool add_value(struct cli_list *list, const struct flag_spec *spec,
     return true;
 }
 
+static bool is_choice(const struct flag_spec *spec, const char *value)
+{
+    return spec->choices == NULL || has_word(spec->choices, value);
+}
+
 static bool apply(struct cli_options *options, const char *verb,
                   const struct flag_spec *spec, const char *value)
 {
     void *field = (char *)options + spec->offset;
 
-    if (spec->choices != NULL && !has_word(spec->choices, value)) {
-        return refuse_choice(spec, verb, value);
-    }
     switch (spec->kind) {
     case VALUE_TEXT:
         *(const char **)field = value == NULL ? "-" : value;
@@ -501,6 +524,7 @@ static bool apply_environment(struct cli_options *options, const char *verb)
     for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
         char name[40];
         const char *value;
+        bool is_good;
 
         weft_format(name, sizeof(name), "WEFT_%s", specs[i].name);
         for (char *c = name; *c != '\0'; c++) {
@@ -512,7 +536,13 @@ static bool apply_environment(struct cli_options *options, const char *verb)
             (specs[i].argument == NULL && strcmp(value, "0") == 0)) {
             continue;
         }
-        if (!apply(options, verb, &specs[i], value)) {
+        if (!is_choice(&specs[i], value) &&
+            !has_word(specs[i].others_in_environment, value)) {
+            is_good = refuse_choice(&specs[i], verb, value);
+        } else {
+            is_good = apply(options, verb, &specs[i], value);
+        }
+        if (!is_good) {
             fprintf(stderr, "weft %s: (from the environment: %s)\n", verb, name);
             return false;
         }
@@ -638,9 +668,13 @@ bool cli_options_parse(struct cli_options *options, const struct cli_verb_spec *
         if (spec == NULL) {
             return refuse(verb, argv[first - 1 + optind - 1], flag);
         }
+        if (!is_choice(spec, optarg)) {
+            return refuse_choice(spec, verb, optarg);
+        }
         if (!apply(options, verb, spec, optarg)) {
             return false;
         }
+        options->is_given[spec - specs] = true;
     }
     options->operands = argv + first - 1 + optind;
     options->n_operands = argc - first + 1 - optind;

@@ -11,12 +11,11 @@
 #define NUMBER_MAX 1000000
 #define UVERBS_MAX 256 /* maximum number of devices searched for */
 
-static int list_clauses(const struct cli_options *options)
+static int list_clauses(void)
 {
     struct weft_text text = {0};
     const struct plugin_clause *clause;
 
-    (void)options;
     for (unsigned i = 0; (clause = plugin_clause_at(i)) != NULL; i++) {
         weft_text_add(&text, "%-22s %s\n%-22s %s\n", clause->id, clause->text, "",
                       clause->source);
@@ -248,7 +247,8 @@ int cli_plugin_check(struct cli_options *options)
     int code = CLI_OK;
 
     if (options->list) {
-        return list_clauses(options);
+        return cli_refuse_given(options, "json", "not with --list") ? CLI_USAGE
+                                                                    : list_clauses();
     }
     plugin_check_options_default(&check);
     if (!check_usage(options, &versions, &check)) {
@@ -275,6 +275,13 @@ int cli_plugin_check(struct cli_options *options)
             code = cli_worse(code, CLI_ENVIRONMENT);
             json_array_append_new(results, to_json(check.path, &result, true));
             continue;
+        }
+        if (result.is_missing && strchr(check.path, '/') == NULL &&
+            access(check.path, F_OK) == 0) {
+            fprintf(stderr,
+                    "weft plugin-check: %s: a name without / is looked up in the library "
+                    "path, as NCCL does; type ./%s for the file in this folder\n",
+                    check.path, check.path);
         }
         if (result.is_broken) {
             code = cli_worse(code, result.is_missing ? CLI_USAGE : CLI_FAILED);

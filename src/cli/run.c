@@ -714,7 +714,9 @@ int cli_run(struct cli_options *options)
         fprintf(stderr, "usage: weft run [flags] FILE... (weft run --help)\n");
         return CLI_USAGE;
     }
-    if (!find_backend(&session)) {
+    if (!find_backend(&session) ||
+        (strcmp(options->backend, "verbs") != 0 &&
+         cli_refuse_given(options, "rendezvous", "only with --backend verbs"))) {
         return CLI_USAGE;
     }
     session_begin(&session);

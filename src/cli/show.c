@@ -215,6 +215,11 @@ int cli_show(struct cli_options *options)
         fprintf(stderr, "weft show: --job and --rank go with --plan\n");
         return CLI_USAGE;
     }
+    if ((options->nic == NULL &&
+         cli_refuse_given(options, "backend", "only with --nic")) ||
+        (options->plan && cli_refuse_given(options, "policy", "not with --plan"))) {
+        return CLI_USAGE;
+    }
     scenario = cli_load(options, options->operands[0]);
     if (scenario == NULL) {
         return CLI_USAGE;

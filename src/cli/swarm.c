@@ -425,6 +425,10 @@ int cli_swarm(struct cli_options *options)
                         "       weft swarm --space NAME --seeds A..B [flags]\n");
         return CLI_USAGE;
     }
+    if (options->print &&
+        cli_refuse_given(options, "shrink", "not with --print, which runs nothing")) {
+        return CLI_USAGE;
+    }
     if (!read_seeds(&swarm, options->seeds) || !read_shard(&swarm, options->shard) ||
         !read_jobs(&swarm, options->jobs)) {
         return CLI_USAGE;

@@ -107,7 +107,10 @@ static int run_command(int argc, char **argv)
     }
     is_help = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
               strcmp(name, "help") == 0;
-    if (is_help && argc > 2 && find_verb(argv[2]) != NULL) {
+    if (is_help && argc > 2) {
+        if (find_verb(argv[2]) == NULL) {
+            return no_such_verb(argv[2]);
+        }
         cli_help(find_verb(argv[2]));
         return CLI_OK;
     }
