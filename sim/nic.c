@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "sim/landing_impl.h"
 #include "sim/nic_impl.h"
-#include "sim/nic_verbs_impl.h"
 #include "sim/train.h"
 
 enum { QPN_BASE_MIN = 17, QPN_BASES = 200 };

@@ -527,5 +527,7 @@ void sim_nic_acknowledged(struct sim_nic *nic, const void *object);
 /* Counts a verb for the verb faults. Returns the errno of the fault that takes effect, or
  * 0, and adds its delay to `*by`. */
 int sim_nic_take_fault(struct sim_nic *nic, int verb, weft_ps *by);
+/* Drops the record of a verb that was cancelled, so that no watcher sees it. */
+void sim_watch_drop(struct sim_request *request);
 
 #endif
