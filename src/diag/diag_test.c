@@ -295,27 +295,31 @@ END_TEST
 START_TEST(a_pause_storm_is_found_only_where_nothing_is_lost)
 {
     static const struct {
+        const char *paused_end;
+        bool loses;
         void (*write)(struct scene *scene);
         const char *code;
-    } rows[] = {{scene_one_way, "link.one_way"},
-                {scene_lossy, "link.lossy"},
-                {scene_paused, "link.pause_storm"}};
+    } rows[] = {{"near", true, scene_one_way, "link.one_way"},
+                {"far", true, scene_one_way, "link.one_way"},
+                {"near", true, scene_lossy, "link.lossy"},
+                {"far", true, scene_lossy, "link.lossy"},
+                {"near", false, scene_paused, "link.pause_storm"},
+                {"far", false, scene_paused, "link.pause_storm"}};
+    bool is_near = strcmp(rows[_i].paused_end, "near") == 0;
     struct scene s;
     struct diag_findings findings;
+    struct diag_port *paused;
 
     scene_set(&s);
-    if (_i / 2 < 2) {
+    if (rows[_i].loses) {
         scene_loses_packets(&s);
     }
-    rows[_i / 2].write(&s);
-    if (_i % 2 == 0) {
-        s.a->ports[0].counters[DIAG_RX_PAUSES] = 1000;
-    } else {
-        s.b->ports[1].counters[DIAG_RX_PAUSES] = 1000;
-    }
+    rows[_i].write(&s);
+    paused = is_near ? &s.a->ports[0] : &s.b->ports[1];
+    paused->counters[DIAG_RX_PAUSES] = 1000;
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
-    ck_assert_str_eq(findings.items[0].entry->code, rows[_i / 2].code);
+    ck_assert_str_eq(findings.items[0].entry->code, rows[_i].code);
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
 }
@@ -390,21 +394,33 @@ START_TEST(a_slot_is_empty_only_if_the_whole_table_is_known)
     static const struct {
         uint32_t length;
         enum diag_known is_cut;
-        bool is_whole;
-    } rows[] = {{1, DIAG_UNKNOWN, true},  {7, DIAG_UNKNOWN, true},
-                {8, DIAG_UNKNOWN, false}, {1, DIAG_YES, false},
-                {7, DIAG_YES, false},     {8, DIAG_YES, false},
-                {1, DIAG_NO, true},       {8, DIAG_NO, true}};
+        bool is_at_peer;
+        const char *code;
+    } rows[] = {{1, DIAG_UNKNOWN, false, "gid.fixed_index"},
+                {1, DIAG_UNKNOWN, true, "gid.fixed_index"},
+                {7, DIAG_UNKNOWN, false, "gid.fixed_index"},
+                {7, DIAG_UNKNOWN, true, "gid.fixed_index"},
+                {8, DIAG_UNKNOWN, false, "undetermined"},
+                {8, DIAG_UNKNOWN, true, "undetermined"},
+                {1, DIAG_YES, false, "undetermined"},
+                {1, DIAG_YES, true, "undetermined"},
+                {7, DIAG_YES, false, "undetermined"},
+                {7, DIAG_YES, true, "undetermined"},
+                {8, DIAG_YES, false, "undetermined"},
+                {8, DIAG_YES, true, "undetermined"},
+                {1, DIAG_NO, false, "gid.fixed_index"},
+                {1, DIAG_NO, true, "gid.fixed_index"},
+                {8, DIAG_NO, false, "gid.fixed_index"},
+                {8, DIAG_NO, true, "gid.fixed_index"}};
     struct scene s;
     struct diag_findings findings;
     struct diag_port *port;
-    uint32_t length = rows[_i / 2].length;
-    bool is_whole = rows[_i / 2].is_whole;
+    uint32_t length = rows[_i].length;
 
     scene_set(&s);
     scene_fixed_index(&s);
     port = &s.a->ports[0];
-    if (_i % 2 == 1) { /* at the peer */
+    if (rows[_i].is_at_peer) {
         s.a->gid_index = DIAG_NO_GID_INDEX;
         s.b->gid_index = 3;
         port = &s.b->ports[1];
@@ -415,11 +431,10 @@ START_TEST(a_slot_is_empty_only_if_the_whole_table_is_known)
         port->gids[i].ip.bytes[15] = (uint8_t)(100 + i);
     }
     port->n_gids = length;
-    port->gids_cut = rows[_i / 2].is_cut;
+    port->gids_cut = rows[_i].is_cut;
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
-    ck_assert_str_eq(findings.items[0].entry->code,
-                     is_whole ? "gid.fixed_index" : "undetermined");
+    ck_assert_str_eq(findings.items[0].entry->code, rows[_i].code);
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
 }
@@ -447,22 +462,30 @@ static void fill_tables(struct diag_input *input, enum diag_known are_cut)
 /* What a description of eight GIDs does not contain is absent only if the table has no more. */
 START_TEST(what_a_cut_table_lacks_is_not_absent)
 {
-    static const char *const codes[] = {"gid.missing", "addr.changed",
-                                        "route.no_facing_port", "route.wrong_nic"};
-    const char *code = codes[_i / 2];
-    bool is_cut = _i % 2 == 1;
+    static const struct {
+        const char *scene; /* the case with this code */
+        enum diag_known are_cut;
+        const char *code;
+    } rows[] = {{"gid.missing", DIAG_NO, "gid.missing"},
+                {"gid.missing", DIAG_YES, "undetermined"},
+                {"addr.changed", DIAG_NO, "addr.changed"},
+                {"addr.changed", DIAG_YES, "undetermined"},
+                {"route.no_facing_port", DIAG_NO, "route.no_facing_port"},
+                {"route.no_facing_port", DIAG_YES, "undetermined"},
+                {"route.wrong_nic", DIAG_NO, "route.wrong_nic"},
+                {"route.wrong_nic", DIAG_YES, "undetermined"}};
     struct diag_findings findings;
     struct scene s;
     int i = 0;
 
-    while (strcmp(scene_cases[i].code, code) != 0) {
+    while (strcmp(scene_cases[i].code, rows[_i].scene) != 0) {
         i++;
     }
     scene_write_case(i, false, &s);
-    fill_tables(&s.input, is_cut ? DIAG_YES : DIAG_NO);
+    fill_tables(&s.input, rows[_i].are_cut);
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
-    ck_assert_str_eq(findings.items[0].entry->code, is_cut ? "undetermined" : code);
+    ck_assert_str_eq(findings.items[0].entry->code, rows[_i].code);
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
 }
@@ -565,10 +588,15 @@ START_TEST(who_finds_a_failed_host_gone_met_a_consequence)
 }
 END_TEST
 
-/* Titanic sends data to carpathia over iceberg, which closes the stream. If carpathia failed first
- * (_i is 0), that is a consequence. */
+/* Titanic sends data to carpathia over iceberg, which closes the stream. If carpathia failed first,
+ * that is a consequence. */
 START_TEST(who_hears_from_a_relay_that_the_end_left_met_a_consequence)
 {
+    static const struct {
+        const char *end_failed;
+        weft_ns at_ns; /* titanic failed at 1000 */
+        uint32_t n_findings;
+    } rows[] = {{"first", 999, 1}, {"later", 1001, 2}};
     struct scene s;
     struct diag_findings findings;
     struct diag_host *end;
@@ -580,7 +608,7 @@ START_TEST(who_hears_from_a_relay_that_the_end_left_met_a_consequence)
     weft_format(end->name, sizeof(end->name), "carpathia");
     end->errors = weft_calloc(1, sizeof(*end->errors));
     end->n_errors = 1;
-    end->errors[0].at_ns = _i == 0 ? 999 : 1001;
+    end->errors[0].at_ns = rows[_i].at_ns;
     weft_fail_errno(&end->errors[0].error, EINVAL, WEFT_PHASE_STREAM, "the stream broke");
     s.failure->at_ns = 1000;
     s.failure->error = (struct weft_error){0};
@@ -589,21 +617,26 @@ START_TEST(who_hears_from_a_relay_that_the_end_left_met_a_consequence)
     weft_error_text(&s.failure->error, WEFT_VALUE_PEER, "iceberg");
     weft_format(s.failure->peer, sizeof(s.failure->peer), "carpathia");
     diag(&s.input, &findings);
-    ck_assert_uint_eq(findings.n, _i == 0 ? 1 : 2);
+    ck_assert_msg(findings.n == rows[_i].n_findings, "carpathia failed %s: %u findings",
+                  rows[_i].end_failed, findings.n);
     ck_assert_str_eq(findings.items[findings.n - 1].host, "carpathia");
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
 }
 END_TEST
 
-/* Titanic only waited for iceberg, which failed before titanic (_i is 0) or after it. */
+/* Titanic only waited for iceberg, which failed before or after titanic. */
 START_TEST(who_only_waited_for_a_failed_host_met_a_consequence)
 {
+    static const struct {
+        weft_ns at_ns; /* titanic failed at 1000 */
+        const char *code, *host;
+    } rows[] = {{999, "undetermined", "iceberg"}, {1001, "conn.timeout", "titanic"}};
     struct scene s;
     struct diag_findings findings;
 
     scene_set(&s);
-    s.b->errors[s.b->n_errors++] = (struct diag_error){.at_ns = _i == 0 ? 999 : 1001};
+    s.b->errors[s.b->n_errors++] = (struct diag_error){.at_ns = rows[_i].at_ns};
     weft_fail_errno(&s.b->errors[0].error, EINVAL, WEFT_PHASE_STREAM, "the stream broke");
     s.failure->at_ns = 1000;
     s.failure->error = (struct weft_error){0};
@@ -611,9 +644,8 @@ START_TEST(who_only_waited_for_a_failed_host_met_a_consequence)
     weft_error_text(&s.failure->error, WEFT_VALUE_WAITS_FOR, "1");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
-    ck_assert_str_eq(findings.items[0].entry->code,
-                     _i == 0 ? "undetermined" : "conn.timeout");
-    ck_assert_str_eq(findings.items[0].host, _i == 0 ? "iceberg" : "titanic");
+    ck_assert_str_eq(findings.items[0].entry->code, rows[_i].code);
+    ck_assert_str_eq(findings.items[0].host, rows[_i].host);
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
 }
@@ -674,16 +706,19 @@ END_TEST
 /* Subnets in one /24 are apart to a program that compares them at their own length. */
 START_TEST(a_collision_needs_the_length_that_is_set)
 {
+    static const struct {
+        int subnet_len;
+        const char *code;
+    } rows[] = {{24, "route.prefix_collision"}, {32, "route.listener_blind"}};
     struct scene s;
     struct diag_findings findings;
 
     scene_set(&s);
     scene_coarse(&s);
-    s.a->subnet_len = _i == 0 ? 24 : 32;
+    s.a->subnet_len = rows[_i].subnet_len;
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
-    ck_assert_str_eq(findings.items[0].entry->code,
-                     _i == 0 ? "route.prefix_collision" : "route.listener_blind");
+    ck_assert_str_eq(findings.items[0].entry->code, rows[_i].code);
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
 }
@@ -720,20 +755,21 @@ START_TEST(headers_count_for_the_mtu)
 {
     static const struct {
         const char *address, *other;
+        int prefix_len;
         int64_t mtu;
         bool fits;
-    } rows[] = {{"192.168.101.1", "192.168.101.2", 4156, true},
-                {"192.168.101.1", "192.168.101.2", 4155, false},
-                {"fd00::1", "fd00::2", 4176, true},
-                {"fd00::1", "fd00::2", 4175, false}};
+    } rows[] = {{"192.168.101.1", "192.168.101.2", 24, 4156, true},
+                {"192.168.101.1", "192.168.101.2", 24, 4155, false},
+                {"fd00::1", "fd00::2", 64, 4176, true},
+                {"fd00::1", "fd00::2", 64, 4175, false}};
     struct scene s;
     struct diag_findings findings;
     char text[64];
 
     scene_set(&s);
-    weft_format(text, sizeof(text), "%s/%d", rows[_i].address, _i < 2 ? 24 : 64);
+    weft_format(text, sizeof(text), "%s/%d", rows[_i].address, rows[_i].prefix_len);
     scene_set_address(&s.a->ports[0], text);
-    weft_format(text, sizeof(text), "%s/%d", rows[_i].other, _i < 2 ? 24 : 64);
+    weft_format(text, sizeof(text), "%s/%d", rows[_i].other, rows[_i].prefix_len);
     scene_set_address(&s.b->ports[1], text);
     s.b->ports[1].netdev_mtu = rows[_i].mtu;
     scene_loses_packets(&s);
@@ -751,16 +787,20 @@ END_TEST
 /* Linux ignores requests with arp_ignore 8 only; 4 to 7 and greater values are like 0. */
 START_TEST(only_one_value_of_arp_ignore_answers_nothing)
 {
+    static const struct {
+        int64_t arp_ignore;
+        bool is_cause;
+    } rows[] = {{7, false}, {8, true}, {9, false}};
     struct scene s;
     struct diag_findings findings;
 
     scene_set(&s);
     scene_arp_ignored(&s);
-    s.b->ports[1].arp_ignore = 7 + _i;
+    s.b->ports[1].arp_ignore = rows[_i].arp_ignore;
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_int_eq(strcmp(findings.items[0].entry->code, "neigh.arp_ignored") == 0,
-                     _i == 1);
+                     rows[_i].is_cause);
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
 }
@@ -772,54 +812,58 @@ START_TEST(an_unreachable_host_is_not_silence)
 {
     struct scene s;
     struct diag_findings findings;
+    bool has_refused = false, has_neighbour = false;
 
     scene_set(&s);
     scene_hears_of_it(&s);
-    weft_fail_errno(&s.failure->error, _i == 0 ? EHOSTUNREACH : ETIMEDOUT, WEFT_PHASE_TCP,
-                    "connect");
+    weft_fail_errno(&s.failure->error, EHOSTUNREACH, WEFT_PHASE_TCP, "connect");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
-    if (_i == 0) {
-        bool has_refused = false, has_neighbour = false;
+    ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
+    for (uint32_t i = 0; i < findings.items[0].n_candidates; i++) {
+        const char *code = findings.items[0].candidates[i]->code;
 
-        ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
-        for (uint32_t i = 0; i < findings.items[0].n_candidates; i++) {
-            const char *code = findings.items[0].candidates[i]->code;
-
-            ck_assert_str_ne(code, "conn.timeout");
-            has_refused = has_refused || strcmp(code, "conn.refused") == 0;
-            has_neighbour = has_neighbour || strcmp(code, "neigh.no_answer") == 0;
-        }
-        ck_assert(has_refused && has_neighbour);
+        ck_assert_str_ne(code, "conn.timeout");
+        has_refused = has_refused || strcmp(code, "conn.refused") == 0;
+        has_neighbour = has_neighbour || strcmp(code, "neigh.no_answer") == 0;
     }
+    ck_assert(has_refused && has_neighbour);
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
 }
 END_TEST
 
-/* An operation of a device failed with errno EIO, whatever it was for. ENOMEM of one that posts or
- * polls work requests is no limit of pinned memory. */
-START_TEST(every_operation_of_a_device_can_find_it_failed)
+static void check_operation(enum weft_phase phase, int sys_errno, const char *code)
 {
-    static const enum weft_phase phases[] = {
-        WEFT_PHASE_CREATE, WEFT_PHASE_REGISTER, WEFT_PHASE_CREATE_CQ,
-        WEFT_PHASE_QP,     WEFT_PHASE_MEMORY,   WEFT_PHASE_DATA,
-        WEFT_PHASE_PROBE,  WEFT_PHASE_FLUSH,    WEFT_PHASE_POLL_CQ};
-    enum weft_phase phase = phases[_i / 2];
-    bool is_memory = _i % 2 == 1;
     struct scene s;
     struct diag_findings findings;
 
     scene_set(&s);
     s.a->memlock_bytes = 65536;
-    weft_fail_errno(&s.failure->error, is_memory ? ENOMEM : EIO, phase, "it failed");
+    weft_fail_errno(&s.failure->error, sys_errno, phase, "it failed");
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
-    ck_assert_str_eq(findings.items[0].entry->code, !is_memory   ? "device.failed"
-                                                    : _i / 2 < 4 ? "host.memlock"
-                                                                 : "undetermined");
+    ck_assert_str_eq(findings.items[0].entry->code, code);
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
+}
+
+/* An operation of a device failed with errno EIO, whatever it was for. ENOMEM of one that posts or
+ * polls work requests is no limit of pinned memory. */
+START_TEST(every_operation_of_a_device_can_find_it_failed)
+{
+    static const struct {
+        enum weft_phase phase;
+        const char *if_no_memory;
+    } rows[] = {
+        {WEFT_PHASE_CREATE, "host.memlock"},    {WEFT_PHASE_REGISTER, "host.memlock"},
+        {WEFT_PHASE_CREATE_CQ, "host.memlock"}, {WEFT_PHASE_QP, "host.memlock"},
+        {WEFT_PHASE_MEMORY, "undetermined"},    {WEFT_PHASE_DATA, "undetermined"},
+        {WEFT_PHASE_PROBE, "undetermined"},     {WEFT_PHASE_FLUSH, "undetermined"},
+        {WEFT_PHASE_POLL_CQ, "undetermined"}};
+
+    check_operation(rows[_i].phase, EIO, "device.failed");
+    check_operation(rows[_i].phase, ENOMEM, rows[_i].if_no_memory);
 }
 END_TEST
 
@@ -985,10 +1029,15 @@ START_TEST(hearsay_counts_only_when_nobody_knows_better)
 }
 END_TEST
 
-/* Titanic and iceberg waited for each other's process. If a third host reported nothing (_i is 1),
- * the findings name that host as the peer. */
+/* Titanic and iceberg waited for each other's process. If a third host reported nothing, the
+ * findings name that host as the peer. */
 START_TEST(two_that_waited_were_kept_apart_by_a_third)
 {
+    static const struct {
+        bool third_reported;
+        uint32_t n_findings;
+        const char *peer;
+    } rows[] = {{true, 1, "iceberg"}, {false, 2, "carpathia"}};
     struct scene s;
     struct diag_findings findings;
     struct diag_error *waited;
@@ -996,7 +1045,7 @@ START_TEST(two_that_waited_were_kept_apart_by_a_third)
 
     scene_set(&s);
     third = &s.input.hosts[s.input.n_hosts++];
-    third->was_observed = _i == 0;
+    third->was_observed = rows[_i].third_reported;
     third->memlock_bytes = third->gid_index = IO_UNKNOWN;
     weft_format(third->name, sizeof(third->name), "carpathia");
     weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT,
@@ -1006,9 +1055,9 @@ START_TEST(two_that_waited_were_kept_apart_by_a_third)
               "rank 0 was never heard of");
     weft_format(waited->peer, sizeof(waited->peer), "titanic");
     diag(&s.input, &findings);
-    ck_assert_uint_eq(findings.n, _i == 0 ? 1 : 2);
+    ck_assert_uint_eq(findings.n, rows[_i].n_findings);
     ck_assert_str_eq(findings.items[0].host, "titanic");
-    ck_assert_str_eq(findings.items[0].peer, _i == 0 ? "iceberg" : "carpathia");
+    ck_assert_str_eq(findings.items[0].peer, rows[_i].peer);
     ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
     diag_findings_fini(&findings);
     diag_input_fini(&s.input);
@@ -1130,13 +1179,13 @@ int main(void)
     tcase_add_test(tests, a_direction_that_was_not_used_proves_nothing);
     tcase_add_loop_test(tests, a_slot_is_empty_only_if_the_whole_table_is_known, 0, 16);
     tcase_add_loop_test(tests, what_a_cut_table_lacks_is_not_absent, 0, 8);
-    tcase_add_loop_test(tests, every_operation_of_a_device_can_find_it_failed, 0, 18);
+    tcase_add_loop_test(tests, every_operation_of_a_device_can_find_it_failed, 0, 9);
     tcase_add_loop_test(tests, what_is_closed_is_not_always_a_stream, 0, 4);
     tcase_add_loop_test(tests, a_collision_needs_the_length_that_is_set, 0, 2);
     tcase_add_loop_test(tests, a_high_limit_of_locked_memory_is_not_surely_reached, 0, 6);
     tcase_add_loop_test(tests, headers_count_for_the_mtu, 0, 4);
     tcase_add_loop_test(tests, only_one_value_of_arp_ignore_answers_nothing, 0, 3);
-    tcase_add_loop_test(tests, an_unreachable_host_is_not_silence, 0, 2);
+    tcase_add_test(tests, an_unreachable_host_is_not_silence);
     tcase_add_loop_test(tests, events_may_be_missing, 0, 4);
     tcase_add_loop_test(tests, what_is_in_the_fixed_slot_is_shown, 0, 3);
     tcase_add_test(tests, who_finds_a_failed_host_gone_met_a_consequence);
