@@ -98,13 +98,15 @@ END_TEST
  * directly. */
 START_TEST(one_side_is_late_by_k_messages)
 {
+    uint64_t k = (uint64_t)_i;
+
     start(&(struct ipc_world_config){
         .seed = 3, .processes = {{.uuid = A}, {.uuid = B, .has_no_context = true}}});
-    run((uint64_t)_i, 0);
+    run(k, 0);
     ck_assert_int_ne(state_of(0), IPC_BAD);
     ck_assert_uint_eq(world.sides[1].n_direct, 0);
     hostmem_context(world.sides[1].gpu, true);
-    if (_i == 0) {
+    if (k == 0) { /* no message has started the negotiation */
         ipc_link_touch(&world.sides[0].channel.peer.link);
     }
     assert_states(IPC_OK, IPC_OK);
@@ -152,21 +154,24 @@ END_TEST
 
 START_TEST(the_original_compares_ordinals_of_two_processes)
 {
-    struct ipc_settings original = ipc_world_settings();
+    static const struct {
+        bool is_original;
+        enum ipc_state state;
+        const char *reason; /* in the story; NULL if there is none */
+    } rows[] = {{false, IPC_BAD, "reason=no_access"}, {true, IPC_ACKED, NULL}};
+    struct ipc_settings settings = ipc_world_settings();
 
-    original.is_original = _i == 1;
+    settings.is_original = rows[_i].is_original;
     /* Each sees only its own GPU, as ordinal 0, and cannot access the other's. */
     start(&(struct ipc_world_config){
         .seed = 5,
         .processes = {{.uuid = A, .reachable = A}, {.uuid = B, .reachable = B}},
-        .settings = {original, original}});
+        .settings = {settings, settings}});
     ipc_link_touch(&world.sides[0].channel.peer.link);
-    if (_i == 1) {
-        assert_states(IPC_ACKED, IPC_ACKED);
-    } else {
-        assert_states(IPC_BAD, IPC_BAD);
+    assert_states(rows[_i].state, rows[_i].state);
+    if (rows[_i].reason != NULL) {
         ck_assert(strstr(world.sides[0].story.bytes, "to=BAD") != NULL);
-        ck_assert(strstr(world.sides[0].story.bytes, "reason=no_access") != NULL);
+        ck_assert(strstr(world.sides[0].story.bytes, rows[_i].reason) != NULL);
     }
     run(20, 20);
     ck_assert_uint_eq(world.sides[0].n_direct + world.sides[1].n_direct, 0);
@@ -176,18 +181,21 @@ END_TEST
 
 START_TEST(another_ordinal_of_the_same_gpu_is_the_same_gpu)
 {
+    static const struct {
+        bool forbids_same_gpu;
+        enum ipc_state state;
+        enum ipc_reason reason;
+    } rows[] = {{false, IPC_OK, IPC_FINE}, {true, IPC_BAD, IPC_SAME_GPU}};
     struct ipc_settings settings = ipc_world_settings();
 
-    settings.forbids_same_gpu = _i == 1;
+    settings.forbids_same_gpu = rows[_i].forbids_same_gpu;
     start(&(struct ipc_world_config){
         .seed = 6,
         .processes = {{.uuid = A, .ordinal = 0}, {.uuid = A, .ordinal = 3}},
         .settings = {settings, settings}});
     run(20, 20);
-    assert_states(_i == 1 ? IPC_BAD : IPC_OK, _i == 1 ? IPC_BAD : IPC_OK);
-    if (_i == 1) {
-        assert_reason(0, IPC_SAME_GPU);
-    }
+    assert_states(rows[_i].state, rows[_i].state);
+    assert_reason(0, rows[_i].reason);
     finish();
 }
 END_TEST
@@ -196,9 +204,14 @@ END_TEST
  * detects both. */
 START_TEST(access_in_one_direction_is_no_access)
 {
+    static const struct {
+        const char *way;
+        const char *first_reaches; /* NULL: both */
+    } rows[] = {{"neither", "MIG-1"}, {"one", NULL}};
+
     start(&(struct ipc_world_config){
         .seed = 7,
-        .processes = {{.uuid = "MIG-1", .reachable = _i == 0 ? "MIG-1" : NULL},
+        .processes = {{.uuid = "MIG-1", .reachable = rows[_i].first_reaches},
                       {.uuid = "MIG-2", .reachable = "MIG-2"}}});
     run(20, 20);
     assert_states(IPC_BAD, IPC_BAD);
@@ -211,16 +224,19 @@ START_TEST(descriptors_lead_nowhere_in_another_namespace)
 {
     const uint32_t fd = 1u << IO_GPU_HANDLE_FD;
     const uint32_t both = fd | 1u << IO_GPU_HANDLE_LEGACY;
+    const struct {
+        uint32_t kinds; /* of the first process */
+        enum ipc_state state;
+        enum ipc_reason reason;
+    } rows[] = {{fd, IPC_BAD, IPC_NO_KIND}, {both, IPC_OK, IPC_FINE}};
 
     start(&(struct ipc_world_config){
         .seed = 8,
-        .processes = {{.uuid = A, .pid_ns = 1, .kinds = _i == 0 ? fd : both},
+        .processes = {{.uuid = A, .pid_ns = 1, .kinds = rows[_i].kinds},
                       {.uuid = B, .pid_ns = 2, .kinds = both}}});
     run(20, 20);
-    assert_states(_i == 0 ? IPC_BAD : IPC_OK, _i == 0 ? IPC_BAD : IPC_OK);
-    if (_i == 0) {
-        assert_reason(0, IPC_NO_KIND);
-    }
+    assert_states(rows[_i].state, rows[_i].state);
+    assert_reason(0, rows[_i].reason);
     finish();
 }
 END_TEST
@@ -243,23 +259,25 @@ START_TEST(what_the_system_forbids_is_staged)
     static const struct {
         enum hostmem_call call;
         int sys_errno;
+        bool have_agreed; /* fail only after the ends have agreed */
     } cases[] = {
-        {HOSTMEM_EXPORT, EOPNOTSUPP}, {HOSTMEM_IMPORT, EPERM},
-        {HOSTMEM_IMPORT, EACCES},     {HOSTMEM_IMPORT, EMFILE},
-        {HOSTMEM_IMPORT, ENOMEM},     {HOSTMEM_IMPORT_EVENT, EMFILE},
-        {HOSTMEM_WAIT, EINVAL},       {HOSTMEM_EVENT, ENOMEM},
+        {HOSTMEM_EXPORT, EOPNOTSUPP, false}, {HOSTMEM_IMPORT, EPERM, false},
+        {HOSTMEM_IMPORT, EACCES, false},     {HOSTMEM_IMPORT, EMFILE, false},
+        {HOSTMEM_IMPORT, ENOMEM, false},     {HOSTMEM_IMPORT_EVENT, EMFILE, false},
+        {HOSTMEM_WAIT, EINVAL, false},       {HOSTMEM_EVENT, ENOMEM, false},
+        {HOSTMEM_EXPORT, EOPNOTSUPP, true},  {HOSTMEM_IMPORT, EPERM, true},
+        {HOSTMEM_IMPORT, EACCES, true},      {HOSTMEM_IMPORT, EMFILE, true},
+        {HOSTMEM_IMPORT, ENOMEM, true},      {HOSTMEM_IMPORT_EVENT, EMFILE, true},
+        {HOSTMEM_WAIT, EINVAL, true},        {HOSTMEM_EVENT, ENOMEM, true},
     };
-    const int n = (int)WEFT_LENGTH(cases);
-    struct io_gpu *gpu;
 
     start(&(struct ipc_world_config){.seed = 10 + (uint64_t)_i,
                                      .processes = {{.uuid = A}, {.uuid = B}}});
-    gpu = world.sides[0].gpu;
-    if (_i >= n) { /* fail only after the ends have agreed */
+    if (cases[_i].have_agreed) {
         ipc_link_touch(&world.sides[0].channel.peer.link);
         assert_states(IPC_OK, IPC_OK);
     }
-    hostmem_fail(gpu, cases[_i % n].call, cases[_i % n].sys_errno, UINT32_MAX);
+    hostmem_fail(world.sides[0].gpu, cases[_i].call, cases[_i].sys_errno, UINT32_MAX);
     run(20, 20);
     finish();
 }

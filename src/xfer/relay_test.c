@@ -60,12 +60,16 @@ static void send_mixed(uint32_t flow, uint32_t n_messages)
 /* Messages pass one to three relays, with 1 or 8 buffers each, in both directions at once. */
 START_TEST(messages_of_all_sizes_pass_relays)
 {
-    uint32_t n_hosts = 3 + (uint32_t)_i / 2;
+    static const struct {
+        uint32_t n_relays, n_buffers;
+    } rows[] = {{1, 1}, {1, 8}, {2, 1}, {2, 8}, {3, 1}, {3, 8}};
+    uint32_t n_hosts = rows[_i].n_relays + 2;
+    uint32_t n_buffers = rows[_i].n_buffers;
     struct relay_counters counters;
 
     open_line(n_hosts);
-    route(0, n_hosts - 1, _i % 2 == 0 ? 1 : 8);
-    route(n_hosts - 1, 0, _i % 2 == 0 ? 1 : 8);
+    route(0, n_hosts - 1, n_buffers);
+    route(n_hosts - 1, 0, n_buffers);
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
     send_mixed(0, 80);
     send_mixed(1, 80);
@@ -77,8 +81,7 @@ START_TEST(messages_of_all_sizes_pass_relays)
     ck_assert_uint_eq(counters.messages, 2 * 80 * 8);
     ck_assert_uint_eq(counters.bytes,
                       2 * 10 * (0 + 1 + 7 + 4096 + 131072 + 131073 + 262144 + 1000000));
-    ck_assert_uint_eq(counters.memory,
-                      (_i % 2 == 0 ? 2u : 16u) * (uint64_t)FLOW_FRAGMENT_BYTES);
+    ck_assert_uint_eq(counters.memory, 2 * n_buffers * (uint64_t)FLOW_FRAGMENT_BYTES);
     grid_close(&grid);
 }
 END_TEST
@@ -101,6 +104,10 @@ END_TEST
  * relay has one buffer for each lane. All messages arrive. */
 START_TEST(rings_do_not_deadlock)
 {
+    static const struct {
+        const char *route;
+        bool alternates; /* the direction, whatever the shorter route is */
+    } rows[] = {{"the shorter one", false}, {"in mixed directions", true}};
     uint32_t n = 6;
 
     grid_open(&grid,
@@ -111,8 +118,7 @@ START_TEST(rings_do_not_deadlock)
     for (uint32_t from = 0; from < n; from++) {
         for (uint32_t d = 1; d < n; d++) {
             uint32_t via[8];
-            /* In the second case the direction alternates, whatever the shorter route is. */
-            bool up = _i == 0 ? d <= n / 2 : (from + d) % 2 == 0;
+            bool up = rows[_i].alternates ? (from + d) % 2 == 0 : d <= n / 2;
             uint32_t n_via = (up ? d : n - d) - 1;
 
             for (uint32_t k = 0; k < n_via; k++) {
@@ -183,31 +189,40 @@ static void wait_for_refusal(uint32_t flow)
 START_TEST(relays_refuse_what_exceeds_them)
 {
     static const struct {
+        const char *reason;
+        uint32_t relay; /* with the limit */
         uint64_t memory_max;
         uint32_t lanes_max;
-        const char *reason, *text;
+        uint32_t n_admitted; /* fragments of the lane before */
+        const char *text;
     } rows[] = {
-        {FLOW_FRAGMENT_BYTES, 0, "memory",
+        {"memory", 1, FLOW_FRAGMENT_BYTES, 0, 1,
          "a relay gives up: memory: its lanes (1) hold 128 of 128 KiB, this needs 128"},
-        {0, 1, "lanes", "a relay gives up: lanes: it forwards 1 of at most 1 lanes"}};
-    uint32_t at = 1 + (uint32_t)_i % 2;
+        {"memory", 2, FLOW_FRAGMENT_BYTES, 0, 1,
+         "a relay gives up: memory: its lanes (1) hold 128 of 128 KiB, this needs 128"},
+        {"lanes", 1, 0, 1, 8,
+         "a relay gives up: lanes: it forwards 1 of at most 1 lanes"},
+        {"lanes", 2, 0, 1, 8,
+         "a relay gives up: lanes: it forwards 1 of at most 1 lanes"}};
+    uint32_t at = rows[_i].relay;
     struct relay_counters counters;
 
     grid_open(&grid,
               &(struct fabric_config){.n_hosts = 4, .cables = line, .n_cables = 3});
     for (uint32_t h = 1; h <= 2; h++) {
-        grid_relay(&grid, h, h == at ? rows[_i / 2].memory_max : 0,
-                   h == at ? rows[_i / 2].lanes_max : 0);
+        grid_relay(&grid, h, h == at ? rows[_i].memory_max : 0,
+                   h == at ? rows[_i].lanes_max : 0);
     }
     route(0, 3, 8);
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
     route(3, 0, 8);
     wait_for_refusal(1);
-    check_refused(1, rows[_i / 2].reason, at, rows[_i / 2].text);
+    check_refused(1, rows[_i].reason, at, rows[_i].text);
     relay_counters(grid.relays[at], &counters);
     ck_assert_uint_eq(counters.refused, 1);
     ck_assert_uint_eq(counters.lanes, 1);
-    ck_assert_uint_eq(counters.memory, (_i < 2 ? 1 : 8) * (uint64_t)FLOW_FRAGMENT_BYTES);
+    ck_assert_uint_eq(counters.memory,
+                      rows[_i].n_admitted * (uint64_t)FLOW_FRAGMENT_BYTES);
     send_mixed(0, 40);
     for (uint32_t i = 0; grid.flows[0].traffic.n_received < 40; i++) {
         ck_assert_uint_lt(i, 1000);
@@ -253,15 +268,20 @@ static uint64_t lane_id(uint32_t flow, uint32_t lane)
  * replaces nothing. */
 START_TEST(a_new_epoch_replaces_its_own_lane_only)
 {
+    static const struct {
+        uint8_t lane;
+        uint32_t epoch;
+        bool is_newer;
+    } rows[] = {{0, 9, true}, {1, 9, true}, {0, 1, false}, {1, 1, false}};
     static const uint32_t via[] = {1};
     struct flow_config config = {.n_lanes = 2,
                                  .relay_buffers = 4,
                                  .may_fail_over = true,
                                  .failover_ns = 10 * FABRIC_S};
     struct flow_purpose purpose = {.kind = FLOW_FORWARD,
-                                   .lane = (uint8_t)(_i % 2),
+                                   .lane = rows[_i].lane,
                                    .to = 2,
-                                   .epoch = _i < 2 ? 9 : 1,
+                                   .epoch = rows[_i].epoch,
                                    .share = 65536,
                                    .fragment_bytes = FLOW_FRAGMENT_BYTES,
                                    .relay_buffers = 4};
@@ -285,7 +305,7 @@ START_TEST(a_new_epoch_replaces_its_own_lane_only)
     forged = grid_forge(&grid, 0, 1, &purpose);
     grid_step_for(&grid, 100 * FABRIC_MS);
     for (uint32_t i = 0; i < 4; i++) {
-        bool is_replaced = _i < 2 && i == (uint32_t)_i;
+        bool is_replaced = rows[_i].is_newer && i == rows[_i].lane;
 
         ck_assert_int_eq(lane_id(i / 2, i % 2) != ids[i / 2][i % 2], is_replaced);
     }
@@ -298,19 +318,22 @@ END_TEST
  * closes the one before. */
 START_TEST(a_new_epoch_needs_no_room_beside_the_last)
 {
+    static const struct {
+        uint64_t memory_max;
+        uint32_t lanes_max;
+    } rows[] = {{FLOW_FRAGMENT_BYTES, 0}, {0, 1}};
     struct flow_purpose purpose = {.kind = FLOW_FORWARD,
                                    .to = 2,
                                    .epoch = 9,
                                    .share = FLOW_SHARE_WHOLE,
                                    .fragment_bytes = FLOW_FRAGMENT_BYTES,
                                    .relay_buffers = 4};
-    uint64_t memory = FLOW_FRAGMENT_BYTES;
     struct relay_counters counters;
     struct conn *forged;
 
     grid_open(&grid,
               &(struct fabric_config){.n_hosts = 3, .cables = line, .n_cables = 2});
-    grid_relay(&grid, 1, _i == 0 ? memory : 0, _i == 0 ? 0 : 1);
+    grid_relay(&grid, 1, rows[_i].memory_max, rows[_i].lanes_max);
     route(0, 2, 4);
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
     forged = grid_forge(&grid, 0, 1, &purpose);
@@ -321,7 +344,7 @@ START_TEST(a_new_epoch_needs_no_room_beside_the_last)
     grid_step_for(&grid, 100 * FABRIC_MS);
     relay_counters(grid.relays[1], &counters);
     ck_assert_uint_eq(counters.refused, 0);
-    ck_assert_uint_le(counters.memory, memory);
+    ck_assert_uint_le(counters.memory, FLOW_FRAGMENT_BYTES);
     conn_destroy(forged);
     grid_close(&grid);
 }
@@ -339,6 +362,7 @@ static int refuse_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
  * the member at the other end of it. */
 START_TEST(the_member_at_the_failed_end_is_named)
 {
+    static const uint32_t ends[] = {0, 2}; /* the sender, the receiver */
     struct io_device *device;
     const struct io_device_ops *real;
     struct io_device_ops refusing;
@@ -347,8 +371,7 @@ START_TEST(the_member_at_the_failed_end_is_named)
     open_line(3);
     route(0, 2, 4);
     ck_assert(grid_run_until_up(&grid, FABRIC_S));
-    device =
-        grid.fabric.hosts[1].rdma->ports[grid_port(&grid, 1, _i == 0 ? 0 : 2, 0)].device;
+    device = grid.fabric.hosts[1].rdma->ports[grid_port(&grid, 1, ends[_i], 0)].device;
     real = device->ops;
     refusing = *real;
     refusing.post_send = refuse_post_send;
@@ -357,7 +380,7 @@ START_TEST(the_member_at_the_failed_end_is_named)
     wait_for_refusal(0);
     device->ops = real;
     ck_assert_ptr_nonnull(relay_trouble(grid.relays[1], &member));
-    ck_assert_uint_eq(member, _i == 0 ? 0 : 2);
+    ck_assert_uint_eq(member, ends[_i]);
     check_refused(0, "lost", member, "a relay gives up: lost: ");
     grid_close(&grid);
 }
