@@ -1,5 +1,6 @@
-"""A management network that is away for 20 s ends no job (docs/scenario.md), on soft-RoCE and on backend soft."""
+"""A management network that is away for 20 s ends no job (docs/scenario.md), simulated, on soft-RoCE and on soft."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -66,3 +67,47 @@ def test_the_management_network_may_be_away_for_20_s(tmp_path, backend, at, repe
                           env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=240, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+
+
+TRIANGLE = """name: away
+topology:
+  nodes:
+    titanic: {ports: [p0, p1]}
+    iceberg: {ports: [p0, p1]}
+    carpathia: {ports: [p0, p1]}
+  links:
+    - {endpoints: ["titanic:p0", "iceberg:p1"], subnet: 10.1.0.0/24, rate: 200Mbps}
+    - {endpoints: ["iceberg:p0", "carpathia:p1"], subnet: 10.1.1.0/24, rate: 200Mbps}
+    - {endpoints: ["carpathia:p0", "titanic:p1"], subnet: 10.1.2.0/24, rate: 200Mbps}
+jobs:
+  - barrier: {}
+  - all_reduce: {bytes: 4MiB, repeat: 10}
+faults:
+  - {at: AT, on: "HOST:management", kind: down, for: 20s}
+expect:
+  data: exact
+"""
+
+
+def run(tmp_path, text, *options):
+    file = tmp_path / "scenario.yaml"
+    file.write_text(text)
+    done = subprocess.run([WEFT, "run", "--json", *options, file], cwd=ROOT, env=clean_environment(),
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, check=False)
+    return json.loads(done.stdout)
+
+
+# Before the first word of the rendezvous, in the set-up, in the first job and in the second.
+@pytest.mark.parametrize("at", ["0s", "400us", "jobs", "row 2+100ms"])
+@pytest.mark.parametrize("host", ["titanic", "iceberg"])
+def test_a_scenario_may_take_the_management_network_away(tmp_path, host, at):
+    outcome = run(tmp_path, TRIANGLE.replace("AT", at).replace("HOST", host))
+    assert (outcome["result"], outcome["findings"], outcome["warnings"]) == ("pass", [], [])
+
+
+@needs_guest
+def test_a_scenario_may_take_it_away_on_soft_roce(tmp_path):
+    needs("ip", "tc")
+    outcome = run(tmp_path, TRIANGLE.replace("AT", "row 2+100ms").replace("HOST", "titanic"), "--backend", "rxe",
+                  "--clock", "virtual")
+    assert (outcome["result"], outcome["findings"]) == ("pass", [])

@@ -54,8 +54,8 @@ static void begin(struct fault_timer *timer)
     const struct world_host *host = &world->spec->hosts[spec->host];
 
     weft_trace_event(world->spec->trace, world->ops.now(&world->base), host->name,
-                     spec->has_port ? host->ports[spec->port].name : "host", "fault",
-                     "kind=%s", world_fault_name(spec->kind));
+                     world_fault_place(host, spec), "fault", "kind=%s",
+                     world_fault_name(spec->kind));
     if (timed->index != UINT32_MAX && world->began_ns[timed->index] == WEFT_NEVER) {
         world->began_ns[timed->index] = world->ops.now(&world->base);
     }

@@ -322,8 +322,25 @@ static int change_link(struct lab_fabric *fabric, const struct world_fault *faul
                       : error;
 }
 
+static int change_management(struct lab_fabric *fabric, const struct world_fault *fault,
+                             bool undo)
+{
+    struct lab_host *host = &fabric->hosts[fault->host];
+    bool is_up = (fault->kind == WORLD_FAULT_UP) != undo;
+    int error;
+
+    if (fault->kind != WORLD_FAULT_DOWN && fault->kind != WORLD_FAULT_UP) {
+        return EOPNOTSUPP;
+    }
+    error = netlink_set_up(host->place.route_fd, host->management, is_up);
+    return error == 0 && is_up ? lab_layout_management_up(fabric, fault->host) : error;
+}
+
 int lab_fault_apply(struct lab_fabric *fabric, const struct world_fault *fault, bool undo)
 {
+    if (fault->on_management) {
+        return change_management(fabric, fault, undo);
+    }
     if (!lab_fault_is_expressible(fault) || !fault->has_port) {
         return EOPNOTSUPP;
     }

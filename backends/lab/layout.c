@@ -96,6 +96,20 @@ static bool is_managed(const struct lab_fabric *fabric, uint32_t host)
            !io_ip_is_zero(&fabric->spec->hosts[host].management_ip);
 }
 
+static int add_management_subnet(struct lab_fabric *fabric, uint32_t index)
+{
+    const struct io_prefix address = {fabric->spec->hosts[index].management_ip,
+                                      fabric->spec->management.prefix_len};
+
+    return lab_routes_add_subnet(fabric->hosts[index].place.route_fd,
+                                 fabric->hosts[index].management, &address);
+}
+
+int lab_layout_management_up(struct lab_fabric *fabric, uint32_t host)
+{
+    return fabric->layout == LAB_ONE_NAMESPACE ? add_management_subnet(fabric, host) : 0;
+}
+
 static int begin_management(struct lab_fabric *fabric, uint32_t index)
 {
     /* All netdevs are neighbours on the bridge, so each must answer ARP for its own address
@@ -113,7 +127,7 @@ static int begin_management(struct lab_fabric *fabric, uint32_t index)
     lab_apply_sysctl(&sysctl, host->management);
     error = lab_routes_add_netdev(host->place.route_fd, host->management);
     if (error == 0) {
-        error = lab_routes_add_subnet(host->place.route_fd, host->management, &address);
+        error = add_management_subnet(fabric, index);
     }
     return error == 0 ? lab_routes_change_address(host->place.route_fd, true,
                                                   host->management, other, &address)

@@ -31,6 +31,7 @@ int lab_layout_begin(struct lab_fabric *fabric);
 void lab_layout_end(struct lab_fabric *fabric);
 /* A port is up again, or an address of it came or went. An errno. */
 int lab_layout_port_up(struct lab_fabric *fabric, uint32_t host, uint32_t port);
+int lab_layout_management_up(struct lab_fabric *fabric, uint32_t host);
 int lab_layout_address(struct lab_fabric *fabric, uint32_t host, uint32_t port, bool adds,
                        const struct io_prefix *address);
 

@@ -509,8 +509,9 @@ static int signal_host(struct show *show, const struct world_fault *fault, bool 
 static void apply_fault(struct show *show, const struct timed *timed)
 {
     const struct world_fault *fault = &show->spec->faults[timed->fault];
-    int problem = fault->has_port ? lab_fault_apply(&show->fabric, fault, timed->undo)
-                                  : signal_host(show, fault, timed->undo);
+    int problem = world_fault_is_of_link(fault)
+                      ? lab_fault_apply(&show->fabric, fault, timed->undo)
+                      : signal_host(show, fault, timed->undo);
 
     if (show->what->watch != NULL) {
         show->what->watch->fault(show->what->watch->context, timed->fault, timed->undo,

@@ -114,11 +114,13 @@ static int fault_of_host(struct lab_world *world, const struct world_fault *faul
 
 static int apply(struct lab_world *world, const struct world_fault *fault, bool undo)
 {
-    if (fault->has_port && !world->has_fabric) {
+    bool is_of_link = world_fault_is_of_link(fault);
+
+    if (is_of_link && !world->has_fabric) {
         return EOPNOTSUPP;
     }
-    return fault->has_port ? lab_fault_apply(&world->fabric, fault, undo)
-                           : fault_of_host(world, fault, undo);
+    return is_of_link ? lab_fault_apply(&world->fabric, fault, undo)
+                      : fault_of_host(world, fault, undo);
 }
 
 int lab_world_inject(struct world *base, const struct world_fault *fault)
@@ -257,9 +259,8 @@ static void tell_fault(const struct lab_world *world, const struct timed *timed)
     const struct world_host *host = &world->spec->hosts[fault->host];
 
     weft_trace_event(world->spec->trace, clock_now(), host->name,
-                     fault->has_port ? host->ports[fault->port].name : "host",
-                     timed->undo ? "fault_end" : "fault", "kind=%s",
-                     world_fault_name(fault->kind));
+                     world_fault_place(host, fault), timed->undo ? "fault_end" : "fault",
+                     "kind=%s", world_fault_name(fault->kind));
 }
 
 static void apply_timed(struct lab_world *world, struct timed *timed, weft_ns now)

@@ -319,7 +319,7 @@ static int apply_fault(void *context, const struct world_fault *fault, bool undo
 {
     struct inside *inside = context;
 
-    if (fault->has_port) {
+    if (world_fault_is_of_link(fault)) {
         return lab_fault_apply(&inside->fabric, fault, undo);
     }
     if (undo) { /* of those that are still there; what was killed stays so */

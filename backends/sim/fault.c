@@ -134,10 +134,27 @@ static int change_port(struct sim_world *world, const struct world_fault *fault,
     return 0;
 }
 
+static int change_management(struct sim_world *world, const struct world_fault *fault,
+                             bool ending)
+{
+    struct sim_port *port = world->hosts[fault->host].management;
+    if (port == NULL) {
+        return ENODEV;
+    }
+    if (fault->kind != WORLD_FAULT_DOWN && fault->kind != WORLD_FAULT_UP) {
+        return EOPNOTSUPP;
+    }
+    sim_port_set_down(port, true, true, (fault->kind == WORLD_FAULT_DOWN) != ending);
+    return 0;
+}
+
 /* A fault without a port applies to all ports of the host. */
 static int change_ports(struct sim_world *world, const struct world_fault *fault,
                         bool ending)
 {
+    if (fault->on_management) {
+        return change_management(world, fault, ending);
+    }
     if (fault->has_port) {
         return change_port(world, fault, fault->port, ending);
     }
@@ -357,9 +374,8 @@ static int apply(struct sim_fault *fault, bool ending)
     const struct world_fault *spec = fault->spec;
     const struct world_host *host = world->hosts[spec->host].spec;
     weft_trace_event(world->spec->trace, sim_now_ns(world->engine), host->name,
-                     spec->has_port ? host->ports[spec->port].name : "host",
-                     ending ? "fault_end" : "fault", "kind=%s",
-                     world_fault_name(spec->kind));
+                     world_fault_place(host, spec), ending ? "fault_end" : "fault",
+                     "kind=%s", world_fault_name(spec->kind));
     int error = 0;
     if (!ending && fault->began_ns == WEFT_NEVER) {
         fault->began_ns = sim_now_ns(world->engine);

@@ -32,8 +32,13 @@ weft_status soft_can_express(const struct world_spec *spec, struct weft_error *e
 static weft_status check_loopback(const struct world_spec *spec, struct weft_error *error)
 {
     for (uint32_t i = 0; i < spec->n_faults; i++) {
-        if (spec->faults[i].has_port && !lab_fault_is_of_process(&spec->faults[i])) {
-            return refuse(error, "fault of a cable on loopback",
+        const struct world_fault *fault = &spec->faults[i];
+
+        if (world_fault_is_of_link(fault) && !lab_fault_is_of_process(fault)) {
+            return refuse(error,
+                          fault->on_management
+                              ? "fault of the management network on loopback"
+                              : "fault of a cable on loopback",
                           world_fault_name(spec->faults[i].kind));
         }
     }

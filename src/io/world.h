@@ -212,6 +212,9 @@ const char *world_fault_name(enum world_fault_kind kind);
  * (backends/fault). */
 bool world_fault_is_of_calls(enum world_fault_kind kind);
 
+struct world_fault;
+/* Returns true if the fault is one of a port, of a cable or of the management network. */
+bool world_fault_is_of_link(const struct world_fault *fault);
 /* A call of the I/O interface that can fail, for faults of calls. ALLOC_PD..DESTROY_QP are in the
  * order of enum io_op_kind. */
 enum world_call {
@@ -289,6 +292,8 @@ struct world_fault {
     uint32_t host;
     bool has_port;
     uint32_t port; /* index into world_host.ports */
+    bool
+        on_management; /* down, up: the host's port of the management network; !has_port */
     enum world_direction direction;
     uint32_t share_ppb;
     weft_ns delay_ns, jitter_ns;
@@ -312,6 +317,10 @@ struct world_fault {
     uint32_t from;    /* stranger: host that opens n_calls streams to each port */
     const char *send; /* stranger: text sent on each stream, or NULL */
 };
+
+/* Returns where on its host the fault is, for the event log: a port, "management" or "host". */
+const char *world_fault_place(const struct world_host *host,
+                              const struct world_fault *fault);
 
 /* The description of a world. All pointers must outlive the world. */
 struct world_spec {

@@ -102,6 +102,20 @@ bool world_fault_is_of_calls(enum world_fault_kind kind)
            kind == WORLD_FAULT_DEVICE_FATAL || kind == WORLD_FAULT_ASYNC_EVENT;
 }
 
+bool world_fault_is_of_link(const struct world_fault *fault)
+{
+    return fault->has_port || fault->on_management;
+}
+
+const char *world_fault_place(const struct world_host *host,
+                              const struct world_fault *fault)
+{
+    if (fault->has_port) {
+        return host->ports[fault->port].name;
+    }
+    return fault->on_management ? "management" : "host";
+}
+
 bool world_facing(const struct world_spec *spec, uint32_t host, uint32_t peer,
                   uint32_t *out_port, uint32_t *out_peer_port)
 {

@@ -31,7 +31,7 @@ static struct change *changes_of(const struct scenario *scenario, uint32_t host,
         bool is_down = fault->kind == WORLD_FAULT_DOWN;
 
         if ((!is_down && fault->kind != WORLD_FAULT_UP) || fault->host != host ||
-            (fault->has_port && fault->port != port)) {
+            fault->on_management || (fault->has_port && fault->port != port)) {
             continue;
         }
         changes[n] = (struct change){.at = fault->at_ns,

@@ -200,7 +200,8 @@ static void involve(struct run_outlook *out, const struct scenario *scenario,
         const struct scenario_port *port = &node->ports[i];
         const struct world_end *peer;
 
-        if (port->link < 0 || (fault->has_port && fault->port != i)) {
+        if (port->link < 0 || fault->on_management ||
+            (fault->has_port && fault->port != i)) {
             continue;
         }
         peer = &scenario->cables[port->link].ends[1 - port->end];

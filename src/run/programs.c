@@ -338,9 +338,8 @@ static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, in
     programs->problems[index] =
         programs->problems[index] == 0 ? problem : programs->problems[index];
     weft_trace_event(&programs->run.story.trace, now, host->name,
-                     fault->has_port ? host->ports[fault->port].name : "host",
-                     undo ? "fault_ends" : "fault", "kind=%s errno=%d",
-                     world_fault_name(fault->kind), problem);
+                     world_fault_place(host, fault), undo ? "fault_ends" : "fault",
+                     "kind=%s errno=%d", world_fault_name(fault->kind), problem);
 }
 
 /* ---- causes ---- */

@@ -166,7 +166,7 @@ struct fault_in {
     struct walk_seen seen;
     const struct kind *kind;
     struct world_fault spec;
-    struct topology_place place;
+    struct topology_place place; /* the host, if it is on its management network */
     const struct tree_node *on;
     struct io_prefix old_address; /* for addr_change */
     weft_ns every_ns;             /* interval between repetitions */
@@ -258,6 +258,26 @@ static bool check_keys(struct loader *loader, const struct fault_in *in)
     return is_fine;
 }
 
+/* Checks a fault of a host's port of the management network. */
+static bool check_management(struct loader *loader, const struct fault_in *in,
+                             const char *name)
+{
+    if (!loader->scenario->management.exists) {
+        return complain(loader, in->on->mark, "%s: there is no management network", name);
+    }
+    if (in->kind->kind != WORLD_FAULT_DOWN && in->kind->kind != WORLD_FAULT_UP) {
+        return complain(loader, in->on->mark,
+                        "%s: fault %s does not apply to the management network; expected "
+                        "down or up",
+                        name, kind_name(in->kind));
+    }
+    if (in->spec.direction != WORLD_BOTH_WAYS) {
+        return complain(loader, in->on->mark,
+                        "%s: a fault of the management network has no direction", name);
+    }
+    return true;
+}
+
 /* Reads the target. "titanic:p0->" is what leaves the port, "titanic:p0<-" what enters it. */
 static bool read_place(const struct topology *topology, struct fault_in *in)
 {
@@ -273,8 +293,15 @@ static bool read_place(const struct topology *topology, struct fault_in *in)
                          : is_in ? WORLD_INWARDS
                                  : WORLD_BOTH_WAYS;
     const char *bare = arena_copy(loader->arena, text, is_out || is_in ? n - 2 : n);
+    in->spec.on_management = topology_is_management(topology, bare);
+    if (in->spec.on_management) {
+        bare = arena_copy(loader->arena, bare, strcspn(bare, ":"));
+    }
     if (!topology_find(topology, in->on->mark, name, bare, &in->place)) {
         return false;
+    }
+    if (in->spec.on_management) {
+        return check_management(loader, in, name);
     }
     if (in->place.is_switch) {
         return complain(loader, in->on->mark,
@@ -299,7 +326,8 @@ static uint32_t list_ports(const struct loader *loader, const struct fault_in *i
 {
     const struct world_host *host = &loader->scenario->hosts[in->place.node];
     const struct scenario_node *node = &loader->scenario->nodes[in->place.node];
-    bool is_whole_host = in->kind->target == ON_PORT && in->place.n_ports == 0;
+    bool is_whole_host =
+        in->kind->target == ON_PORT && in->place.n_ports == 0 && !in->spec.on_management;
     bool needs_cable = in->kind->target == ON_PORT && in->kind->kind != WORLD_FAULT_MTU;
     uint32_t n_named = is_whole_host ? host->n_ports : in->place.n_ports, n = 0;
     for (uint32_t i = 0; i < n_named; i++) {
@@ -329,7 +357,8 @@ static bool check_target(struct loader *loader, const struct fault_in *in)
                         "on: fault %s applies to a port, but '%s' is a %s", kind, text,
                         place->n_ports == 0 ? "node" : "cage");
     }
-    if (in->kind->target == ON_PORT && list_ports(loader, in, ports) == 0) {
+    if (in->kind->target == ON_PORT && !in->spec.on_management &&
+        list_ports(loader, in, ports) == 0) {
         return complain(loader, in->on->mark, "fault %s: '%s' has no cable", kind, text);
     }
     return true;

@@ -87,8 +87,9 @@ static bool find_port(const struct topology *topology, uint32_t host, const char
     return false;
 }
 
-static bool find_host_port(const struct topology *topology, struct scenario_mark mark,
-                           const char *name, const char *text, struct topology_place *out)
+/* Finds a port or a cage of the host out->node. */
+static bool find_host_port(const struct topology *topology, const char *text,
+                           struct topology_place *out)
 {
     const struct topology_host *extra = &topology->hosts[out->node];
     if (find_port(topology, out->node, text, &out->ports[0])) {
@@ -104,7 +105,14 @@ static bool find_host_port(const struct topology *topology, struct scenario_mark
             return true;
         }
     }
-    return complain_no_port(topology, mark, name, out->node, text);
+    return false;
+}
+
+static const struct topology_name *find_name(const struct topology *topology,
+                                             const char *name)
+{
+    const struct topology_name key = {.name = name};
+    return bsearch(&key, topology->names, topology->n_names, sizeof(key), compare_names);
 }
 
 static bool find_switch_port(const struct topology *topology, struct scenario_mark mark,
@@ -131,9 +139,7 @@ bool topology_find(const struct topology *topology, struct scenario_mark mark,
 {
     size_t n = strcspn(text, ":");
     const char *node_name = arena_copy(topology->loader->arena, text, n);
-    const struct topology_name key = {.name = node_name};
-    const struct topology_name *found =
-        bsearch(&key, topology->names, topology->n_names, sizeof(key), compare_names);
+    const struct topology_name *found = find_name(topology, node_name);
     if (found == NULL) {
         return complain_no_node(topology, mark, name, node_name, true);
     }
@@ -141,8 +147,24 @@ bool topology_find(const struct topology *topology, struct scenario_mark mark,
     if (text[n] == '\0') {
         return true;
     }
-    return out->is_switch ? find_switch_port(topology, mark, name, text + n + 1, out)
-                          : find_host_port(topology, mark, name, text + n + 1, out);
+    if (out->is_switch) {
+        return find_switch_port(topology, mark, name, text + n + 1, out);
+    }
+    return find_host_port(topology, text + n + 1, out) ||
+           complain_no_port(topology, mark, name, out->node, text + n + 1);
+}
+
+bool topology_is_management(const struct topology *topology, const char *text)
+{
+    size_t n = strcspn(text, ":");
+    const struct topology_name *found =
+        find_name(topology, arena_copy(topology->loader->arena, text, n));
+    struct topology_place place;
+    if (strcmp(text + n, ":management") != 0 || found == NULL || found->is_switch) {
+        return false;
+    }
+    place = (struct topology_place){.node = found->index};
+    return !find_host_port(topology, "management", &place);
 }
 
 bool topology_find_host(const struct topology *topology, const struct tree_node *node,
@@ -152,9 +174,7 @@ bool topology_find_host(const struct topology *topology, const struct tree_node 
     if (!read_scalar(topology->loader, node, name, &text)) {
         return false;
     }
-    const struct topology_name key = {.name = text};
-    const struct topology_name *found =
-        bsearch(&key, topology->names, topology->n_names, sizeof(key), compare_names);
+    const struct topology_name *found = find_name(topology, text);
     if (found == NULL || found->is_switch) {
         return complain_no_node(topology, node->mark, name, text, false);
     }

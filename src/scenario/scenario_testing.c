@@ -104,6 +104,9 @@ static void dump_fault(const struct world_fault *fault, struct weft_text *out)
     if (fault->has_port) {
         weft_text_add(out, ".%u", fault->port);
     }
+    if (fault->on_management) {
+        weft_text_add(out, ".management");
+    }
     if (fault->moment.kind != WORLD_MOMENT_START) {
         weft_text_add(out, " moment=%d row%u host%u %" PRIu64, (int)fault->moment.kind,
                       fault->moment.row, fault->moment.host, fault->moment.bytes);

@@ -68,6 +68,8 @@ void topology_index(struct topology *topology);
  * after a complaint. */
 bool topology_find(const struct topology *topology, struct scenario_mark mark,
                    const char *name, const char *text, struct topology_place *out);
+/* Returns true if `text` is "HOST:management", and the host has no port or cage of that name. */
+bool topology_is_management(const struct topology *topology, const char *text);
 /* Finds a host by its name. */
 bool topology_find_host(const struct topology *topology, const struct tree_node *node,
                         const char *name, uint32_t *out);
