@@ -401,6 +401,17 @@ int conn_listener_errno(const struct conn_listener *listener)
     return listener->private->short_errno;
 }
 
+/* Progresses the connections that were not taken yet, so that their peers hear that this end is
+ * busy. One that fails is returned by conn_accept like the others. */
+static void keep_waiting(const struct conn_listener_private *private)
+{
+    for (uint32_t i = 0; i < private->n_accepted; i++) {
+        uint32_t at = (private->first_accepted + i) % private->config.pending_max;
+
+        (void)(conn_progress(private->accepted[at]) < 0);
+    }
+}
+
 void conn_listener_progress(struct conn_listener *listener)
 {
     struct conn_listener_private *private = listener->private;
@@ -419,6 +430,7 @@ void conn_listener_progress(struct conn_listener *listener)
             next = client->deadline_ns;
         }
     }
+    keep_waiting(private);
     if (private->resume_ns != 0 && private->resume_ns < next) {
         next = private->resume_ns;
     }
