@@ -6,6 +6,8 @@ import resource
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.path.abspath(os.environ.get("WEFT", str(ROOT / "build" / "weft")))
 FAST = os.environ.get("WEFT_FAST", WEFT)
@@ -240,3 +242,25 @@ def test_seeds_that_failed_once():
     for seed in (342, 1526):
         row, = rows_of(swarm(STORM, "--seeds", f"{seed}..{seed}"))
         assert row["result"] == "pass"
+
+
+@pytest.mark.parametrize("backend", ["soft", "rxe"])
+def test_a_space_draws_what_a_backend_has(tmp_path, backend):
+    """Which backends a file is for is decided by the check that refuses it at its run."""
+    texts = []
+    for space in SPACES:
+        done = swarm("--space", space, "--seeds", "1..40", "--backend", backend, "--print")
+        texts += done.stdout.split("---\n")
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i}.yaml").write_text(text)
+    done = subprocess.run([FAST, "list", tmp_path, "--json"], capture_output=True, text=True, timeout=60,
+                          check=True)
+    files = json.loads(done.stdout)["scenarios"]
+    assert len(files) == 40 * len(SPACES)
+    assert [one["file"] for one in files if backend not in one["backends"]] == []
+    drawn = "".join(texts)
+    assert f" for {backend}\n" in drawn
+    for word in ("at: jobs+", "kind: down", "kind: kill", "kind: call_short", "loss: ", "fd00:", "profile:",
+                 "ranks: "):
+        assert word in drawn, word
+    assert ("profile_override" in drawn) == (backend == "soft")

@@ -225,6 +225,35 @@ def test_a_swarm_repeats_whatever_number_of_guests_runs_it(backend, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_processes_are_judged_by_what_they_report(tmp_path):
+    """Invariants that need no second run and nothing of a simulated NIC."""
+    scenario = tmp_path / "limited.yaml"
+    scenario.write_text("""
+name: limited
+topology:
+  nodes: {titanic: {ports: [p0], memlock: 64KiB}, iceberg: {ports: [p0]}}
+  links: [{endpoints: ["titanic:p0", "iceberg:p0"], subnet: 192.168.1.0/24}]
+jobs: [{all_reduce: {bytes: 64KiB}}]
+expect: {result: any, invariants: all}
+""")
+    for backend, setting, broken in (("soft", (), ["recovery"]),
+                                     ("soft", ("--set", "topology.nodes.titanic.memlock=1GiB"), []),
+                                     ("rxe", ("--set", "topology.nodes.titanic={ports: [p0]}"), [])):
+        done = weft("run", "--backend", backend, "--clock", "virtual", "--json=-", "-q", *setting, scenario)
+        assert done.returncode == (1 if broken else 0), done.stderr
+        said = {line["expect"]: line["ok"] for line in json.loads(done.stdout)["expectations"]}
+        assert said == {"result: any": True, **{
+            f"invariant: {name}": name not in broken for name in ("data", "ends", "recovery", "explained")}}
+
+
+@pytest.mark.parametrize("backend", ["rxe", "soft"])
+def test_a_swarm_draws_what_a_backend_has(tmp_path, backend):
+    """ci/test_swarm.py looks at more of the files that are drawn."""
+    done = weft("swarm", "--backend", backend, "--space", "all", "--seeds", "1..4", "-q", cwd=tmp_path)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["result"] for row in rows] == ["pass"] * 4, rows
+
+
 def test_a_swarm_in_guests_makes_its_first_failure_small(tmp_path):
     scenario = tmp_path / "killed.yaml"
     scenario.write_text("""

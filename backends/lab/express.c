@@ -12,6 +12,20 @@ weft_status lab_refuse(const char *backend, const char *what, const char *of,
                      "backend %s has no %s: %s", backend, what, of);
 }
 
+/* Linux removes the IPv6 addresses of a netdev with a smaller MTU (RFC 8200, 5; addrconf.c). */
+#define IPV6_MTU_MIN 1280u
+#define IPV6_BELOW_MIN "IPv6 with an MTU below 1280"
+
+static bool has_ipv6(const struct world_port *port)
+{
+    for (uint32_t i = 0; i < port->n_addresses; i++) {
+        if (!io_ip_is_v4(&port->addresses[i].ip)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static weft_status check_host(const char *backend, const struct world_host *host,
                               struct weft_error *error)
 {
@@ -25,6 +39,9 @@ static weft_status check_host(const char *backend, const struct world_host *host
         if (strlen(host->ports[i].name) >= IF_NAMESIZE ||
             strcmp(host->ports[i].name, LAB_MANAGEMENT) == 0) {
             return lab_refuse(backend, "netdev of that name", host->ports[i].name, error);
+        }
+        if (host->ports[i].mtu_bytes < IPV6_MTU_MIN && has_ipv6(&host->ports[i])) {
+            return lab_refuse(backend, IPV6_BELOW_MIN, host->ports[i].name, error);
         }
     }
     return WEFT_OK;
@@ -50,6 +67,22 @@ static weft_status check_cable(const char *backend, const struct world_spec *spe
                                           : WEFT_OK;
 }
 
+static weft_status check_fault(const char *backend, const struct world_spec *spec,
+                               const struct world_fault *fault, struct weft_error *error)
+{
+    if (!lab_fault_is_expressible(fault)) {
+        return lab_refuse(backend, fault->has_match ? "fault of one packet" : "fault",
+                          world_fault_name(fault->kind), error);
+    }
+    if (fault->kind == WORLD_FAULT_MTU && fault->size_bytes < IPV6_MTU_MIN) {
+        const struct world_port *port = &spec->hosts[fault->host].ports[fault->port];
+
+        return has_ipv6(port) ? lab_refuse(backend, IPV6_BELOW_MIN, port->name, error)
+                              : WEFT_OK;
+    }
+    return WEFT_OK;
+}
+
 weft_status lab_can_express(const char *backend, const struct world_spec *spec,
                             struct weft_error *error)
 {
@@ -61,12 +94,7 @@ weft_status lab_can_express(const char *backend, const struct world_spec *spec,
         status = check_cable(backend, spec, &spec->cables[i], error);
     }
     for (uint32_t i = 0; i < spec->n_faults && status == WEFT_OK; i++) {
-        const struct world_fault *fault = &spec->faults[i];
-        if (!lab_fault_is_expressible(fault)) {
-            status =
-                lab_refuse(backend, fault->has_match ? "fault of one packet" : "fault",
-                           world_fault_name(fault->kind), error);
-        }
+        status = check_fault(backend, spec, &spec->faults[i], error);
     }
     return status;
 }

@@ -274,6 +274,7 @@ END_TEST
 
 START_TEST(what_cannot_be_expressed_is_named)
 {
+    static const struct io_prefix ipv6 = {.ip.bytes = {0xfd, [15] = 1}, .prefix_len = 64};
     struct world_fault fault = {.kind = WORLD_FAULT_GID_DELETE};
     struct weft_error error = {0};
 
@@ -288,6 +289,23 @@ START_TEST(what_cannot_be_expressed_is_named)
     weft_error_clear(&error);
     ck_assert_int_eq(rxe_can_express(&spec, &error), WEFT_ERR_UNSUPPORTED);
     ck_assert_str_eq(error.message, "backend rxe has no path_limit: titanic");
+    make_spec();
+    ports[0][0].addresses = &ipv6;
+    ports[0][0].n_addresses = 1;
+    fault = (struct world_fault){
+        .kind = WORLD_FAULT_MTU, .has_port = true, .size_bytes = 1280};
+    spec.faults = &fault;
+    spec.n_faults = 1;
+    weft_error_clear(&error);
+    ck_assert_int_eq(rxe_can_express(&spec, &error), WEFT_OK);
+    fault.size_bytes = 1279;
+    ck_assert_int_eq(rxe_can_express(&spec, &error), WEFT_ERR_UNSUPPORTED);
+    ck_assert_str_eq(error.message, "backend rxe has no IPv6 with an MTU below 1280: p0");
+    spec.n_faults = 0;
+    ports[0][0].mtu_bytes = 1279;
+    weft_error_clear(&error);
+    ck_assert_int_eq(rxe_can_express(&spec, &error), WEFT_ERR_UNSUPPORTED);
+    ck_assert_str_eq(error.message, "backend rxe has no IPv6 with an MTU below 1280: p0");
     make_spec();
     ports[0][0].vlan_id = 5;
     weft_error_clear(&error);

@@ -20,43 +20,13 @@ enum {
     FIRST_QPN_MAX = 0xeffff
 };
 
-/* ---- checks of a scenario ---- */
+/* ---- the profile ---- */
 
 static weft_status refuse(struct weft_error *error, const char *what, const char *of)
 {
     return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_SOFT,
                      "backend soft has no %s: %s", what, of);
 }
-
-static weft_status check_host(const struct world_host *host, struct weft_error *error)
-{
-    if (host->n_bonds > 0) {
-        return refuse(error, "bond", host->name);
-    }
-    if (world_host_processes(host) > SOFT_PROCESSES_MAX) {
-        return refuse(error, "host of that many processes", host->name);
-    }
-    for (uint32_t i = 0; i < host->n_ports; i++) {
-        if (host->ports[i].vlan_id != 0) {
-            return refuse(error, "VLAN", host->ports[i].name);
-        }
-    }
-    return WEFT_OK;
-}
-
-weft_status soft_host_can_express(const struct world_spec *spec, struct weft_error *error)
-{
-    weft_status status = WEFT_OK;
-    if (spec->is_timing_only) {
-        return refuse(error, "payload: timing", "its memory is real");
-    }
-    for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
-        status = check_host(&spec->hosts[i], error);
-    }
-    return status;
-}
-
-/* ---- the device ---- */
 
 static void take_machine_time(struct sim_profile *profile)
 {
@@ -84,22 +54,54 @@ static void take_machine_time(struct sim_profile *profile)
     profile->ack_req_packets = ACK_REQ_PACKETS;
 }
 
-static weft_status build_profile(struct soft_host *host, struct weft_error *error)
+static weft_status build_profile(const struct world_host *self, struct sim_profile *out,
+                                 struct weft_error *error)
 {
-    const struct world_host *self = host->self;
-    host->profile = *sim_profile(self->profile);
-    take_machine_time(&host->profile);
+    *out = *sim_profile(self->profile);
+    take_machine_time(out);
     for (uint32_t i = 0; i < self->n_overrides; i++) {
         const struct world_setting *set = &self->overrides[i];
-        if (!sim_profile_override(&host->profile, set->name, set->value)) {
+        if (!sim_profile_override(out, set->name, set->value)) {
             return weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_WORLD,
                              "%s: profile %s cannot take %s = \"%s\"", self->name,
                              weft_profile_name(self->profile), set->name, set->value);
         }
     }
-    return host->profile.first_qpn > FIRST_QPN_MAX
+    return out->first_qpn > FIRST_QPN_MAX
                ? refuse(error, "first_qpn above 983039", self->name)
                : WEFT_OK;
+}
+
+/* ---- checks of a scenario ---- */
+
+static weft_status check_host(const struct world_host *host, struct weft_error *error)
+{
+    struct sim_profile profile;
+
+    if (host->n_bonds > 0) {
+        return refuse(error, "bond", host->name);
+    }
+    if (world_host_processes(host) > SOFT_PROCESSES_MAX) {
+        return refuse(error, "host of that many processes", host->name);
+    }
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        if (host->ports[i].vlan_id != 0) {
+            return refuse(error, "VLAN", host->ports[i].name);
+        }
+    }
+    return build_profile(host, &profile, error);
+}
+
+weft_status soft_host_can_express(const struct world_spec *spec, struct weft_error *error)
+{
+    weft_status status = WEFT_OK;
+    if (spec->is_timing_only) {
+        return refuse(error, "payload: timing", "its memory is real");
+    }
+    for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {
+        status = check_host(&spec->hosts[i], error);
+    }
+    return status;
 }
 
 /* ---- devices ---- */
@@ -161,7 +163,7 @@ static weft_status build(struct soft_host *host, struct weft_error *error)
                                            .sysctl = {.rp_filter = 0, .accept_local = 1},
                                            .forward_accept = true};
     uint32_t n_devices = 0;
-    weft_status status = build_profile(host, error);
+    weft_status status = build_profile(host->self, &host->profile, error);
     host->stack = sim_stack_create(host->engine->sim, &stack);
     for (uint32_t i = 0; i < self->n_ports && status == WEFT_OK; i++) {
         uint32_t device = self->ports[i].device;

@@ -70,9 +70,31 @@ static void print_row(const json_t *row)
     free(line);
 }
 
+/* Returns true if the backend of `context`, the options, accepts the file as `weft run` does. */
+static bool can_express(const char *text, size_t n, void *context)
+{
+    const struct cli_options *options = context;
+    struct scenario_diagnostics diagnostics;
+    struct scenario_world *world = NULL;
+    struct scenario *scenario = NULL;
+    const char *key = NULL;
+    bool ok =
+        scenario_load_text("", text, n, NULL, 0, &scenario, &diagnostics) == WEFT_OK &&
+        !scenario_not_implemented(scenario, &key) &&
+        scenario_to_world(scenario, &world) == WEFT_OK &&
+        backend_can_express(backend_named(options->backend), &world->spec);
+
+    scenario_world_free(world);
+    scenario_free(scenario);
+    return ok;
+}
+
 const struct swarm_file *swarm_file_get(const struct cli_options *options,
                                         const struct swarm_file *file, uint64_t seed)
 {
+    const struct swarm_backend backend = {options->backend, can_express,
+                                          (void *)(uintptr_t)options};
+    bool has_all = backend_named(options->backend)->can_express == NULL;
     struct swarm_file *drawn;
     char path[128];
 
@@ -84,7 +106,7 @@ const struct swarm_file *swarm_file_get(const struct cli_options *options,
                 (unsigned long long)seed);
     drawn->path = weft_strdup(path);
     drawn->space = file->space;
-    swarm_draw(file->space, seed, &drawn->text);
+    swarm_draw(file->space, seed, has_all ? NULL : &backend, &drawn->text);
     drawn->scenario =
         cli_load_bytes(options, drawn->path, drawn->text.bytes, drawn->text.n);
     if (drawn->scenario == NULL) {
@@ -157,7 +179,7 @@ static int choose_backend(struct cli_options *options)
     }
     options->clock = "virtual"; /* for replay commands */
     weft_error_clear(&error);
-    if (backend_can_be_virtual(&error) != WEFT_OK) {
+    if (!options->print && backend_can_be_virtual(&error) != WEFT_OK) {
         weft_error_format(&error, text, sizeof(text));
         fprintf(stderr, "weft swarm: %s\n", text);
         return CLI_ENVIRONMENT;

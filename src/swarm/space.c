@@ -168,6 +168,8 @@ struct draw {
     uint32_t n_hosts, n_ranks;
     struct draw_cable cables[CABLES_MAX];
     uint32_t n_cables, n_subnets;
+    struct draw_cable *cable;            /* whose link is being written */
+    const struct swarm_backend *backend; /* NULL: has everything */
     bool is_weft;
     bool is_slow;
     bool has_management;
@@ -223,6 +225,84 @@ static uint64_t some_ns(struct draw *draw, uint32_t low, uint32_t high)
     uint64_t base = (uint64_t)1 << between(draw, low, high);
 
     return base + weft_rng_below(&draw->rng, base);
+}
+
+/* ---- what the backend can express ---- */
+
+enum {
+    /* How often something is drawn until the backend can express it. */
+    TRIES_MAX = 40
+};
+
+/* Where a piece of text belongs: in both nodes of a pair, whose links have no subnets with
+ * PIECE_BOND; in one of its links; or at the end of the file, whose jobs are complete. */
+enum piece { PIECE_NODE, PIECE_BOND, PIECE_LINK, PIECE_FAULT };
+
+/* Writes a pair of hosts with `piece`. */
+static void put_probe(struct weft_text *out, enum piece where, const char *piece)
+{
+    bool is_link = where == PIECE_LINK;
+
+    weft_text_add(out, "name: probe\ntopology:\n  nodes:\n");
+    for (int i = 0; i < 2; i++) {
+        weft_text_add(out, "    h%d:\n      ports: [p0, p1]\n%s", i,
+                      is_link ? "" : piece);
+    }
+    weft_text_add(out, "  links:\n");
+    for (int i = 0; i < 2; i++) {
+        const char *settings = is_link && i == 0 ? piece : "";
+        bool has_subnet = where == PIECE_BOND || strstr(settings, "subnet: ") != NULL;
+
+        weft_text_add(out, "    - {endpoints: [\"h0:p%d\", \"h1:p%d\"]%s", i, i,
+                      settings);
+        if (!has_subnet) {
+            weft_text_add(out, ", subnet: 172.31.%d.0/24", i);
+        }
+        weft_text_add(out, "}\n");
+    }
+    weft_text_add(out, "jobs:\n  - barrier: {}\n");
+}
+
+static bool can_express(const struct draw *draw, enum piece where, const char *piece)
+{
+    const struct swarm_backend *backend = draw->backend;
+    struct weft_text probe = {NULL, 0, 0};
+    bool ok;
+
+    if (backend == NULL) {
+        return true;
+    }
+    if (where == PIECE_FAULT) {
+        return backend->can_express(draw->out->bytes, draw->out->n, backend->context);
+    }
+    put_probe(&probe, where, piece);
+    ok = backend->can_express(probe.bytes, probe.n, backend->context);
+    weft_text_fini(&probe);
+    return ok;
+}
+
+/* Removes what was written after the first `n` bytes. */
+static void rewind_to(struct draw *draw, size_t n)
+{
+    draw->out->n = n;
+    draw->out->bytes[n] = '\0';
+}
+
+/* Draws with `put` until the backend can express it. Returns false, and writes nothing, if that
+ * never happens. */
+static bool put_expressible(struct draw *draw, enum piece where,
+                            void (*put)(struct draw *draw))
+{
+    size_t before = draw->out->n;
+
+    for (unsigned i = 0; i < TRIES_MAX; i++) {
+        put(draw);
+        if (can_express(draw, where, draw->out->bytes + before)) {
+            return true;
+        }
+        rewind_to(draw, before);
+    }
+    return false;
 }
 
 /* ---- the mesh ---- */
@@ -375,7 +455,7 @@ static void draw_hosts(struct draw *draw)
 /* Writes a profile override. `minimal` also gets a larger GID table, because a deleted GID keeps
  * its slot while a queue pair uses it (ib_cache.c), so that two slots would not suffice when it
  * returns. */
-static void put_override(struct draw *draw, bool is_minimal)
+static void put_any_override(struct draw *draw, bool is_minimal)
 {
     static const char *const fields[] = {
         "window_packets: 2, ack_req_packets: 1",
@@ -426,6 +506,21 @@ static void put_override(struct draw *draw, bool is_minimal)
 
     weft_text_add(draw->out, "      profile_override: {%s%s}\n",
                   is_short ? MORE_GIDS ", " : "", field);
+}
+
+static void put_override(struct draw *draw)
+{
+    put_any_override(draw, false);
+}
+
+static void put_minimal_override(struct draw *draw)
+{
+    put_any_override(draw, true);
+}
+
+static void put_more_gids(struct draw *draw)
+{
+    weft_text_add(draw->out, "      profile_override: {" MORE_GIDS "}\n");
 }
 
 static void put_settings(struct draw *draw)
@@ -489,9 +584,10 @@ static void put_node(struct draw *draw, uint32_t index, enum weft_profile profil
     }
     put_gpus(draw, host);
     if (percent(draw, draw->space->profiles / 2)) {
-        put_override(draw, is_minimal);
+        put_expressible(draw, PIECE_NODE,
+                        is_minimal ? put_minimal_override : put_override);
     } else if (is_minimal) {
-        weft_text_add(draw->out, "      profile_override: {" MORE_GIDS "}\n");
+        put_expressible(draw, PIECE_NODE, put_more_gids);
     }
     if (percent(draw, 15)) {
         weft_text_add(draw->out, "      sysctl: {%s}\n", ONE_OF(draw, sysctls));
@@ -532,13 +628,26 @@ static void draw_management(struct draw *draw)
 static void draw_bonds(struct draw *draw)
 {
     if (draw->n_hosts != 2 || draw->n_cables != 2 || !draw->is_weft ||
-        draw->is_met_by_cable || !percent(draw, draw->space->addresses)) {
+        draw->is_met_by_cable || !percent(draw, draw->space->addresses) ||
+        !can_express(draw, PIECE_BOND,
+                     "      bonds:\n        bond0: {ports: [p0, p1]}\n")) {
         return;
     }
     for (uint32_t i = 0; i < 2; i++) {
         draw->cables[i].is_bonded = true;
         draw->hosts[i].n_bonds = 1;
     }
+}
+
+static bool has_profile(const struct draw *draw, enum weft_profile profile)
+{
+    char line[64];
+
+    if (profile == NO_PROFILE) {
+        return true;
+    }
+    weft_format(line, sizeof(line), "      profile: %s\n", weft_profile_name(profile));
+    return can_express(draw, PIECE_NODE, line);
 }
 
 static void put_nodes(struct draw *draw)
@@ -567,23 +676,14 @@ static void put_nodes(struct draw *draw)
             (draw->n_ranks > 3 || draw->space->addresses > 0)) {
             profile = NO_PROFILE;
         }
-        put_node(draw, i, profile);
+        put_node(draw, i, has_profile(draw, profile) ? profile : NO_PROFILE);
     }
 }
 
 /* ---- links ---- */
 
-static void put_subnet(struct draw *draw, struct draw_cable *cable)
+static void put_other_subnet(struct draw *draw, uint32_t n)
 {
-    uint32_t n = draw->n_subnets++;
-
-    cable->subnet = n;
-
-    if (!percent(draw, draw->space->addresses)) {
-        weft_text_add(draw->out, ", subnet: 192.168.%u.0/24", n);
-        cable->is_plain = true;
-        return;
-    }
     switch (below(draw, draw->is_met_by_cable ? 4 : 5)) {
     case 0:
         weft_text_add(draw->out, ", subnet: \"fd00:%x::/64\"", n);
@@ -604,6 +704,16 @@ static void put_subnet(struct draw *draw, struct draw_cable *cable)
     }
 }
 
+static void put_subnet(struct draw *draw, struct draw_cable *cable)
+{
+    cable->is_plain = !percent(draw, draw->space->addresses);
+    if (cable->is_plain) {
+        weft_text_add(draw->out, ", subnet: 192.168.%u.0/24", cable->subnet);
+    } else {
+        put_other_subnet(draw, cable->subnet);
+    }
+}
+
 /* Writes permanent impairments of a link. */
 static void put_impairment(struct draw *draw)
 {
@@ -617,7 +727,8 @@ static void put_impairment(struct draw *draw)
     }
 }
 
-static void put_link(struct draw *draw, struct draw_cable *cable)
+/* Writes the rest of the link of `draw->cable`. */
+static void put_link_settings(struct draw *draw)
 {
     static const char *const rates[] = {"10Gbps", "25Gbps", "40Gbps", "200Gbps",
                                         "400Gbps"};
@@ -625,10 +736,8 @@ static void put_link(struct draw *draw, struct draw_cable *cable)
     static const char *const slow[] = {"1ms", "2ms", "4ms"};
     static const char *const mtus[] = {"9000", "4200", "2200", "1500", "1200", "1280"};
 
-    weft_text_add(draw->out, "    - {endpoints: [\"h%u:p%u\", \"h%u:p%u\"]",
-                  cable->hosts[0], cable->ports[0], cable->hosts[1], cable->ports[1]);
-    if (!cable->is_bonded) {
-        put_subnet(draw, cable);
+    if (!draw->cable->is_bonded) {
+        put_subnet(draw, draw->cable);
     }
     if (percent(draw, 25)) {
         weft_text_add(draw->out, ", rate: %s", ONE_OF(draw, rates));
@@ -643,6 +752,18 @@ static void put_link(struct draw *draw, struct draw_cable *cable)
     }
     if (percent(draw, draw->space->packet / 2)) {
         put_impairment(draw);
+    }
+}
+
+static void put_link(struct draw *draw, struct draw_cable *cable)
+{
+    weft_text_add(draw->out, "    - {endpoints: [\"h%u:p%u\", \"h%u:p%u\"]",
+                  cable->hosts[0], cable->ports[0], cable->hosts[1], cable->ports[1]);
+    cable->subnet = cable->is_bonded ? 0 : draw->n_subnets++;
+    draw->cable = cable;
+    if (!put_expressible(draw, PIECE_LINK, put_link_settings) && !cable->is_bonded) {
+        cable->is_plain = true;
+        weft_text_add(draw->out, ", subnet: 192.168.%u.0/24", cable->subnet);
     }
     weft_text_add(draw->out, "}\n");
 }
@@ -787,8 +908,10 @@ static void put_job(struct draw *draw)
 static void put_when(struct draw *draw, bool is_bounded)
 {
     uint32_t last = draw->is_slow ? 31 : 23;
+    /* Real processes take a while to connect, and their jobs are over soon. */
+    bool is_in_job = draw->backend != NULL && percent(draw, 60);
 
-    weft_text_add(draw->out, "  - {at: %lluns",
+    weft_text_add(draw->out, "  - {at: %s%lluns", is_in_job ? "jobs+" : "",
                   percent(draw, 10)
                       ? 0ull
                       : (unsigned long long)some_ns(draw, draw->is_slow ? 22 : 14, last));
@@ -1022,13 +1145,11 @@ static void put_faults(struct draw *draw)
         uint32_t n = percent(draw, families[i].share) ? between(draw, 1, 4) : 0;
 
         for (; n > 0; n--) {
-            families[i].put(draw);
-            any = true;
+            any = put_expressible(draw, PIECE_FAULT, families[i].put) || any;
         }
     }
     if (!any) {
-        draw->out->n = before;
-        draw->out->bytes[before] = '\0';
+        rewind_to(draw, before);
     }
 }
 
@@ -1057,8 +1178,10 @@ static void put_head(struct draw *draw, uint64_t seed)
     static const char *const rares[] = {"1%", "5%", "20%"};
 
     weft_text_add(draw->out, "name: swarm-%s\n", draw->space->name);
-    weft_text_add(draw->out, "description: seed %llu of space %s\n",
-                  (unsigned long long)seed, draw->space->name);
+    weft_text_add(draw->out, "description: seed %llu of space %s%s%s\n",
+                  (unsigned long long)seed, draw->space->name,
+                  draw->backend != NULL ? " for " : "",
+                  draw->backend != NULL ? draw->backend->name : "");
     weft_text_add(draw->out, "seed: %llu\n", (unsigned long long)seed);
     draw->is_weft = !percent(draw, draw->space->policy);
     if (!draw->is_weft) {
@@ -1089,9 +1212,10 @@ static void put_expect(struct draw *draw)
     }
 }
 
-void swarm_draw(const struct swarm_space *space, uint64_t seed, struct weft_text *out)
+void swarm_draw(const struct swarm_space *space, uint64_t seed,
+                const struct swarm_backend *backend, struct weft_text *out)
 {
-    struct draw draw = {.out = out};
+    struct draw draw = {.out = out, .backend = backend};
     uint32_t n_jobs;
 
     weft_rng_init(&draw.rng, seed, "swarm");
