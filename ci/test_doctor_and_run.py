@@ -58,6 +58,7 @@ ONLY_RUN = {
     "net/stale-gid-rxe": ({"gid.missing"}, FAULT),
     "net/transit-off": ({"route.forward_off"}, TRAFFIC),
     "net/two-ports-one-card": ({"host.pcie_shared"}, JOB),
+    "net/vlan-twin-behind-a-relay": ({"link.left_out"}, FAULT),
 }
 # Codes of the doctor that the run does not have, and why.
 ONLY_DOCTOR = {

@@ -118,6 +118,13 @@ def frames_of(path):
         at += length
 
 
+def test_the_addresses_of_a_vlan_are_dialed():
+    rails = {(rail["local_gid"], rail["remote_gid"])
+             for rail in json.loads(run("vlan-alone", "--json"))["connections"]}
+    assert ("192.168.1.1", "192.168.1.2") in rails
+    assert ("link.left_out", "titanic", "p1") in {item[:3] for item in found("vlan-twin-behind-a-relay")}
+
+
 def test_all_of_a_vlan_is_tagged(tmp_path):
     capture = tmp_path / "vlan.pcapng"
     run("vlan-pair", "-q", "--pcap", capture, "--set", "jobs.0.all_reduce.bytes=8",
@@ -128,7 +135,7 @@ def test_all_of_a_vlan_is_tagged(tmp_path):
         tag, ethertype = struct.unpack_from(">HH", frame, 14)
         assert tag & 0xfff == 100
         inner.add((ethertype, frame[18 + 9] if ethertype == 0x0800 else None))
-    assert inner == {(0x0806, None), (0x0800, 17)}  # ARP, RoCE
+    assert inner == {(0x0806, None), (0x0800, 6), (0x0800, 17)}  # ARP, TCP, RoCE
 
 
 def test_a_host_between_forwards(tmp_path):

@@ -18,6 +18,21 @@ struct local_address {
     uint32_t ifindex;
 };
 
+/* Returns true if the netdev belongs to a port before the pth that is not excluded. */
+static bool is_of_earlier_port(const struct rdma *rdma, const struct conn_config *config,
+                               uint32_t p, const struct io_netdev *netdev)
+{
+    for (uint32_t q = 0; q < p; q++) {
+        const struct rdma_port *before = &rdma->ports[q];
+
+        if (rdma_port_has_netdev(before, netdev) &&
+            !conn_excludes(config, before->device_index, before->port)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Writes the addresses of this host's RDMA netdevs and returns their number. A netdev of two ports
  * counts once, for the first of them that is not excluded. */
 static uint32_t local_addresses(const struct rdma *rdma, const struct conn_config *config,
@@ -30,21 +45,20 @@ static uint32_t local_addresses(const struct rdma *rdma, const struct conn_confi
 
     for (uint32_t p = 0; p < rdma->n_ports; p++) {
         const struct rdma_port *port = &rdma->ports[p];
-        const struct io_netdev *netdev = io_hostinfo_netdev(info, port->ifindex);
-        bool seen = netdev == NULL || netdev->is_management ||
-                    conn_excludes(config, port->device_index, port->port);
+        bool is_excluded = conn_excludes(config, port->device_index, port->port);
 
-        for (uint32_t q = 0; q < p && !seen; q++) {
-            const struct rdma_port *before = &rdma->ports[q];
+        for (uint32_t i = 0; i < info->n_netdevs && !is_excluded; i++) {
+            const struct io_netdev *netdev = &info->netdevs[i];
+            bool is_wanted = !netdev->is_management &&
+                             rdma_port_has_netdev(port, netdev) &&
+                             !is_of_earlier_port(rdma, config, p, netdev);
 
-            seen = before->ifindex == port->ifindex &&
-                   !conn_excludes(config, before->device_index, before->port);
-        }
-        for (uint32_t a = 0; !seen && a < netdev->n_addresses && n < cap; a++) {
-            out[n] = (struct mesh_address){.port = p, .prefix = netdev->addresses[a]};
-            out_local[n] = (struct local_address){.ip = netdev->addresses[a].ip,
-                                                  .ifindex = netdev->ifindex};
-            n++;
+            for (uint32_t a = 0; is_wanted && a < netdev->n_addresses && n < cap; a++) {
+                out[n] = (struct mesh_address){.port = p, .prefix = netdev->addresses[a]};
+                out_local[n] = (struct local_address){.ip = netdev->addresses[a].ip,
+                                                      .ifindex = netdev->ifindex};
+                n++;
+            }
         }
     }
     return n;

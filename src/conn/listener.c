@@ -99,7 +99,7 @@ static void listen_on(struct conn_listener *listener, bool management, bool v4,
             const struct rdma_port *port = &rdma->ports[p];
 
             wanted =
-                wanted || (!netdev->is_management && port->ifindex == netdev->ifindex &&
+                wanted || (!netdev->is_management && rdma_port_has_netdev(port, netdev) &&
                            !conn_excludes(&listener->private->config, port->device_index,
                                           port->port));
         }

@@ -111,6 +111,7 @@ static void read_gids(struct rdma_port *port, uint32_t n_slots,
             .gid = entry.gid,
             .type = entry.type,
             .index = i,
+            .ifindex = ifindex,
             .prefix_len = prefix_len_of(info, ifindex, &entry.gid),
         };
     }
@@ -414,6 +415,15 @@ const struct rdma_gid *rdma_port_gid(const struct rdma_port *port,
         }
     }
     return NULL;
+}
+
+bool rdma_port_has_netdev(const struct rdma_port *port, const struct io_netdev *netdev)
+{
+    bool has = port->ifindex == netdev->ifindex;
+    for (uint32_t i = 0; i < port->n_gids && netdev->vlan_id > 0 && !has; i++) {
+        has = port->gids[i].ifindex == netdev->ifindex && port->gids[i].prefix_len > 0;
+    }
+    return has;
 }
 
 /* Returns the length of the part of a PCI path that all functions of a card share. Paths end in

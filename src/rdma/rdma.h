@@ -14,6 +14,7 @@ struct rdma_gid {
     union ibv_gid gid;
     enum ibv_gid_type type;
     uint32_t index;
+    uint32_t ifindex;   /* of its netdev: the port's, or one on top of it; 0 if unknown */
     uint8_t prefix_len; /* of the netdev address that equals the GID; 0 if none does */
 };
 
@@ -84,6 +85,9 @@ bool rdma_gid_is_anothers(const struct rdma_port *port, uint32_t index,
 /* Returns the entry of this GID and type as of the last refresh, or NULL. */
 const struct rdma_gid *rdma_port_gid(const struct rdma_port *port,
                                      const union ibv_gid *gid, enum ibv_gid_type type);
+
+/* Returns true if the netdev is the port's own, or a VLAN of it that has one of its GIDs. */
+bool rdma_port_has_netdev(const struct rdma_port *port, const struct io_netdev *netdev);
 
 /* Returns the index of the first device on the same card. PCI paths of devices on one card differ
  * only in the function digit. A device without a PCI path is a card of its own. NCCL merges the
