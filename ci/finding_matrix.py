@@ -24,7 +24,7 @@ STATES = {"hello": {"tcp", "hello", "challenge"}, "facts": {"auth", "meta"},
           "rtr": {"qps", "connect_qps", "ready"}, "probe": {"probe"}}
 # A finding about a peer is about what is behind the arrow.
 AT_PEER = {"peer.dead", "peer.silent", "peer.late", "peer.receiver_late", "neigh.arp_ignored", "conn.filtered",
-           "conn.refused"}
+           "conn.refused", "data.access_refused", "data.receive_unusable"}
 
 
 class Place:

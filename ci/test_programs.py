@@ -413,6 +413,27 @@ def test_what_fails_with_a_program_is_made_small(tmp_path):
     assert run(tmp_path / "p-seed-7.yaml")[1]["jobs"][0]["programs"][0]["status"] == 3
 
 
+@pytest.fixture(scope="module", name="statuses")
+def fixture_statuses(tmp_path_factory):
+    program = tmp_path_factory.mktemp("statuses") / "statuses"
+    subprocess.run(["cc", "-O1", "-o", program, ROOT / "ci" / "guest" / "statuses.c", "-libverbs"], check=True)
+    return program
+
+
+@needs_guest
+@pytest.mark.parametrize("mode,status,found", [
+    ("invalid", 9, "data.request_invalid"), ("refused", 10, "data.access_refused"),
+    ("unusable", 11, "data.receive_unusable"), ("long", 11, "data.receive_unusable")])
+def test_what_the_peers_device_answers_has_a_cause(tmp_path, statuses, mode, status, found):
+    """A program makes each of these completions; the finding is at its end of the cable, and of its peer."""
+    _, document = run(scenario(tmp_path, [f'{{a: "{statuses} {mode} {{device}} 1", '
+                                          f'b: "{statuses} {mode} {{device}} 1 {{address}}"}}']))
+    programs = document["jobs"][0]["programs"]
+    assert programs[1]["output"].startswith(f"Got completion with status {status} "), programs
+    assert [(finding["code"], finding["where"]) for finding in document["findings"]] == [
+        (found, {"host": "b", "port": "p0", "peer": "a"})]
+
+
 def test_the_documentation_lists_them_all():
     text = (ROOT / "docs" / "lab.md").read_text()
     rows = re.findall(r"^\| (?:works|survives|fails, and how|waits for ever) \| `(.*)` \|$", text, re.M)

@@ -665,6 +665,21 @@ static void forward_by_ends(struct scene *s)
     s->a->forwards_ip = s->b->forwards_ip = DIAG_YES;
 }
 
+static void request_invalid(struct scene *s)
+{
+    scene_completion(s, 9);
+}
+
+static void access_refused(struct scene *s)
+{
+    scene_completion(s, 10);
+}
+
+static void receive_unusable(struct scene *s)
+{
+    scene_completion(s, 11);
+}
+
 static void unexplained(struct scene *s)
 {
     scene_loses_packets(s);
@@ -770,6 +785,9 @@ const struct scene_case scene_cases[] = {
     {filtered_and_ended, "conn.filtered", "titanic -> iceberg"},
     {ended_before_it_came, "peer.dead", "titanic -> iceberg"},
     {scene_receiver_late, "peer.receiver_late", "titanic:p0 -> iceberg"},
+    {request_invalid, "data.request_invalid", "titanic:p0 -> iceberg"},
+    {access_refused, "data.access_refused", "titanic:p0 -> iceberg"},
+    {receive_unusable, "data.receive_unusable", "titanic:p0 -> iceberg"},
     {scene_kernel_memory, "host.kernel_memory", "titanic"},
     {scene_forbidden, "host.permission", "titanic"},
     {scene_full, "device.qp_limit", "titanic"},

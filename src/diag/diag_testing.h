@@ -89,6 +89,8 @@ void scene_rp_filter(struct scene *s);
 void scene_filtered(struct scene *s);
 void scene_late(struct scene *s);
 void scene_loopback(struct scene *s);
+/* A work request of a connection between two facing ports failed in phase data. */
+void scene_completion(struct scene *s, int wc_status);
 void scene_receiver_late(struct scene *s);
 void scene_kernel_memory(struct scene *s);
 void scene_forbidden(struct scene *s);

@@ -9,8 +9,11 @@
 #include "base/check.h"
 #include "diag/private.h"
 
-/* enum ibv_wc_status: IBV_WC_RETRY_EXC_ERR (transport retry counter exceeded) and
- * IBV_WC_RNR_RETRY_EXC_ERR. */
+/* enum ibv_wc_status: IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_OP_ERR,
+ * IBV_WC_RETRY_EXC_ERR (transport retry counter exceeded) and IBV_WC_RNR_RETRY_EXC_ERR. */
+#define REM_INV_REQ 9
+#define REM_ACCESS 10
+#define REM_OP 11
 #define RETRY_EXC 12
 #define RNR_RETRY_EXC 13
 /* IBV_WC_WR_FLUSH_ERR and IBV_WC_LOC_QP_OP_ERR, with which rdma_rxe completes requests when its
@@ -150,6 +153,12 @@ static const struct hypothesis no_route[] = {
     {DIAG_GID_MISSING, diag_is_facing_without_v2},
 };
 
+/* The peer's device answered that it does not serve the request. */
+static const struct hypothesis invalid[] = {{DIAG_DATA_REQUEST_INVALID, diag_is_certain}};
+static const struct hypothesis inaccessible[] = {
+    {DIAG_DATA_ACCESS_REFUSED, diag_is_certain}};
+static const struct hypothesis unusable[] = {
+    {DIAG_DATA_RECEIVE_UNUSABLE, diag_is_certain}};
 static const struct hypothesis not_ready[] = {{DIAG_PEER_RECEIVER_LATE, diag_is_certain}};
 static const struct hypothesis no_memory[] = {{DIAG_HOST_MEMLOCK, diag_is_memlock},
                                               {DIAG_HOST_KERNEL_MEMORY, diag_is_certain}};
@@ -313,6 +322,12 @@ static struct symptom of_completion(int wc_status)
         return SYMPTOM(lost);
     case RNR_RETRY_EXC:
         return SYMPTOM(not_ready);
+    case REM_INV_REQ:
+        return SYMPTOM(invalid);
+    case REM_ACCESS:
+        return SYMPTOM(inaccessible);
+    case REM_OP:
+        return SYMPTOM(unusable);
     case WR_FLUSH:
     case LOC_QP_OP:
         return SYMPTOM(given_up);

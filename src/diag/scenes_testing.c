@@ -503,11 +503,16 @@ void scene_loopback(struct scene *s)
     weft_error_text(&refusal->error, WEFT_VALUE_RENDEZVOUS, "127.0.1.1");
 }
 
-void scene_receiver_late(struct scene *s)
+void scene_completion(struct scene *s, int wc_status)
 {
-    weft_fail_completion(&s->failure->error, 13, WEFT_PHASE_DATA,
+    weft_fail_completion(&s->failure->error, wc_status, WEFT_PHASE_DATA,
                          "a work request failed");
     aim_well(s);
+}
+
+void scene_receiver_late(struct scene *s)
+{
+    scene_completion(s, 13);
 }
 
 static void refuse(struct scene *s, enum weft_phase phase, int sys_errno)

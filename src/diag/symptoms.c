@@ -510,10 +510,10 @@ static const struct diag_symptom symptoms[] = {
      .meaning = "the peer found the request invalid",
      .causes =
          {
+             OF(DATA_REQUEST_INVALID,
+                "is the message longer than the peer's receive, or an operation that its "
+                "queue pair does not serve?"),
              OF(CONN_VERSION, "do the two ends run different versions?"),
-             OTHER("the message is longer than the peer's receive, or an operation that "
-                   "its queue pair does not allow: see the peer's log",
-                   NULL),
          }},
     {.kind = DIAG_SYMPTOM_WC_STATUS,
      .number = 10,
@@ -525,7 +525,8 @@ static const struct diag_symptom symptoms[] = {
                 "was the peer's buffer deregistered or freed while it was in use?"),
              OF(CONN_QPN_TRUNCATED,
                 "does the program tell its peer only 16 bits of queue pair numbers?"),
-             OTHER("a stale rkey or address: an error of the program", NULL),
+             OF(DATA_ACCESS_REFUSED,
+                "is the rkey or the address stale, or the region without that access?"),
          }},
     {.kind = DIAG_SYMPTOM_WC_STATUS,
      .number = 11,
@@ -533,6 +534,9 @@ static const struct diag_symptom symptoms[] = {
      .meaning = "the peer's device could not execute the request",
      .causes =
          {
+             OF(DATA_RECEIVE_UNUSABLE, "does the peer's receive name memory that its "
+                                       "device may write, and is it "
+                                       "long enough?"),
              OF(DEVICE_FAILED,
                 "does the peer's `dmesg` have a line of its NIC's driver?"),
              OF(PLUGIN_NOT_REGISTERED, NULL),
