@@ -475,6 +475,18 @@ def test_what_a_hosts_file_does_not_have_is_asked(case):
     assert all(words in said for words in expected), said
 
 
+def test_a_complaint_is_printed_once(tmp_path):
+    """Each machine has the same file, and an answer can be given twice."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("10.1.0.1\n300.1.1.1 x\n")
+    for words, n in ((["a", "a"], 2), (["a", "b"], 4)):
+        done = subprocess.run([WEFT, "import", "hosts", *words], cwd=tmp_path, capture_output=True, text=True,
+                              check=False, timeout=60)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == n, done.stderr
+    said = from_hosts(PAIR, "--prefix", "24", *["--without", "zz"] * 40, code=2)
+    assert said == "weft import: --without: no file has the device 'zz'\n"
+
+
 def test_a_netplan_file_can_come_from_stdin(tmp_path):
     (tmp_path / "b.yaml").write_text(B)
     done = subprocess.run([WEFT, "import", "netplan", "a=-", "b.yaml"], cwd=tmp_path, input=A, text=True,

@@ -92,7 +92,7 @@ struct import {
     struct scenario_arena *arena;
     struct weft_text *wrong;
     uint32_t n_wrong; /* number of problems, including those above the maximum */
-    uint32_t n_asked; /* calls of import_complain */
+    uint32_t n_asked; /* of them, those that were not printed before */
     const struct import_answers *answers;
     bool is_of_hosts;          /* the files are hosts files, not netplan's */
     struct import_host *hosts; /* [n_hosts] */

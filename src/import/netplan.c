@@ -10,15 +10,20 @@
 
 void import_complain(struct import *import, const char *format, ...)
 {
-    char message[1200];
+    char message[1200], line[1216];
     va_list args;
 
     va_start(args, format);
     vsnprintf(message, sizeof(message), format, args);
     va_end(args);
     import->n_wrong++;
+    weft_format(line, sizeof(line), "weft import: %s\n", message);
+    /* A file or an answer can be given twice. */
+    if (import->wrong->n > 0 && strstr(import->wrong->bytes, line) != NULL) {
+        return;
+    }
     if (import->n_asked++ < IMPORT_COMPLAINTS_MAX) {
-        weft_text_add(import->wrong, "weft import: %s\n", message);
+        weft_text_add(import->wrong, "%s", line);
     }
 }
 
