@@ -147,6 +147,27 @@ START_TEST(a_flush_is_no_receive)
 }
 END_TEST
 
+/* A connection over a relay ends there for its receiver, to which nothing names the sender. */
+START_TEST(a_relay_is_not_taken_for_the_peer)
+{
+    static const struct harness_cable line[] = {{0, 1}, {1, 2}};
+    struct engine_comm *out, *in;
+    char sends[100], receives[100];
+
+    harness_open_cables(&harness, 3, line, 2, NULL);
+    harness_connect(&harness, 0, 2, &out, &in);
+    weft_format(sends, sizeof(sends), " sends to %s: up", harness.engines[2]->env->name);
+    weft_format(receives, sizeof(receives), " receives from a host behind %s: up",
+                harness.engines[1]->env->name);
+    expect(0, sends);
+    expect(2, receives);
+    engine_close(out);
+    engine_close(in);
+    harness_expect_idle(&harness);
+    harness_close(&harness);
+}
+END_TEST
+
 /* The cable is down: both ends name the peer, what it has to do, and why the connection does not go
  * on. */
 START_TEST(a_wait_has_its_last_reason)
@@ -231,6 +252,7 @@ int main(void)
     tcase_add_test(tcase, ports_and_listens_are_there);
     tcase_add_test(tcase, it_says_what_each_request_waits_for);
     tcase_add_test(tcase, a_flush_is_no_receive);
+    tcase_add_test(tcase, a_relay_is_not_taken_for_the_peer);
     tcase_add_test(tcase, a_wait_has_its_last_reason);
     tcase_add_loop_test(tcase, a_normal_end_is_no_failure, 0, 2);
     suite_add_tcase(suite, tcase);

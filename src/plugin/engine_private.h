@@ -86,7 +86,7 @@ struct engine_comm {
     uint8_t relays[FLOW_LANES_MAX][16];
     uint32_t n_relays;
     struct engine_comm *next_pending; /* in engine->pending */
-    char peer[64];                    /* the peer's host; "" until it is known */
+    char peer[80]; /* the peer's host, or "a host behind RELAY"; "" until it is known */
     /* state and counters when they were last seen to change, and when that was */
     uint64_t seen;
     weft_ns changed_ns; /* 0 if not looked at yet */

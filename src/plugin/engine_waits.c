@@ -1,4 +1,5 @@
-/* For whom the comms of an engine wait: why a job that hangs does not go on here. */
+/* Describes which peers the comms of an engine wait for, so that the cause of a job that hangs can be
+ * followed from process to process. */
 #include <string.h>
 
 #include "base/text.h"
@@ -18,21 +19,42 @@ struct line {
     const struct weft_error *why;
 };
 
+/* Returns the beacon of the process to which the comm sends; NULL if none was received. */
+static const struct beacon *beacon_of(const struct engine_comm *comm)
+{
+    uint8_t handle[CONN_HANDLE_BYTES];
+    struct weft_error ignored = {0};
+    uint32_t number;
+
+    return comm->is_sender &&
+                   engine_handle_split(comm->handle, handle, &number, &ignored) == WEFT_OK
+               ? engine_mesh_find(comm->engine, handle)
+               : NULL;
+}
+
 void engine_note_peer(struct engine_comm *comm)
 {
-    const struct beacon *beacon =
-        comm->is_sender ? engine_mesh_find(comm->engine, comm->handle) : NULL;
-    const char *name = beacon != NULL ? beacon->name : "";
+    const struct beacon *beacon = beacon_of(comm);
+    const char *name = beacon != NULL ? beacon->name : "", *relay = "";
 
-    /* A connection ends at a relay if its lane has one. */
     for (uint32_t i = 0;
          comm->flow != NULL && name[0] == '\0' && i < flow_n_lanes(comm->flow); i++) {
         const struct conn *conn = flow_lane_conn(comm->flow, i);
 
-        name = conn != NULL ? conn->peer.host : name;
+        if (conn == NULL) {
+            continue;
+        }
+        if (flow_lane_via(comm->flow, i, NULL, 0) == 0) {
+            name = conn->peer.host;
+        } else {
+            relay = conn->peer.host;
+        }
     }
     if (name[0] != '\0') {
         weft_format(comm->peer, sizeof(comm->peer), "%s", name);
+    } else if (relay[0] != '\0' && comm->peer[0] == '\0') {
+        /* The connection ends at a relay, and nothing that this end receives names the peer. */
+        weft_format(comm->peer, sizeof(comm->peer), "a host behind %s", relay);
     }
 }
 
