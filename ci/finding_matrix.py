@@ -847,6 +847,11 @@ ONCE_WRONG = {
     ("address_gone", "star", "rtr", "weft", "/24", 5701842044): "right",
     # Behind a switch the carrier of one end is lost, and the finding was headed by the other.
     ("flapping", "switch", "mid-row", "mesh-plugin-2026-01", "/31", 5019126431): "right",
+    # The stream was on the cable that failed, and the silence of the first set-up was told instead.
+    ("cut_one_way", "switch", "facts", "weft", "/24", 7714175975): "right",
+    ("address_gone", "pair", "facts", "weft", "/31", 8451048746, "gid_deleted"): "right",
+    ("readdressed", "star", "hello", "weft", "ipv6", 4503798686, "flapping"): "right",
+    ("lossy", "pair", "facts", "weft", "/24", 7459156730, "no_qp"): "right",
 }
 
 # Settings of which something was said too late once.
@@ -875,4 +880,6 @@ ONCE_LATE = [
     # Behind a relay, which had waited for the process for 30 s, receivers waited for 18.5 s more.
     ("stopped", "line", "rtr", "weft", "ipv6", 5786459696),
     ("stopped", "two triangles", "probe", "weft", "/24", 5516174209),
+    # The outage began with the silence, and not with the end of the first set-up.
+    ("cut_one_way", "switch", "facts", "weft", "/24", 7714175975),
 ]

@@ -481,6 +481,10 @@ weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why)
     const struct conn_way *way = &dial->ways[dial->way];
     struct io_ip local;
 
+    if (conn->is_connector && conn->n_rails == 0 && conn->rdma->n_ports == 1 &&
+        silent != NULL && dial->way < dial->n_ways && way->is_bound) {
+        return io_now(conn_env(conn)) - silent->number; /* before the rails were chosen */
+    }
     if (!conn->is_connector || conn->n_rails != 1) {
         return 0;
     }

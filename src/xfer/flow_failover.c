@@ -179,12 +179,31 @@ static bool may_detour(const struct flow *flow, const struct flow_lane *lane,
             why->status == WEFT_ERR_COMPLETION);
 }
 
+/* Returns true if the failure only shows that nothing came from the peer. */
+static bool is_silence(const struct weft_error *why)
+{
+    return why->status == WEFT_ERR_TIMEOUT &&
+           weft_error_value(why, WEFT_VALUE_SILENT_NS) != NULL;
+}
+
 /* Returns true if nothing came from the peer and the flow redials, because the cable of the stream
  * may have failed. */
 static bool is_stuck(const struct flow *flow, const struct weft_error *why)
 {
-    return flow->config.redials && why->status == WEFT_ERR_TIMEOUT &&
-           weft_error_value(why, WEFT_VALUE_SILENT_NS) != NULL;
+    return flow->config.redials && is_silence(why);
+}
+
+/* Returns true if an attempt left out a suspected port that is active. A port that is down would
+ * not have been chosen either. */
+static bool left_out_active(const struct flow *flow, const struct conn_config *config)
+{
+    for (uint32_t i = flow->config.conn.n_excluded; i < config->n_excluded; i++) {
+        if (suspects_is_active(flow->rdma, config->excluded[i].device,
+                               config->excluded[i].port)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Returns true if either end has no address in a subnet of its peer. */
@@ -255,8 +274,7 @@ static bool shows_suspicion(const struct flow *flow, const struct flow_lane *lan
     if (there != WEFT_PHASE_NONE) {
         return !flow->config.is_sender && there == WEFT_PHASE_ROUTE;
     }
-    return lane->conn->config.n_excluded > flow->config.conn.n_excluded &&
-           why->status == WEFT_ERR_ROUTE;
+    return why->status == WEFT_ERR_ROUTE && left_out_active(flow, &lane->conn->config);
 }
 
 /* Records since when the lane fails for a reason that waiting does not remove, and when the last
@@ -310,6 +328,14 @@ static bool is_of_cable(const struct weft_error *why)
                     why->phase == WEFT_PHASE_DATA;
 
     return is_cable && is_own(why) && why->status != WEFT_ERR_ROUTE;
+}
+
+/* Returns true if the failure shows what an end lacks: ports that face the peer, or a verb that was
+ * refused. It tells more than a silence, which can have any cause. */
+static bool names_lack(const struct flow *flow, const struct flow_lane *lane,
+                       const struct weft_error *why)
+{
+    return (lacks_address(why) || is_refused(why)) && !shows_suspicion(flow, lane, why);
 }
 
 /* Drops the reason why a lane is not up, if that is a port that is up again. */
@@ -633,6 +659,17 @@ static bool was_steady(const struct flow_lane *lane, weft_ns now)
     return lane->state == FLOW_LANE_STOPPING && now - lane->up_ns >= TIMER_STEADY_NS;
 }
 
+/* Returns true if a later failure tells better why the flow has no lane than the first one, whose
+ * cause is over, or which was only a silence. */
+static bool replaces_first(const struct flow *flow, const struct flow_lane *lane,
+                           const struct weft_error *why)
+{
+    bool is_known = is_own(why) || is_relays_path(why) || is_relays_port(why);
+
+    return (is_known && is_port_back(flow, lane->conn, &flow->first_failure)) ||
+           (is_silence(&flow->first_failure) && names_lack(flow, lane, why));
+}
+
 void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_error *why)
 {
     const struct rdma_port *port = suspects_blamed(flow->rdma, lane->conn, why);
@@ -654,6 +691,8 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
         flow->still_ns = 0;
         flow->silent_ns = conn_silent_since(lane->conn, why);
         flow->first_failure = *why;
+    } else if (!flow_any_up(flow) && replaces_first(flow, lane, why)) {
+        flow->first_failure = *why;
     }
     flow_note_still(flow, lane);
     flow_outage_note(flow, lane, shows_suspicion(flow, lane, why));
@@ -665,11 +704,6 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
             flow_give_up_waiting(flow);
         }
         return;
-    }
-    if (!flow_any_up(flow) &&
-        (is_own(why) || is_relays_path(why) || is_relays_port(why)) &&
-        is_port_back(flow, lane->conn, &flow->first_failure)) {
-        flow->first_failure = *why; /* its cause is over */
     }
     if (port != NULL && flow->config.is_sender) {
         flow_leave_out(flow, port, why);

@@ -747,6 +747,43 @@ START_TEST(a_port_that_went_and_is_back_ends_no_flow)
 }
 END_TEST
 
+/* The stream of a set-up is on a cable that fails, so that nothing comes. Afterwards the end of the
+ * cable has no carrier, or a verb is refused. That must be reported, and not the silence before. A
+ * port that is down must end the flow 4 s after it went down, and not after the silence. */
+START_TEST(a_silence_hides_no_lack)
+{
+    static const enum weft_phase phases[] = {WEFT_PHASE_ROUTE, WEFT_PHASE_CREATE};
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .redials = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+    struct flow *flow;
+
+    open_cables(1);
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    flow = grid.flows[0].out;
+    while (flow->lanes[0].conn->state < CONN_AUTH) {
+        grid_step_for(&grid, 1000);
+    }
+    if (_i == 0) {
+        grid_down(&grid, 0, 1, 0, 60 * FABRIC_S);
+    } else {
+        silence(0, 0, 2500 * FABRIC_MS);
+        grid_fault(&grid, &(struct world_fault){.kind = WORLD_FAULT_VERB_ERROR,
+                                                .host = 1,
+                                                .call = WORLD_CALL_CREATE_QP,
+                                                .error = 16,
+                                                .nth = 1});
+    }
+    grid_step_for(&grid, 4500 * FABRIC_MS);
+    ck_assert_str_eq(weft_phase_name(weft_error_first_phase(flow_error(flow))),
+                     weft_phase_name(phases[_i]));
+    grid_close(&grid);
+}
+END_TEST
+
 /* A port is down until the peer has given up and refuses connections. The port must be reported,
  * and not the refused connections, which followed from it. */
 START_TEST(a_peer_that_gave_up_hides_no_port)
@@ -855,6 +892,7 @@ int main(void)
     suite_add_sweep(tcase, the_only_gid_comes_late, 0, 20);
     suite_add_sweep(tcase, the_facing_gid_comes_late, 0, 20);
     tcase_add_loop_test(tcase, a_port_that_is_back_ends_no_flow, 0, 4);
+    tcase_add_loop_test(tcase, a_silence_hides_no_lack, 0, 2);
     tcase_add_loop_test(tcase, a_port_that_went_and_is_back_ends_no_flow, 0, 2);
     suite_add_sweep(tcase, a_peer_that_gave_up_hides_no_port, 0, 20);
     tcase_add_test(tcase, a_port_that_flapped_answers_for_a_failure);
