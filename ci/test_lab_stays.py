@@ -229,6 +229,8 @@ def test_a_fault_of_a_host_meets_what_runs_there(pair, fault, end):
     ('{on: "titanic:p0", kind: down, at: 1s}', 2, "it comes now, without `at`"),
     ('{on: "titanic:p0", kind: down}, {on: "iceberg:p0", kind: down}', 2, "one fault at a time"),
     ('{on: titanic, kind: verb_error, verb: create_qp, errno: 12}', 2, "is made within Weft's own processes"),
+    ("x", 2, "weft lab fault: a fault: expected a map, got 'x'; such as '{on: \"HOST:PORT\", kind: down, for: 2s}'"),
+    ('{kind: down}', 2, "weft lab fault: a fault: 'on' is missing"),
     ("{", 2, "not YAML"), ("", 2, "one fault at a time"),
     ("{on: titanic, kind: kill}", 3, "No such process")])
 def test_mistakes_of_faults(pair, text, code, said):

@@ -311,13 +311,32 @@ static void make_fault(struct keeper *keeper, struct visitor *visitor,
         weft_error_format(&error, text, sizeof(text));
         refuse(visitor, text);
     } else if (world->spec.n_faults != 1 || world->spec.faults[0].at_ns != 0) {
-        refuse(visitor, "one fault at a time, and it comes now, without `at`");
+        refuse(visitor, "one fault at a time, and it comes now, without `at`: "
+                        "'{on: \"HOST:PORT\", kind: down, for: 2s}'");
     } else {
         await(visitor, backend_lab_fault(keeper->lab, &world->spec.faults[0]));
         lab_session_fault(&keeper->session, &world->spec.faults[0],
                           backend_lab_now(keeper->lab));
     }
     scenario_world_free(world);
+}
+
+/* Refuses a fault by what is wrong with it: that it is a --set of the file is not the user's
+ * affair. */
+static void refuse_fault(struct visitor *visitor, const char *text,
+                         const struct scenario_diagnostics *wrong)
+{
+    static const char place[] = "--set faults: ";
+    struct weft_text why = {NULL, 0, 0};
+    const char *first = wrong->n > 0 ? wrong->items[0].text : "not a fault";
+    bool has_place = strncmp(first, place, strlen(place)) == 0;
+
+    weft_text_add(&why, "%s%s", first + (has_place ? strlen(place) : 0),
+                  strchr(text, '{') != NULL
+                      ? ""
+                      : "; such as '{on: \"HOST:PORT\", kind: down, for: 2s}'");
+    refuse(visitor, why.bytes);
+    weft_text_fini(&why);
 }
 
 /* Reads the file as it was when the lab came up, with this fault in place of its own. */
@@ -337,7 +356,7 @@ static void do_fault(struct keeper *keeper, struct visitor *visitor, const char 
     options.sets[options.n_sets++].text = set.bytes;
     if (scenario_load_text(file->file, file->text, file->n_text, options.sets,
                            options.n_sets, &scenario, &wrong) != WEFT_OK) {
-        refuse(visitor, wrong.n > 0 ? wrong.items[0].text : "not a fault");
+        refuse_fault(visitor, text, &wrong);
     } else {
         make_fault(keeper, visitor, scenario);
     }
