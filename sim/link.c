@@ -9,8 +9,6 @@
 #include "sim/pool.h"
 #include "sim/train.h"
 
-#define PS_PER_S 1000000000000u
-
 enum { RING_MIN = 2, QUEUE_MIN = 16 };
 
 /* The rate of a port without a cable, which spends time on its frames, too. */
@@ -180,19 +178,6 @@ void sim_link_configure(struct sim_link *link, const struct sim_cable_config *co
     link->is_taken_down = !config->up;
     sim_link_set_impairment(link, &config->impairment);
     sim_link_set_rate(link, config->rate_bps, to);
-}
-
-struct sim_rate sim_rate_of(uint64_t bps)
-{
-    bool is_whole = 8ull * PS_PER_S % bps == 0;
-    return (struct sim_rate){.bps = bps,
-                             .ps_per_byte = is_whole ? 8ull * PS_PER_S / bps : 0};
-}
-
-weft_ps sim_rate_time_divided(const struct sim_rate *rate, uint32_t wire_bytes)
-{
-    /* Frames are shorter than 2^17 B, so the product stays below 2^60. */
-    return (weft_ps)((wire_bytes * 8ull * PS_PER_S + rate->bps - 1) / rate->bps);
 }
 
 uint32_t sim_link_lose_all(struct sim_link *link)

@@ -1,4 +1,9 @@
+/* Names of states and of what completions say, and the trace lines of queue pairs. */
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "base/check.h"
+#include "base/trace.h"
 #include "sim/nic_impl.h"
 
 static const char *pick(const char *const *names, size_t n, unsigned index)
@@ -61,4 +66,18 @@ const char *sim_event_name(enum ibv_event_type type)
         [IBV_EVENT_GID_CHANGE] = "GID_CHANGE",
     };
     return pick(names, WEFT_LENGTH(names), (unsigned)type);
+}
+
+void sim_qp_trace(const struct sim_qp *qp, const char *event, const char *format, ...)
+{
+    char tail[256];
+    va_list args;
+    if (!sim_qp_traced(qp)) {
+        return;
+    }
+    va_start(args, format);
+    (void)vsnprintf(tail, sizeof(tail), format, args);
+    va_end(args);
+    weft_trace_event(sim_trace(qp->nic->engine), sim_now_ns(qp->nic->engine),
+                     qp->nic->host, qp->name, event, "%s", tail);
 }

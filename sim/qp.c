@@ -1,6 +1,4 @@
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,20 +8,6 @@
 #include "sim/rc_impl.h"
 #include "sim/rc_ready.h"
 #include "sim/train.h"
-
-void sim_qp_trace(const struct sim_qp *qp, const char *event, const char *format, ...)
-{
-    char tail[256];
-    va_list args;
-    if (!sim_qp_traced(qp)) {
-        return;
-    }
-    va_start(args, format);
-    (void)vsnprintf(tail, sizeof(tail), format, args);
-    va_end(args);
-    weft_trace_event(sim_trace(qp->nic->engine), sim_now_ns(qp->nic->engine),
-                     qp->nic->host, qp->name, event, "%s", tail);
-}
 
 void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state)
 {
@@ -336,19 +320,4 @@ struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port, bool 
     }
     *has_more = false;
     return NULL;
-}
-
-uint32_t sim_nic_ordinal(const struct sim_nic *nic, const struct sim_frame *frame,
-                         bool is_inward, uint32_t *relative_psn)
-{
-    uint32_t qpn = is_inward ? frame->dest_qpn : frame->source_qpn;
-    const struct sim_qp *qp = nic == NULL ? NULL : sim_nic_qp(nic, qpn);
-    unsigned flags = rc_opcode_info(frame->opcode)->flags;
-    if (qp == NULL || frame->opcode == RC_ACK || frame->opcode == RC_CNP) {
-        return 0;
-    }
-    bool is_request = (flags & RC_IS_REQUEST) != 0;
-    uint32_t first = is_request == is_inward ? qp->attr.rq_psn : qp->attr.sq_psn;
-    *relative_psn = (frame->psn - first) & RC_PSN_MASK;
-    return qp->ordinal;
 }

@@ -77,3 +77,18 @@ void sim_qp_give_slot(struct sim_nic *nic, uint32_t slot)
     nic->qps[slot] = NULL;
     nic->qps_in_bank[slot % nic->profile->qpn_banks]--;
 }
+
+uint32_t sim_nic_ordinal(const struct sim_nic *nic, const struct sim_frame *frame,
+                         bool is_inward, uint32_t *relative_psn)
+{
+    uint32_t qpn = is_inward ? frame->dest_qpn : frame->source_qpn;
+    const struct sim_qp *qp = nic == NULL ? NULL : sim_nic_qp(nic, qpn);
+    unsigned flags = rc_opcode_info(frame->opcode)->flags;
+    if (qp == NULL || frame->opcode == RC_ACK || frame->opcode == RC_CNP) {
+        return 0;
+    }
+    bool is_request = (flags & RC_IS_REQUEST) != 0;
+    uint32_t first = is_request == is_inward ? qp->attr.rq_psn : qp->attr.sq_psn;
+    *relative_psn = (frame->psn - first) & RC_PSN_MASK;
+    return qp->ordinal;
+}
