@@ -136,6 +136,30 @@ KEPT = {
                      '{at: row 1+5us, on: "h0:p0", kind: down}', []),
     "leaf-silent": (STAR, [2], "static", False, "barrier: {repeat: 3}",
                     '{at: row 1+1us, on: "h0:p1", kind: loss, share: 100%}', []),
+    # The end of the flow waited for the relay, which knows of its cable.
+    "cable-behind-a-relay": (STAR, [0, 1], "static", False, "all_to_all: {bytes: 4KiB}",
+                             '{at: 15770ns, on: "h0:p1", kind: down}', [("link.down", "h0", "p1", "h2")]),
+    "host-cut-off-in-boot": (STAR, [1, 3], "static", False, "barrier: {repeat: 3}",
+                             "{at: 22853ns, on: h3, kind: down}", [("link.down", "h3", "p0", "h0")]),
+    # Two ranks wait for each other, because the relay between them stands still.
+    "relay-stopped": (LINE[:2], [1], "rendezvous", True, "all_reduce: {bytes: 64KiB, repeat: 4}",
+                      "{at: jobs+1us, on: h1, kind: stop}", [("peer.silent", "h0", None, "h1")]),
+    # Its process ends as those do that still need it, which say that the stream to it broke.
+    "relay-killed-in-use": (ring(6), [3, 4], "rendezvous", True, "all_to_all: {bytes: 1MiB}",
+                            "{at: jobs, on: h3, kind: kill}", [("peer.dead", "h4", "p0", "h3")]),
+    # A whole island of relays has no rank left.
+    "relays-cut-off": (ring(6)[:5], [3, 4, 5], "static", False, "barrier: {repeat: 3}",
+                       '{at: row 1+5us, on: "h3:p0", kind: down}', []),
+    # Its neighbour refuses it, because it is done.
+    "leaf-comes-back": (STAR, [2], "static", False, "barrier: {repeat: 3}",
+                        '{at: row 1+1us, on: "h0:p1", kind: down, for: 11s}', []),
+    # The ranks at both ends of the cable stand in their set-up, and the others wait for them.
+    "rank-lost-in-set-up": (LINE, [0, 1], "static", False, "barrier: {repeat: 3}",
+                            "{at: 15979ns, on: h3, kind: loss, share: 100%}",
+                            [("conn.timeout", "h0", None, "h3"), ("conn.timeout", "h1", None, "h3")]),
+    # Nobody misses it, but it did not end well.
+    "relay-killed-at-the-end": (LINE[:2], [0], "rendezvous", True, "barrier: {repeat: 3}",
+                                "{at: 900us, on: h0, kind: kill}", [("peer.dead", None, None, "h0")]),
 }
 
 
@@ -160,8 +184,8 @@ def test_what_was_once_said_wrongly(tmp_path, name):
     document = run(path, 1)
     assert [(finding["code"], *(finding["where"][key] for key in ("host", "port", "peer")))
             for finding in document["findings"] if finding["severity"] == "error"] == wanted
-    assert (document["symptom"] is None) == (not wanted)
-    assert document["sim_time_ns"] < 100e9
+    assert wanted or document["symptom"] is None
+    assert document["sim_time_ns"] < 200e9
 
 
 INSIDE = """name: inside

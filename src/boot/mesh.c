@@ -262,6 +262,22 @@ static weft_status miss_late(struct boot *boot)
     return WEFT_AGAIN;
 }
 
+/* Returns the first missing member that no control stream leads to, because those that are reached
+ * can wait for it; otherwise the first missing one; n_members if none is. */
+static uint32_t first_missing(const struct boot *boot)
+{
+    uint32_t first = boot->n_members;
+
+    for (uint32_t m = boot->n_members; m > 0; m--) {
+        if (is_missing(boot, m - 1) &&
+            (first == boot->n_members || !boot->mesh->members[m - 1].is_reached ||
+             boot->mesh->members[first].is_reached)) {
+            first = m - 1;
+        }
+    }
+    return first;
+}
+
 /* Returns true if the member was a neighbour of one that control streams lead to. */
 static bool borders_reached(const struct boot *boot, uint32_t m)
 {
@@ -289,9 +305,9 @@ static uint32_t at_fault(const struct boot *boot, uint32_t m)
     return m;
 }
 
-/* Returns true if the last round can end without the missing members: no control stream leads to any
- * of them, and either this process or all of them have no rank. They have no result to give, and
- * cannot relay for each other. */
+/* Returns true if the last round can end without the missing members: no control stream leads to
+ * any of them, and either this process or all of them have no rank. They have no result to give,
+ * and cannot relay for each other. */
 static bool is_dispensable(const struct boot *boot)
 {
     bool is_relay = boot->config.rank >= boot->config.n_ranks;
@@ -307,36 +323,40 @@ static bool is_dispensable(const struct boot *boot)
     return is_so && any;
 }
 
-/* Returns true if a neighbour has left, which has the last round then, as far as it is needed. */
-static bool has_one_left(const struct boot *boot)
+/* Returns true if the others have ended the last round: a neighbour has left with its blob given,
+ * or the process of one that a relay was cut off from has exited. The launcher, or the neighbours
+ * that still need it, name a process that died instead. */
+static bool is_over_elsewhere(const struct boot *boot)
 {
-    for (uint32_t m = 0; m < boot->n_members; m++) {
-        if (boot->mesh->members[m].gone == MESH_LEFT && has_blob(boot, m)) {
+    bool is_relay = boot->config.rank >= boot->config.n_ranks;
+
+    for (uint32_t m = 0; is_dispensable(boot) && m < boot->n_members; m++) {
+        enum mesh_gone gone = boot->mesh->members[m].gone;
+
+        if ((gone == MESH_LEFT && has_blob(boot, m)) || (gone == MESH_DIED && is_relay)) {
             return true;
         }
     }
     return false;
 }
 
-/* Returns since when no control stream leads to any other member; WEFT_NEVER if one does. */
+/* Returns since when no control stream leads to any rank; WEFT_NEVER if one does. */
 static weft_ns alone_since(const struct boot *boot)
 {
     weft_ns since = boot->opened_ns;
 
-    for (uint32_t m = 0; m < boot->n_members; m++) {
+    for (uint32_t m = 0; m < boot->config.n_ranks; m++) {
         const struct mesh_member *member = &boot->mesh->members[m];
+        weft_ns lost_ns = member->is_reached ? WEFT_NEVER : member->since_ns;
 
-        if (m != boot->config.rank) {
-            weft_ns lost_ns = member->is_reached ? WEFT_NEVER : member->since_ns;
-
-            since = lost_ns > since ? lost_ns : since;
-        }
+        since = lost_ns > since ? lost_ns : since;
     }
     return since;
 }
 
-/* Returns when the last round ends without missing members, if that is before its limit: at once if
- * others have ended it, and at a relay after it was alone for the limit of any other round. */
+/* Returns when the last round ends without missing members, if that is before its limit: at once
+ * if others have ended it, and at a relay after it reached no rank for the limit of any other
+ * round. */
 static weft_ns spare_ns(const struct boot *boot)
 {
     weft_ns since;
@@ -344,7 +364,7 @@ static weft_ns spare_ns(const struct boot *boot)
     if (!is_dispensable(boot)) {
         return WEFT_NEVER;
     }
-    if (has_one_left(boot)) {
+    if (is_over_elsewhere(boot)) {
         return boot->opened_ns;
     }
     since = boot->config.rank < boot->config.n_ranks ? WEFT_NEVER : alone_since(boot);
@@ -376,7 +396,7 @@ static weft_status miss(struct boot *boot, uint32_t first)
 
 static weft_status check_limit(struct boot *boot)
 {
-    uint32_t first = 0;
+    uint32_t first;
 
     if (io_now(boot->env) < limit(boot) && io_now(boot->env) < spare_ns(boot)) {
         return WEFT_AGAIN;
@@ -384,9 +404,7 @@ static weft_status check_limit(struct boot *boot)
     if (boot->config.may_miss) {
         return miss_late(boot);
     }
-    while (first < boot->n_members && !is_missing(boot, first)) {
-        first++;
-    }
+    first = first_missing(boot);
     if (first == boot->n_members) {
         (void)has_handed_out(boot, &first);
         return mesh_blame(boot, WEFT_ERR_TIMEOUT, first,
@@ -422,7 +440,8 @@ static weft_status check_members(struct boot *boot)
         const struct mesh_blob *blob = blob_of(boot, m);
         enum mesh_gone gone = gone_now(boot, m);
 
-        if (boot->mesh->members[m].is_absent) {
+        if (boot->mesh->members[m].is_absent ||
+            (gone == MESH_DIED && is_over_elsewhere(boot))) {
             continue;
         }
         if (blob->round == boot->round && blob->each != boot->each) {

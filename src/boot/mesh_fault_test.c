@@ -181,6 +181,24 @@ START_TEST(who_is_late_is_named)
 }
 END_TEST
 
+/* Member 1 is late because it waits for member 2, which is lost. */
+START_TEST(who_is_lost_is_named_before_who_is_late)
+{
+    struct town town;
+
+    town_open(&town, &line_of_3);
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    town_inject(&town, WORLD_FAULT_DOWN, 1);
+    town_gather(&town, 0, 2, 8);
+    ck_assert(town_run(&town, 21 * TOWN_S, town_all_done));
+    ck_assert_int_eq(town_rank_at_fault(&town, 0), 2);
+    ck_assert_ptr_nonnull(strstr(text_of(&town, 0), "is cut off"));
+    ck_assert_str_eq(town_missing(&town, 0), "1,2");
+    town_close(&town);
+}
+END_TEST
+
 /* Checks that a member whose neighbour died, and only such a one, says that its stream ended. */
 static void check_ends(const struct town *town, uint32_t gone, bool has_died)
 {
@@ -364,9 +382,9 @@ START_TEST(who_has_the_round_waits_for_a_silent_neighbour)
 END_TEST
 
 /* Member 2 has no rank. Its cable goes down and stays so when all are in the last round; in loop 1
- * before the others have its blob. It cannot relay and has no result, so it ends well, and so do the
- * others, as soon as one of them has waited long enough. A rank in its place (loops 2 and 3) names the
- * neighbour that it lost. */
+ * before the others have its blob. It cannot relay and has no result, so it ends well, and so do
+ * the others, as soon as one of them has waited long enough. A rank in its place (loops 2 and 3)
+ * names the neighbour that it lost. */
 START_TEST(a_relay_that_is_cut_off_in_the_last_round_ends)
 {
     bool is_rank = _i >= 2, is_before = _i % 2 == 1;
@@ -404,8 +422,8 @@ START_TEST(a_relay_that_is_cut_off_in_the_last_round_ends)
 }
 END_TEST
 
-/* Member 1 dies after it gave its blob, when member 3 is still to come, so that the round can neither
- * complete nor fail because of a missing blob of the dead one. */
+/* Member 1 dies after it gave its blob, when member 3 is still to come, so that the round can
+ * neither complete nor fail because of a missing blob of the dead one. */
 START_TEST(who_dies_after_it_gave_is_named)
 {
     static const struct town_cable cables[] = {
@@ -569,6 +587,7 @@ int main(void)
     tcase_add_test(tcase, a_cable_that_goes_is_gone_round);
     tcase_add_test(tcase, the_stream_moves_to_the_other_twin);
     tcase_add_loop_test(tcase, a_relay_that_is_cut_off_in_the_last_round_ends, 0, 4);
+    tcase_add_test(tcase, who_is_lost_is_named_before_who_is_late);
     tcase_add_test(tcase, who_dies_after_it_gave_is_named);
     tcase_add_loop_test(tcase, a_partition_is_named_on_both_sides, 0, 2);
     tcase_add_test(tcase, lost_frames_cost_time_only);

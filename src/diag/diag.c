@@ -39,6 +39,9 @@ static bool had_left(const struct diag_case *c)
     bool is_about_presence = error->wc_status == 0 && (error->sys_errno == ECONNREFUSED ||
                                                        was_closed || only_waited);
 
+    if (c->peer != NULL && c->peer->has_vanished) {
+        return false; /* it did not exit because of a failure */
+    }
     return is_about_presence &&
            (has_failed_before(c->peer, c->failure) ||
             has_failed_before(diag_find_host(c->input, c->failure->peer), c->failure));
@@ -69,11 +72,22 @@ static bool judge_rails(const struct diag_input *input, const struct diag_error 
     return is_found;
 }
 
-/* Returns the source of a failure. A report by a relay is hearsay, whatever is recorded. */
+/* Returns true if the failure is the timeout of an attempt that followed a relay's report. */
+static bool follows_relay(const struct weft_error *error)
+{
+    const struct weft_value *last = weft_error_value(error, WEFT_VALUE_LAST_PHASE);
+
+    return error->status == WEFT_ERR_TIMEOUT && last != NULL &&
+           weft_phase_find(last->text) == WEFT_PHASE_RELAY;
+}
+
+/* Returns the source of a failure. A report by a relay is hearsay, whatever is recorded, because
+ * the relay knows why it could not go on. */
 static enum diag_source source_of(const struct diag_error *failure)
 {
-    if (failure->error.status == WEFT_ERR_ROUTE &&
-        failure->error.phase == WEFT_PHASE_RELAY) {
+    if ((failure->error.status == WEFT_ERR_ROUTE &&
+         failure->error.phase == WEFT_PHASE_RELAY) ||
+        follows_relay(&failure->error)) {
         return DIAG_HEARSAY;
     }
     return failure->source;
@@ -190,12 +204,47 @@ static void name_hanging(const struct diag_input *input, struct diag_findings *o
     }
 }
 
-/* Removes `undetermined` if another finding is decided. Removes conn.timeout if a host hangs,
- * because that host could have been on the path. */
+/* Reports each process that the launcher saw end. Used if no failure was found, because the others
+ * had no need of it any more. */
+static void name_vanished(const struct diag_input *input, struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        struct diag_finding finding = {.entry = diag_entry(DIAG_PEER_DEAD)};
+
+        if (input->hosts[i].has_vanished) {
+            finding.severity = finding.entry->severity;
+            diag_name_place(&finding, "", "", input->hosts[i].name);
+            diag_say(out, &finding);
+        }
+    }
+}
+
+/* Returns true if a host of the finding, whose set-up was not answered, is named by a more specific
+ * one. That host had its own trouble, and the other end only waited for it. */
+static bool is_explained(const struct diag_findings *out,
+                         const struct diag_finding *finding)
+{
+    for (uint32_t i = 0; i < out->n; i++) {
+        const struct diag_finding *other = &out->items[i];
+
+        if (other->entry->id != DIAG_CONN_TIMEOUT &&
+            other->entry->id != DIAG_UNDETERMINED &&
+            (diag_is_same_machine(other->host, finding->peer) ||
+             diag_is_same_machine(other->peer, finding->peer) ||
+             diag_is_same_machine(other->host, finding->host) ||
+             diag_is_same_machine(other->peer, finding->host))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Removes `undetermined` if another finding is decided. Removes conn.timeout if one explains it, or
+ * if a host hangs, because that host could have been on the path. */
 static void drop_decided(const struct diag_input *input, struct diag_findings *out)
 {
     bool is_decided = false, any_hangs = false;
-    uint32_t n = 0;
+    struct diag_findings kept = {NULL, 0};
 
     for (uint32_t i = 0; i < out->n; i++) {
         is_decided = is_decided || out->items[i].entry->id != DIAG_UNDETERMINED;
@@ -205,13 +254,15 @@ static void drop_decided(const struct diag_input *input, struct diag_findings *o
     }
     for (uint32_t i = 0; i < out->n; i++) {
         enum diag_code code = out->items[i].entry->id;
+        bool is_timeout = code == DIAG_CONN_TIMEOUT;
 
         if ((!is_decided || code != DIAG_UNDETERMINED) &&
-            (!any_hangs || code != DIAG_CONN_TIMEOUT)) {
-            out->items[n++] = out->items[i];
+            (!is_timeout || (!any_hangs && !is_explained(out, &out->items[i])))) {
+            diag_add(&kept, &out->items[i]);
         }
     }
-    out->n = n;
+    diag_findings_fini(out);
+    *out = kept;
 }
 
 /* ---- conditions that caused no failure ---- */
@@ -322,6 +373,9 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     for (enum diag_source source = DIAG_MAYBE_OWN; source <= DIAG_HEARSAY && out->n == 0;
          source++) {
         judge_failures(input, source, out);
+    }
+    if (out->n == 0) {
+        name_vanished(input, out);
     }
     drop_decided(input, out);
     inspect_cables(input, out);

@@ -1130,6 +1130,152 @@ START_TEST(what_a_relay_gave_up_for_decides)
 }
 END_TEST
 
+/* Titanic gave up an attempt after the relay iceberg had reported that its own failed. */
+START_TEST(who_waited_after_a_relay_gave_up_met_a_consequence)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_error *own;
+
+    scene_set(&s);
+    scene_down_here(&s);
+    s.failure->error.status = WEFT_ERR_TIMEOUT;
+    s.failure->error.phase = WEFT_PHASE_PROBE;
+    s.failure->error.wc_status = 0;
+    weft_error_text(&s.failure->error, WEFT_VALUE_LAST_PHASE, _i == 0 ? "relay" : "tcp");
+    own = &s.b->errors[s.b->n_errors++];
+    weft_fail_errno(&own->error, EPERM, WEFT_PHASE_CREATE, "cannot create a queue pair");
+    weft_format(own->peer, sizeof(own->peer), "carpathia");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, _i == 0 ? 1 : 2);
+    ck_assert_str_eq(findings.items[_i].entry->code, "host.permission");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* Titanic's attempt to set up a connection was not answered, by iceberg, which may create no queue
+ * pair for another host. */
+START_TEST(who_waited_for_a_host_with_trouble_met_a_consequence)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_error *own;
+
+    scene_set(&s);
+    scene_hears_nothing(&s);
+    own = &s.b->errors[s.b->n_errors++];
+    weft_fail_errno(&own->error, EPERM, WEFT_PHASE_CREATE, "cannot create a queue pair");
+    weft_format(own->peer, sizeof(own->peer), "carpathia");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "host.permission");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* The launcher saw baltic's process end. Iceberg, for which titanic's data was, failed before
+ * titanic noticed that. */
+START_TEST(the_stream_to_a_vanished_process_was_not_left)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    scene_add_host(&s, "baltic");
+    s.input.hosts[2].was_observed = false;
+    s.input.hosts[2].has_vanished = true;
+    s.failure = &s.a->errors[0];
+    weft_fail_errno(&s.failure->error, ECONNRESET, WEFT_PHASE_STREAM, "the stream broke");
+    s.failure->error.status = WEFT_ERR_CLOSED;
+    s.failure->at_ns = 6000;
+    weft_error_text(&s.failure->error, WEFT_VALUE_PEER, "baltic");
+    scene_hears_of_it(&s);
+    s.b->errors[0].at_ns = 5000;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "peer.dead");
+    ck_assert_str_eq(findings.items[0].peer, "baltic");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+/* The launcher saw a process end. No host needed it any more, or (_i is 1) titanic failed. */
+START_TEST(who_vanished_unnoticed_is_named)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    s.b->was_observed = false;
+    s.b->has_vanished = true;
+    if (_i == 0) {
+        s.a->n_errors = 0;
+    } else {
+        scene_forbidden(&s);
+    }
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code,
+                     _i == 0 ? "peer.dead" : "host.permission");
+    ck_assert_str_eq(findings.items[0].peer, _i == 0 ? "iceberg" : "");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
+static void add_cable(struct scene *s, const char *from, const char *from_port,
+                      const char *to, const char *to_port)
+{
+    struct diag_cable *cable = &s->input.cables[s->input.n_cables++];
+
+    weft_format(cable->from, sizeof(cable->from), "%s", from);
+    weft_format(cable->from_port, sizeof(cable->from_port), "%s", from_port);
+    weft_format(cable->to, sizeof(cable->to), "%s", to);
+    weft_format(cable->to_port, sizeof(cable->to_port), "%s", to_port);
+}
+
+/* Titanic waits for baltic, which is behind carpathia and iceberg. Loop 0: iceberg's port to
+ * carpathia is down; 1: baltic is at titanic's other cable; 2: titanic waits for a rendezvous,
+ * which is on no cable; 3: nothing is down; 4: iceberg heard of it from baltic's end. */
+START_TEST(a_cable_that_separates_two_hosts_is_named)
+{
+    struct scene s;
+    struct diag_findings findings;
+    bool is_named = _i == 0 || _i == 4;
+
+    scene_set(&s);
+    scene_add_host(&s, "carpathia");
+    scene_add_host(&s, "baltic");
+    s.input.cables = weft_calloc(4, sizeof(*s.input.cables));
+    add_cable(&s, "titanic", "p0", "carpathia", "p0");
+    add_cable(&s, "iceberg", "p0", "carpathia", "p1");
+    add_cable(&s, _i == 1 ? "titanic" : "iceberg", "p1", "baltic", "p0");
+    s.b->ports[0].is_up = _i == 3 ? DIAG_YES : DIAG_NO;
+    s.failure = &s.a->errors[0];
+    if (_i == 4) {
+        s.a->n_errors = 0;
+        s.failure = &s.input.hosts[3].errors[s.input.hosts[3].n_errors++];
+    }
+    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "is cut off");
+    weft_error_text(&s.failure->error, WEFT_VALUE_RENDEZVOUS,
+                    _i == 2 ? "10.0.0.1" : "none");
+    weft_format(s.failure->peer, sizeof(s.failure->peer), _i == 4 ? "titanic" : "baltic");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_int_eq(strcmp(findings.items[0].entry->code, "link.down") == 0, is_named);
+    if (is_named) {
+        ck_assert_str_eq(findings.items[0].host, _i == 0 ? "carpathia" : "iceberg");
+        ck_assert_str_eq(findings.items[0].port, _i == 0 ? "p1" : "p0");
+        ck_assert_str_eq(findings.items[0].peer, _i == 0 ? "iceberg" : "carpathia");
+    }
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 START_TEST(different_mtus_that_work_are_a_warning)
 {
     struct scene s;
@@ -1200,6 +1346,11 @@ int main(void)
     tcase_add_test(tests, who_may_have_met_it_is_asked_before_who_heard_of_it);
     tcase_add_loop_test(tests, two_that_waited_were_kept_apart_by_a_third, 0, 2);
     tcase_add_test(tests, what_a_relay_gave_up_for_decides);
+    tcase_add_loop_test(tests, who_waited_after_a_relay_gave_up_met_a_consequence, 0, 2);
+    tcase_add_test(tests, who_waited_for_a_host_with_trouble_met_a_consequence);
+    tcase_add_test(tests, the_stream_to_a_vanished_process_was_not_left);
+    tcase_add_loop_test(tests, who_vanished_unnoticed_is_named, 0, 2);
+    tcase_add_loop_test(tests, a_cable_that_separates_two_hosts_is_named, 0, 5);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_test(tests, nothing_wrong_finds_nothing);
     suite_add_tcase(suite, tests);

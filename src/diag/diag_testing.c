@@ -530,7 +530,7 @@ static void stands_still(struct scene *s)
     s->failure->error.status = WEFT_ERR_TIMEOUT;
 }
 
-static void no_answer(struct scene *s)
+void scene_hears_nothing(struct scene *s)
 {
     count_frames(s, 0, 0);
     scene_hears_of_it(s);
@@ -551,7 +551,7 @@ static void silent_probe(struct scene *s)
 /* The peer reported that accept() fails. Its clients only wait. */
 static void peer_cannot_accept(struct scene *s)
 {
-    no_answer(s);
+    scene_hears_nothing(s);
     s->b->n_errors = 1;
     s->b->errors[0] =
         (struct diag_error){.at_ns = s->failure->at_ns + 1, .source = DIAG_HEARSAY};
@@ -719,7 +719,7 @@ const struct scene_case scene_cases[] = {
     {proof_of_another, "addr.duplicate", "titanic:p0 -> iceberg"},
     {not_its_address, "conn.foreign_address", "titanic"},
     {refusal, "conn.refused", "titanic -> iceberg"},
-    {no_answer, "conn.timeout", "titanic -> iceberg"},
+    {scene_hears_nothing, "conn.timeout", "titanic -> iceberg"},
     {set_up_hangs, "conn.timeout", "titanic -> iceberg"},
     {silent_probe, "link.one_way", "titanic:p0 -> iceberg"},
     {peer_cannot_accept, "host.fd_limit", "iceberg -> titanic"},

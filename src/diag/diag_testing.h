@@ -26,6 +26,8 @@ void scene_wait(struct diag_host *host, enum weft_wait_for what, const char *pee
 /* Adds a host that faces no other. Pointers to hosts of the scene become invalid; a and b are set
  * again. */
 struct diag_host *scene_add_host(struct scene *scene, const char *name);
+/* Makes the failure a message of set-up that iceberg did not answer. */
+void scene_hears_nothing(struct scene *scene);
 /* Adds an error of iceberg that only reports that titanic gave up. */
 void scene_hears_of_it(struct scene *scene);
 /* Takes titanic:p0 down and makes the failure a lost packet on it. */

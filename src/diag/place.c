@@ -422,6 +422,9 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
     } else if (out->entry->id == DIAG_LINK_DOWN && c->status == WEFT_ERR_ROUTE &&
                c->phase == WEFT_PHASE_ROUTE && diag_is_cut_off(c) == DIAG_YES) {
         name_cut_off(c, out);
+    } else if (out->entry->id == DIAG_LINK_DOWN && c->local_port == NULL &&
+               c->remote_port == NULL && diag_name_severed(c, out)) {
+        return;
     } else if (end_test_of(out->entry->id) != NULL) {
         head_by_fault(c, end_test_of(out->entry->id), out);
         name_dropper(c, out);

@@ -302,6 +302,14 @@ void diag_inspect_survived(const struct diag_input *input, struct diag_findings 
  * concerned. */
 void diag_place(const struct diag_case *c, struct diag_finding *out);
 
+/* ---- rules_severed.c ---- */
+
+/* Returns YES if the cables that lost their carrier separate the two hosts, so that not even relays
+ * join them. Returns NO if the cables are unknown, and for a failure of the rendezvous. */
+diag_test diag_is_severed;
+/* Places the finding at such a cable. Returns false if the hosts are not separated. */
+bool diag_name_severed(const struct diag_case *c, struct diag_finding *out);
+
 /* ---- apart.c ---- */
 
 /* Finds a cable between the two hosts of `c` whose ends have addresses in different subnets.

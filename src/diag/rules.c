@@ -184,6 +184,7 @@ static const struct hypothesis not_here[] = {
     {DIAG_CONN_FOREIGN_ADDRESS, diag_is_certain}};
 #define UNANSWERED                                                                       \
     {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},            \
+        {DIAG_LINK_DOWN, diag_is_severed},                                               \
         {DIAG_ADDR_CHANGED, diag_is_agreed_addr_changed},                                \
         {DIAG_GID_MISSING, diag_is_agreed_gid_gone},                                     \
         {DIAG_HOST_FD_LIMIT, diag_is_peer_short}, {DIAG_PEER_LATE, diag_is_peer_late},   \

@@ -211,6 +211,18 @@ static bool add_awaited(const struct diag_input *input, const struct diag_host *
     return host->n_waits > 0;
 }
 
+/* Returns true if all hosts reported what they did. One that did not can be a relay whose process
+ * stands still, so that data between others does not move. */
+static bool are_all_observed(const struct diag_input *input)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        if (!input->hosts[i].was_observed || input->hosts[i].has_hung) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Returns true if the host, and all hosts to which its waits lead, wait for data only that none of
  * them moves. No cable, device or process outside can be the reason then. */
 static bool has_no_way_out(const struct diag_input *input, const struct diag_host *host)
@@ -218,7 +230,7 @@ static bool has_no_way_out(const struct diag_input *input, const struct diag_hos
     const struct diag_host **found =
         weft_calloc((size_t)input->n_hosts + 1, sizeof(const struct diag_host *));
     bool *is_found = weft_calloc((size_t)input->n_hosts + 1, sizeof(*is_found));
-    bool all = true;
+    bool all = are_all_observed(input);
     uint32_t n = 1;
 
     found[0] = host;

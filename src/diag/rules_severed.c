@@ -1,0 +1,172 @@
+/* Finds a cable without carrier that separates two hosts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "diag/private.h"
+
+/* Returns the first process of the machine; n_hosts if there is none, as for a switch. */
+static uint32_t host_of(const struct diag_input *input, const char *name)
+{
+    uint32_t h = 0;
+
+    while (h < input->n_hosts && !diag_is_same_machine(input->hosts[h].name, name)) {
+        h++;
+    }
+    return h;
+}
+
+static bool was_down(const struct diag_input *input, uint32_t h, const char *name)
+{
+    struct diag_ports ports = diag_ports_of(input, input->hosts[h].name);
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        if (strcmp(ports.items[i].name, name) == 0) {
+            return diag_was_down(&input->hosts[h], &ports.items[i]) == DIAG_YES;
+        }
+    }
+    return false;
+}
+
+/* A cable between two hosts; `from` and `to` are indices into the input. */
+struct joint {
+    const struct diag_cable *cable;
+    uint32_t from, to;
+    bool is_down;
+    bool is_from_near; /* `from` is the end that the host reaches */
+};
+
+/* Returns the cables between hosts, and their number. The caller frees them. */
+static struct joint *find_joints(const struct diag_input *input, uint32_t *out_n,
+                                 bool *out_any_down)
+{
+    struct joint *joints = weft_calloc((size_t)input->n_cables + 1, sizeof(*joints));
+
+    *out_n = 0;
+    *out_any_down = false;
+    for (uint32_t i = 0; i < input->n_cables; i++) {
+        const struct diag_cable *cable = &input->cables[i];
+        struct joint joint = {.cable = cable,
+                              .from = host_of(input, cable->from),
+                              .to = host_of(input, cable->to)};
+
+        if (joint.from == input->n_hosts || joint.to == input->n_hosts) {
+            continue;
+        }
+        joint.is_down = was_down(input, joint.from, cable->from_port) ||
+                        was_down(input, joint.to, cable->to_port);
+        *out_any_down = *out_any_down || joint.is_down;
+        joints[(*out_n)++] = joint;
+    }
+    return joints;
+}
+
+/* Marks the hosts that cables join to `host`. Ignores cables without carrier unless `with_down`.
+ * The caller frees the result. */
+static bool *reach(const struct diag_input *input, const struct joint *joints, uint32_t n,
+                   uint32_t host, bool with_down)
+{
+    bool *is_reached = weft_calloc((size_t)input->n_hosts + 1, sizeof(*is_reached));
+    bool any = true;
+
+    is_reached[host] = true;
+    while (any) {
+        any = false;
+        for (uint32_t i = 0; i < n; i++) {
+            const struct joint *joint = &joints[i];
+
+            if ((with_down || !joint->is_down) &&
+                is_reached[joint->from] != is_reached[joint->to]) {
+                any = is_reached[joint->from] = is_reached[joint->to] = true;
+            }
+        }
+    }
+    return is_reached;
+}
+
+/* Finds the cable without carrier from the hosts that `near` reaches to those that `far` reaches,
+ * otherwise any from the former. Returns false if the hosts are not separated. */
+static bool find_gap(const struct diag_input *input, const struct joint *joints,
+                     uint32_t n, uint32_t near, uint32_t far, struct joint *out)
+{
+    bool *all = reach(input, joints, n, near, true);
+    bool *here = reach(input, joints, n, near, false);
+    bool *there = reach(input, joints, n, far, false);
+    bool is_found = false, is_best = false;
+
+    for (uint32_t i = 0; all[far] && !here[far] && i < n && !is_best; i++) {
+        const struct joint *joint = &joints[i];
+
+        if (here[joint->from] != here[joint->to]) {
+            is_best = there[here[joint->from] ? joint->to : joint->from];
+            if (!is_found || is_best) {
+                *out = *joint;
+                is_found = true;
+            }
+        }
+    }
+    if (is_found) {
+        out->is_from_near = here[out->from];
+    }
+    free(all);
+    free(here);
+    free(there);
+    return is_found;
+}
+
+/* Returns true if the failure does not concern a network besides the cables. */
+static bool is_over_cables(const struct diag_case *c)
+{
+    const char *rendezvous = diag_text(c, WEFT_VALUE_RENDEZVOUS);
+
+    return c->phase != WEFT_PHASE_BOOT ||
+           (rendezvous != NULL && strcmp(rendezvous, "none") == 0);
+}
+
+static bool find(const struct diag_case *c, struct joint *out)
+{
+    const struct diag_input *input = c->input;
+    uint32_t near = host_of(input, c->host->name), far = host_of(input, c->peer_name), n;
+    bool any_down, is_found;
+    struct joint *joints;
+
+    if (far == input->n_hosts || near == far || !is_over_cables(c)) {
+        return false;
+    }
+    joints = find_joints(input, &n, &any_down);
+    is_found = any_down && find_gap(input, joints, n, near, far, out);
+    free(joints);
+    return is_found;
+}
+
+enum diag_known diag_is_severed(const struct diag_case *c)
+{
+    struct joint joint;
+
+    return diag_known_of(find(c, &joint));
+}
+
+bool diag_name_severed(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    struct joint joint;
+    bool is_near;
+
+    if (!find(c, &joint)) {
+        return false;
+    }
+    is_near = joint.is_from_near;
+    *out = (struct diag_finding){.entry = entry};
+    diag_name_place(out, c->input->hosts[is_near ? joint.from : joint.to].name,
+                    is_near ? joint.cable->from_port : joint.cable->to_port,
+                    c->input->hosts[is_near ? joint.to : joint.from].name);
+    diag_evidence_text(out, "phase", diag_phase_name(c));
+    if (c->sys_errno != 0) {
+        diag_evidence_int(out, "errno", c->sys_errno);
+    }
+    diag_evidence_text(out, "local_port", out->port);
+    diag_evidence_text(out, "remote_port",
+                       is_near ? joint.cable->to_port : joint.cable->from_port);
+    diag_evidence_text(out, "unreached", c->peer_name);
+    return true;
+}
