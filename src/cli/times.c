@@ -28,8 +28,7 @@ static const struct time_row rows[] = {
      TIMER_DETECT_STALL_NS, FIXED},
     {NULL, "a process that says nothing is taken to stand still", TIMER_STILL_AFTER_NS,
      TIMER_STILL_AFTER_NS, FIXED},
-    /* xfer/flow_failover.c doubles with the number of failures, which is 1 at first. */
-    {"To connect", "one address is tried, at first", 2 * TIMER_ADDRESS_FIRST_NS,
+    {"To connect", "one address is tried, at first", TIMER_ADDRESS_FIRST_NS,
      TIMER_ADDRESS_NS, LIMIT_OF_SOFTWARE},
     {NULL, "one address is tried, at most", TIMER_ADDRESS_NS, TIMER_ADDRESS_NS, LIMIT},
     {NULL, "from TCP to proven queue pairs, for each hop, at most", TIMER_SET_UP_NS,

@@ -33,6 +33,8 @@ static inline weft_ns timer_limit(weft_ns limit, uint32_t patience)
 /* Time limit of a queue pair's step to RTR, which waits for the neighbour (rdma_resolve_ip in
  * rdma_addr_find_l2_eth_by_grh, Linux drivers/infiniband/core/addr.c). */
 #define TIMER_RESOLVE_NS (1000 * TIMER_MS)
+/* Minimum delay of the retransmission of a segment (TCP_RTO_MIN, Linux include/net/tcp.h). */
+#define TIMER_SEGMENT_NS (200 * TIMER_MS)
 /* Delay of the first retransmission of a SYN (RFC 6298, 2.1). */
 #define TIMER_SYN_NS (1000 * TIMER_MS)
 /* Time until a queue pair gives up: 4.096 us x 2^code for each of 1 + retries tries
@@ -55,9 +57,10 @@ static inline weft_ns timer_limit(weft_ns limit, uint32_t patience)
 #define TIMER_PROBE_STALL_NS (400 * TIMER_MS)
 #define TIMER_PROBE_TRIES 3
 /* Timeout for one address of a listener (TCP and authentication), of a connection that replaces
- * another. The first attempts use less, because another address may answer at once. The timeout
- * doubles with each failure, up to a value that includes a second ARP request. */
-#define TIMER_ADDRESS_FIRST_NS (250 * TIMER_MS)
+ * another. The first attempt uses less, because another address may answer at once, but waits for a
+ * segment that is sent again. The timeout doubles with each further failure, up to a value that
+ * includes a second ARP request. */
+#define TIMER_ADDRESS_FIRST_NS (TIMER_SEGMENT_NS + TIMER_MARGIN_NS)
 #define TIMER_ADDRESS_NS (TIMER_ARP_NS + TIMER_MARGIN_NS)
 /* Number of addresses that are tried: the management address and one of the cable. */
 #define TIMER_ADDRESSES 2
@@ -188,9 +191,11 @@ static inline weft_ns timer_limit(weft_ns limit, uint32_t patience)
 /* The longest timeout for an address includes a second ARP request, and a SYN that follows it. */
 TIMER_ASSERT(TIMER_ADDRESS_NS >= TIMER_ARP_NS + TIMER_MARGIN_NS);
 TIMER_ASSERT(TIMER_ADDRESS_NS >= TIMER_SYN_NS + TIMER_MARGIN_NS);
-/* The shortest timeout for an address leaves time for every other address before a second ARP
+/* Another address can answer after the shortest timeouts of all others, before a second ARP
  * request. */
-TIMER_ASSERT(TIMER_ARP_NS >= TIMER_ADDRESSES * TIMER_ADDRESS_FIRST_NS + TIMER_MARGIN_NS);
+TIMER_ASSERT(TIMER_ARP_NS >=
+             (TIMER_ADDRESSES - 1) * TIMER_ADDRESS_FIRST_NS + TIMER_MARGIN_NS);
+TIMER_ASSERT(TIMER_ADDRESS_FIRST_NS < TIMER_ADDRESS_NS);
 /* The step to RTR and probes fail by themselves before set-up times out. */
 TIMER_ASSERT(TIMER_SET_UP_NS >= TIMER_RESOLVE_NS + TIMER_MARGIN_NS);
 TIMER_ASSERT(TIMER_SET_UP_STALL_NS >= TIMER_RESOLVE_NS + TIMER_MARGIN_NS);

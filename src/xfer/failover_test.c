@@ -126,6 +126,31 @@ START_TEST(a_flap_is_held_by_the_flaps_before)
 }
 END_TEST
 
+/* Limits for one address after 0 to 4 failures in succession. */
+static const weft_ns address_limits[] = {TIMER_ADDRESS_FIRST_NS, TIMER_ADDRESS_FIRST_NS,
+                                         2 * TIMER_ADDRESS_FIRST_NS, TIMER_ADDRESS_NS,
+                                         TIMER_ADDRESS_NS};
+
+START_TEST(the_first_address_leaves_time_for_another)
+{
+    struct conn_config config;
+    struct flow_lane *lane;
+    struct flow *flow;
+
+    open_twins(1);
+    flow = grid.flows[0].out;
+    lane = &flow->lanes[0];
+    config = flow->config.conn;
+    flow->without_ns = fabric_now(&grid.fabric);
+    lane->tries = (uint32_t)_i;
+    flow_failover_config(flow, lane, &config);
+    ck_assert_int_eq(config.authenticate_ns, address_limits[_i]);
+    flow->without_ns = 0;
+    lane->tries = 0;
+    grid_close(&grid);
+}
+END_TEST
+
 /* A cable drops all frames for 6 s while its ports stay up, so that only failed work requests show
  * it. The flow goes on with one rail, and has two again later. */
 START_TEST(a_rail_swallows_everything)
@@ -566,6 +591,8 @@ int main(void)
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, a_twin_goes_down_and_comes_back, 0, 4);
     tcase_add_test(tcase, a_flap_is_held_by_the_flaps_before);
+    tcase_add_loop_test(tcase, the_first_address_leaves_time_for_another, 0,
+                        WEFT_LENGTH(address_limits));
     tcase_add_loop_test(tcase, a_rail_swallows_everything, 0, 2);
     tcase_add_loop_test(tcase, a_rail_that_set_up_left_out_comes_back, 0, 4);
     suite_add_sweep(tcase, a_cable_flaps, 0, 1);

@@ -44,8 +44,9 @@ static weft_ns address_ns(const struct flow *flow, const struct flow_lane *lane)
 {
     bool is_urgent = flow->without_ns != 0 && !flow->may_stall;
     weft_ns most = limit_of(flow, TIMER_ADDRESS_NS);
+    uint32_t n_doubled = lane->tries > 0 ? lane->tries - 1 : 0;
 
-    return is_urgent ? flow_doubled(TIMER_ADDRESS_FIRST_NS, lane->tries, most) : most;
+    return is_urgent ? flow_doubled(TIMER_ADDRESS_FIRST_NS, n_doubled, most) : most;
 }
 
 bool flow_may_stall(const struct flow *flow)
