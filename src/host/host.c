@@ -183,6 +183,13 @@ static weft_status discover(struct host *host)
     return status;
 }
 
+/* Has the task woken when an address can have appeared. */
+static weft_status look_for_address_later(struct host *host)
+{
+    io_task_deadline(&host->task, now_of(host) + TIMER_LISTEN_NS);
+    return WEFT_AGAIN;
+}
+
 /* Returns true if some neighbour might be able to reach this host only over a port that has no
  * address yet. The handle lists the addresses at the time of listening, and is not sent again. */
 static bool lacks_an_address(const struct host *host)
@@ -202,16 +209,16 @@ static bool lacks_an_address(const struct host *host)
 static weft_status start_listening(struct host *host)
 {
     struct host_private *private = host->private;
-    weft_ns now = now_of(host);
-    weft_status status = WEFT_AGAIN;
-    bool may_wait, lacks;
+    bool may_wait = host->config.conn.policy == WEFT_POLICY_WEFT;
+    weft_status status;
+    weft_ns waited;
 
-    private->listen_ns = private->listen_ns == 0 ? now : private->listen_ns;
-    may_wait = host->config.conn.policy == WEFT_POLICY_WEFT &&
-               now - private->listen_ns <
-                   timer_limit(TIMER_CABLES_NS, host->config.conn.patience);
+    if (private->listen_ns == 0) {
+        private->listen_ns = now_of(host);
+    }
+    waited = now_of(host) - private->listen_ns;
     io_task_deadline(&host->task, private->watchdog_ns);
-    if (now != private->listen_ns) {
+    if (waited != 0) {
         status = rdma_refresh(host->rdma, &host->error);
         if (status != WEFT_OK) {
             return status;
@@ -219,17 +226,16 @@ static weft_status start_listening(struct host *host)
         host->n_ports = conn_local_facts(host->rdma, host->ports, HOST_PORTS_MAX);
     }
     /* Patience does not extend this wait, after which nothing fails. */
-    lacks = now - private->listen_ns < TIMER_CABLES_NS && lacks_an_address(host);
-    if (!may_wait || !lacks) {
-        status = conn_listen(host->rdma, &host->config.conn, HOST_TASK_LISTENER,
-                             HOST_TASK_ACCEPTED, host->peers[host->config.rank].handle,
-                             &host->listener, &host->error);
-        may_wait = may_wait && status < 0 && host->error.sys_errno == EADDRNOTAVAIL;
+    if (may_wait && waited < TIMER_CABLES_NS && lacks_an_address(host)) {
+        return look_for_address_later(host);
     }
-    if (may_wait && host->listener == NULL) {
+    status = conn_listen(host->rdma, &host->config.conn, HOST_TASK_LISTENER,
+                         HOST_TASK_ACCEPTED, host->peers[host->config.rank].handle,
+                         &host->listener, &host->error);
+    if (status < 0 && host->error.sys_errno == EADDRNOTAVAIL && may_wait &&
+        waited < timer_limit(TIMER_CABLES_NS, host->config.conn.patience)) {
         weft_error_clear(&host->error);
-        io_task_deadline(&host->task, now + TIMER_LISTEN_NS);
-        return WEFT_AGAIN;
+        return look_for_address_later(host);
     }
     return status;
 }
