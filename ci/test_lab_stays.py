@@ -668,7 +668,7 @@ def test_an_idle_guest_ends_with_its_daemon(labs, number):
     assert labs.left() == ["scratch"]
 
 
-@pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_nothing_is_left(labs, number):
     """Neither when it goes down, nor when its daemon does, with orphans in hosts, and with a client: no
     process, mount, namespace, file or shared memory. What SIGKILL leaves goes with the next command."""
@@ -698,7 +698,7 @@ def test_nothing_is_left(labs, number):
     assert labs.left() == ["scratch"] and not guests_of(labs.scratch)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_who_does_not_wait_for_it_gets_none(labs, number):
     """An `up` that is interrupted before the mesh is built."""
     with labs.start("up", PAIR) as running:
@@ -709,6 +709,26 @@ def test_who_does_not_wait_for_it_gets_none(labs, number):
     while labs.daemons():
         pass
     labs("down")  # if it was up before the signal came
+    assert labs.left() == ["scratch"]
+
+
+def test_a_lab_outlives_the_terminal_that_brought_it_up(labs):
+    """The terminal closes under a shell: the program in the lab is gone with it, and the lab goes on."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        script = f"'{WEFT}' lab up '{PAIR}' && '{WEFT}' lab exec titanic -- sh -c 'echo up; sleep 86400'; sleep 86400"
+        os.execve("/bin/sh", ["sh", "-c", script], labs.environment())
+    said = ""
+    while "up\r\n" not in said:
+        said += os.read(fd, 4096).decode()
+    os.close(fd)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGHUP
+    while "\t0 programs\t" not in labs("ls")[1]:
+        pass
+    assert labs("exec", "titanic", "--", "echo", "goes on") == (0, "goes on\n", "")
+    guests = guests_of(labs.scratch)
+    assert labs("down") == (0, "", "")
+    await_ends(guests)
     assert labs.left() == ["scratch"]
 
 
