@@ -287,7 +287,7 @@ def test_a_capture_takes_the_place_of_a_longer_file(labs, tmp_path):
     (("--", "true"), 'exec takes a host, "--" and a command'),
     (("titanic", "--"), 'exec takes a host, "--" and a command'),
     (("titanic", "true"), 'exec takes a host, "--" and a command'),
-    (("--name", "other", "titanic", "--", "true"), "no lab other is up: weft lab up FILE"),
+    (("--name", "other", "titanic", "--", "true"), "no lab other is up (pair): weft lab up FILE --name other"),
     (("--name", "../x", "titanic", "--", "true"), "a lab has a name of letters, digits, - and _")])
 def test_mistakes_of_exec(pair, args, said):
     code, out, errors = pair("exec", *args)
@@ -547,8 +547,12 @@ def test_several_labs_and_their_names(labs):
 
 
 @pytest.mark.parametrize("args,code,said", [
-    (("up",), 2, "usage: weft lab up FILE"), ((), 2, "usage: weft lab up FILE"),
-    (("up", "no-such.yaml"), 2, "no-such.yaml"), (("down", "a", "b"), 2, "not so many words"),
+    (("up",), 2, "up takes one file, got 0"), ((), 2, "usage: weft lab up FILE"),
+    (("up", "no-such.yaml"), 2, "no-such.yaml"), (("down", "a", "b"), 2, "down takes at most one name, got 2"),
+    (("up", "a", "b"), 2, "up takes one file, got 2"), (("ups",), 2, "unknown command 'ups'; did you mean 'up'?"),
+    (("fault",), 2, "fault takes one word, such as '{on: \"HOST:PORT\", kind: down, for: 2s}', got 0"),
+    (("clear", "x"), 2, "clear takes no words (--name names the lab), got 1"),
+    (("xyz", "x"), 2, "unknown command 'xyz'\n"),
     (("up", "--name", "a b", PAIR), 2, "a lab has a name of letters, digits, - and _"),
     (("up", "--json", PAIR), 2, "--json goes with diagnose"), (("ls", "--json"), 2, "--json goes with diagnose"),
     (("up", "--set", "topology.nodes.titanic.memlock=1MiB", PAIR), 3, "has no memlock: titanic")])

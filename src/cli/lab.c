@@ -17,6 +17,7 @@
 #include "cli/lab_diagnose.h"
 #include "report/pcapng.h"
 #include "run/program_look.h"
+#include "scenario/diagnose.h"
 
 /* ---- ls, down ---- */
 
@@ -377,6 +378,40 @@ static int up(struct cli_options *options)
     return code;
 }
 
+/* Returns the usage error of a command with a wrong number of words, or of an unknown one. */
+static int refuse_words(const char *what, int n)
+{
+    static const struct {
+        const char *name, *takes;
+    } commands[] = {
+        {"up", "one file"},
+        {"exec", NULL},
+        {"run", NULL},
+        {"fault", "one word, such as '{on: \"HOST:PORT\", kind: down, for: 2s}'"},
+        {"clear", "no words (--name names the lab)"},
+        {"capture", "at most one file"},
+        {"diagnose", "no words (--name names the lab)"},
+        {"ls", "no words"},
+        {"down", "at most one name"}};
+    const char *names[WEFT_LENGTH(commands)];
+    const char *nearest;
+    char problem[200];
+
+    for (size_t i = 0; i < WEFT_LENGTH(commands); i++) {
+        names[i] = commands[i].name;
+        if (strcmp(what, names[i]) == 0 && commands[i].takes != NULL) {
+            weft_format(problem, sizeof(problem), "%s takes %s, got %d", what,
+                        commands[i].takes, n - 1);
+            return lab_usage(problem);
+        }
+    }
+    nearest = diagnose_nearest(what, names, WEFT_LENGTH(names));
+    weft_format(problem, sizeof(problem), "unknown command '%.60s'%s%s%s", what,
+                nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                nearest != NULL ? "'?" : "");
+    return lab_usage(n == 0 ? NULL : problem);
+}
+
 int cli_lab(struct cli_options *options)
 {
     const char *what = options->n_operands > 0 ? options->operands[0] : "";
@@ -414,5 +449,5 @@ int cli_lab(struct cli_options *options)
     if (strcmp(what, "down") == 0 && n <= 2) {
         return down(n == 2 ? options->operands[1] : options->name);
     }
-    return lab_usage(n == 0 ? NULL : "not a command of weft lab, or not so many words");
+    return refuse_words(what, n);
 }

@@ -228,6 +228,29 @@ static void keep_name(void *context, const char *name, int fd)
     weft_format(context, LAB_NAME_MAX + 1, "%s", name);
 }
 
+static void add_name(void *context, const char *name, int fd)
+{
+    struct weft_text *names = context;
+
+    (void)fd;
+    weft_text_add(names, "%s%s", names->n > 0 ? ", " : "", name);
+}
+
+/* Reports that the lab is not up, and which ones are. */
+static void report_missing(const char *folder, const char *name)
+{
+    struct weft_text names = {NULL, 0, 0};
+
+    if (lab_for_each(folder, add_name, &names) > 0) {
+        fprintf(stderr, "weft lab: no lab %s is up (%s): weft lab up FILE --name %s\n",
+                name, names.bytes, name);
+    } else {
+        fprintf(stderr, "weft lab: no lab %s%sis up: weft lab up FILE\n", name,
+                name[0] != '\0' ? " " : "");
+    }
+    weft_text_fini(&names);
+}
+
 int lab_find(const char *name)
 {
     char folder[LAB_PATH_MAX];
@@ -252,8 +275,7 @@ int lab_find(const char *name)
     if (problem == EAGAIN) {
         fprintf(stderr, "weft lab: %s does not answer, and too many wait for it\n", name);
     } else if (n == 0 || problem != 0) {
-        fprintf(stderr, "weft lab: no lab %s%sis up: weft lab up FILE\n", name,
-                name[0] != '\0' ? " " : "");
+        report_missing(folder, name);
     } else if (n > 1) {
         fprintf(stderr, "weft lab: %zu labs are up: name one (weft lab ls)\n", n);
     }
