@@ -348,6 +348,15 @@ def test_every_scenario_of_programs_ends_as_it_says(path):
 
 
 @needs_guest
+def test_a_cable_under_mpi_is_named_with_its_port():
+    """UCX prints the address that it sent to, and not the port from which."""
+    code, document = run_of(ROOT / "scenarios" / "programs" / "mpi-down.yaml")
+    assert code == 0, judged(document)
+    assert [finding["where"] for finding in document["findings"]] == [
+        {"host": "titanic", "port": "p0", "peer": "iceberg"}]
+
+
+@needs_guest
 @pytest.mark.parametrize("name", ["fi-pingpong", "pyverbs", "rc-pingpong-down", "ucx-perftest",
                                   "ucx-perftest-wrong-device"])
 def test_a_foreign_program_does_the_same_twice(name):

@@ -1,5 +1,6 @@
 /* Completes the place of a finding: the end at fault, and the ports that would have been right. */
 #include <errno.h>
+#include <string.h>
 
 #include "diag/private.h"
 
@@ -232,6 +233,31 @@ static const struct diag_port *only_port(struct diag_ports ports, diag_port_test
     return found;
 }
 
+static bool is_end_of(const char *host, const char *port, const char *named,
+                      const struct diag_port *known)
+{
+    return diag_is_same_machine(host, named) && strcmp(port, known->name) == 0;
+}
+
+/* Returns the port of `c->host` at the other end of the peer's cable; NULL if the cables are
+ * unknown, or if that cable leads elsewhere. */
+static const struct diag_port *facing_end(const struct diag_case *c)
+{
+    for (uint32_t i = 0; i < c->input->n_cables; i++) {
+        const struct diag_cable *cable = &c->input->cables[i];
+
+        if (is_end_of(cable->from, cable->from_port, c->peer_name, c->remote_port) &&
+            diag_is_same_machine(cable->to, c->host->name)) {
+            return diag_find_port(c->host, cable->to_port);
+        }
+        if (is_end_of(cable->to, cable->to_port, c->peer_name, c->remote_port) &&
+            diag_is_same_machine(cable->from, c->host->name)) {
+            return diag_find_port(c->host, cable->from_port);
+        }
+    }
+    return NULL;
+}
+
 /* Places the finding at the end at fault and names the port there, because the failure belongs to
  * the end that detected it. */
 static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
@@ -254,6 +280,10 @@ static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
         headed.local_port = only_port(headed.local, is_so);
         headed.remote_port = headed.remote_port == NULL ? only_port(headed.remote, is_so)
                                                         : headed.remote_port;
+    }
+    if (entry->id == DIAG_LINK_DOWN && headed.local_port == NULL &&
+        headed.remote_port != NULL) {
+        headed.local_port = facing_end(&headed);
     }
     *out = (struct diag_finding){.entry = entry};
     diag_describe(&headed, out);

@@ -202,6 +202,11 @@ static void down_there(struct job *job)
     port_after(job, 1, 0)->is_up = DIAG_NO;
 }
 
+static void down_at_both(struct job *job)
+{
+    port_after(job, 0, 0)->is_up = port_after(job, 1, 0)->is_up = DIAG_NO;
+}
+
 static void unseen(struct job *job)
 {
     job->after[0].is_seen = false;
@@ -594,6 +599,12 @@ static const struct {
               {1, FINE, "./agent b-p0", ""}},
      .n = 2,
      .arrange = down_there,
+     .found = "link.down b:p0>a"},
+    /* The port is that of the cable whose other end the process named. */
+    {.seen = {{0, FINE, "./agent", ""},
+              {1, FAILS, "mpirun -H b,a ./ring", UCX_SENT("b", "10.0.1.1")}},
+     .n = 2,
+     .arrange = down_at_both,
      .found = "link.down b:p0>a"},
     /* Unknown facts are reported as such. */
     {.seen = {{0, FAILS, "false", ""}}, .n = 1, .found = "undetermined a:p0"},
