@@ -133,6 +133,45 @@ def test_the_policys_choice_is_judged_before_a_run():
     assert [finding["severity"] for finding in found] == ["error"]
 
 
+def test_software_devices_are_judged_where_their_cable_leads_elsewhere():
+    """The kernel answers for an address of another port of its host, not of another host."""
+    software = ["--set", "topology.defaults.profile=rxe"]
+    found = doctor("scenarios/basic/triangle-nccl-2.25.yaml", *software)["findings"]
+    ends = {(f["code"], f["where"]["host"], f["where"]["peer"]) for f in found}
+    assert ends == {("route.wrong_nic", "titanic", "carpathia"), ("route.wrong_nic", "iceberg", "titanic"),
+                    ("route.wrong_nic", "carpathia", "iceberg")}
+    # Two cables of two hosts, crossed: each port of one leads to the other host.
+    crossed = ["topology.nodes={titanic: {ports: [p0, p1]}, iceberg: {ports: [p0, p1]}}", "policy=nccl-2.25",
+               "topology.links=[{endpoints: ['titanic:p0', 'iceberg:p1'], subnet: 10.1.0.0/24}, "
+               "{endpoints: ['titanic:p1', 'iceberg:p0'], subnet: 10.1.1.0/24}]"]
+    sets = [word for value in crossed for word in ("--set", value)]
+    assert codes(doctor("scenarios/basic/pair.yaml", *sets)) == {"route.crossed_planes"}
+    assert codes(doctor("scenarios/basic/pair.yaml", *sets, *software)) == set()
+
+
+def test_under_policy_weft_ports_that_no_rank_uses_are_a_warning():
+    sets = ["--set", "policy=weft"]
+    document = doctor("scenarios/net/paired-by-position.yaml", *sets)
+    assert [(f["code"], f["severity"]) for f in document["findings"] if f["severity"] != "info"] == [
+        ("route.link_local", "warning")]
+    # Without the numbered ports the others are used.
+    only = "topology.nodes.spark-3.addresses={f1.0: [169.254.30.3/16], f1.1: [169.254.31.3/16]}"
+    assert ("route.link_local", "spark-2", "f1.0") in places(
+        doctor("scenarios/net/paired-by-position.yaml", *sets, "--set", only))
+    # A host without a rank, which relays, uses ports that are in no pair of ranks.
+    line = "{titanic: {ports: [p0]}, iceberg: {ports: [p0]}, relay: {ports: [p0, p1], ranks: 0}}"
+    links = ("[{endpoints: ['titanic:p0', 'relay:p0'], addresses: [169.254.1.1/16, 169.254.1.2/16]}, "
+             "{endpoints: ['iceberg:p0', 'relay:p1'], addresses: [169.254.2.1/16, 169.254.2.2/16], overlap: allowed}]")
+    assert ("route.link_local", "relay", "p0") in places(
+        doctor("scenarios/basic/pair.yaml", "--set", f"topology.nodes={line}", "--set", f"topology.links={links}"))
+
+
+@pytest.mark.parametrize("forwards,errors", [(0, {"route.forward_off"}), (1, set())])
+def test_a_route_ends_at_a_host_that_does_not_forward(forwards, errors):
+    assert codes(doctor("scenarios/net/transit-off.yaml", "--set",
+                        f"topology.nodes.iceberg.sysctl.ip_forward={forwards}")) == errors
+
+
 def test_ports_in_one_subnet_that_answer_for_themselves_are_a_warning():
     """They work as long as each cable joins the ports that are paired."""
     collision = {"route.gid_collision"}

@@ -23,8 +23,6 @@ ONLY_RUN = {
     "field/s20-loopback-head": ({"conn.loopback"}, "only the rendezvous shows it"),
     "field/s24-index-drift": ({"gid.fixed_index"}, FAULT),
     "field/s26-stale-index": ({"gid.stale_index", "link.down"}, FAULT),
-    "field/s27-only-ipv6": ({"gid.no_ipv4"}, "two link-local GIDs can reach each other"),
-    "field/s28-private-as-overlay": ({"gid.link_local"}, "two link-local GIDs can reach each other"),
     "field/s30-macvlan": ({"gid.no_netdev"}, LIMIT),
     "field/s32-black-hole": ({"link.black_hole"}, TRAFFIC),
     "field/s33-receiver-late": ({"peer.receiver_late"}, FAULT),
@@ -56,7 +54,6 @@ ONLY_RUN = {
     "net/rendezvous-out-of-reach": ({"conn.no_route"}, "only the rendezvous shows it"),
     "net/stale-gid": ({"gid.missing"}, FAULT),
     "net/stale-gid-rxe": ({"gid.missing"}, FAULT),
-    "net/transit-off": ({"route.forward_off"}, TRAFFIC),
     "net/two-ports-one-card": ({"host.pcie_shared"}, JOB),
     "net/vlan-twin-behind-a-relay": ({"link.left_out"}, FAULT),
 }
