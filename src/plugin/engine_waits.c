@@ -1,5 +1,5 @@
-/* Describes which peers the comms of an engine wait for, so that the cause of a job that hangs can be
- * followed from process to process. */
+/* Describes which peers the comms of an engine wait for, so that the cause of a job that hangs can
+ * be followed from process to process. */
 #include <string.h>
 
 #include "base/text.h"
