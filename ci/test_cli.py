@@ -436,6 +436,7 @@ def test_wrong_usage_exits_2_with_a_message(args):
     (["plugin-check", "--list", "--json"], "weft plugin-check: --json: not with --list"),
     (["doctor", "--set", "seed=2"], "weft doctor: --set: only with a scenario"),
     (["doctor", "x.json", "--set", "seed=2"], "weft doctor: --set: only with a scenario"),
+    (["doctor", "--policy", "weft"], "weft doctor: --policy: only with a scenario"),
     (["doctor", "--rank", "0"], "weft doctor: --rank: only with --join or --qualify"),
     (["doctor", PAIR, "--netdevs", "lo"],
      "weft doctor: --netdevs: only without a file, when this machine is checked"),

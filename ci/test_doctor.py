@@ -128,6 +128,7 @@ def test_the_policys_choice_is_judged_before_a_run():
     assert places(document) == {("route.wrong_nic", host, "p0") for host in ("titanic", "iceberg")}
     assert {finding["evidence"]["policy"] for finding in document["findings"]} == {"nccl-2.25"}
     assert codes(doctor(f"{FIELD}/s01-triangle-stock.yaml", "--set", "policy=weft")) == set()
+    assert places(doctor("scenarios/basic/triangle.yaml", "--policy", "nccl-2.25")) == places(document)
     # A cause at a host replaces the warning of the same code there.
     found = doctor(f"{FIELD}/s23-shared-index.yaml")["findings"]
     assert [finding["severity"] for finding in found] == ["error"]

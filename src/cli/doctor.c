@@ -214,6 +214,9 @@ static int examine_scenario(struct cli_options *options, const char *path,
         scenario_free(scenario);
         return CLI_USAGE;
     }
+    if (options->policy != NULL) {
+        (void)!weft_policy_parse(options->policy, &scenario->policy);
+    }
     plan->spec.n_faults = 0;
     plan->spec.log = &options->log;
     if (backend_find("sim")->create(&plan->spec, &world, &error) != WEFT_OK) {
@@ -350,7 +353,7 @@ static bool has_idle_flag(const struct cli_options *options)
         return true;
     }
     return !has_scenario && !options->qualify &&
-           cli_refuse_given(options, "set", "only with a scenario");
+           cli_refuse_given(options, "policy set", "only with a scenario");
 }
 
 int cli_doctor(struct cli_options *options)

@@ -163,7 +163,7 @@ static const struct flag_spec specs[] = {
     {"backend", "NAME", 0, "plugin-check",
      "the plugin's: sim, soft or verbs; default: NCCL_MESH_BACKEND",
      .choices = "sim soft rxe verbs", TEXT(backend)},
-    {"policy", "NAME", 0, "run swarm show node relayd",
+    {"policy", "NAME", 0, "run swarm show doctor node relayd",
      "weft, nccl-2.25, nccl-2.30-subnet-aware, mesh-plugin-2026-01, mooncake-2026-06 or "
      "nccl-2.29-port-recovery",
      .choices =
