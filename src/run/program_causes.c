@@ -263,8 +263,8 @@ static void add_ends(const struct program_observing *o, uint32_t program, uint32
 {
     bool waits = program_hangs(o, program);
     bool is_idle = waits && has_sent_nothing(o, program, other);
-    bool is_dumb = waits || out->wc_status == RETRY_EXC;
-    bool with_gid = !is_idle && !(is_dumb && other != PROGRAM_NONE &&
+    bool is_unanswered = waits || out->wc_status == RETRY_EXC;
+    bool with_gid = !is_idle && !(is_unanswered && other != PROGRAM_NONE &&
                                   is_link_local(o, program) && is_link_local(o, other));
 
     if (with_gid && o->words[program].local_gid[0] != '\0') {
@@ -281,7 +281,7 @@ static void add_ends(const struct program_observing *o, uint32_t program, uint32
     if (!is_idle && path_mtu_of(o, program, other) > 0) {
         weft_error_int(out, WEFT_VALUE_PATH_MTU, path_mtu_of(o, program, other));
     }
-    if (is_dumb && has_worked(o, program, other)) {
+    if (is_unanswered && has_worked(o, program, other)) {
         weft_error_int(out, WEFT_VALUE_SMALL_PASSED, 1);
     }
 }

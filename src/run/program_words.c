@@ -16,6 +16,8 @@
     "(remote (invalid request|access|operation)|bad response) error|"                    \
     "(transport|RNR) retry counter exceeded"
 
+/* Texts of strerror(3) for an address that is not resolved. */
+#define UNRESOLVED "Connection timed out|No route to host|Network is unreachable"
 #define UCX_AH "UCX +ERROR +ibv_create_ah[(]"
 
 /* A line that a program prints, and its meaning. The last group of the pattern is the number, or
@@ -53,6 +55,9 @@ static const struct line lines[] = {
     {"Got completion from peer .* with (status=|error )[A-Z_]*[(]?(" NUMBER ")[), ]",
      COMPLETION, WEFT_OK, 0, WEFT_PHASE_DATA},
     {"ibv_modify_qp failed with (" NUMBER ") .*next state RTR", ERRNO, WEFT_OK, 0,
+     WEFT_PHASE_RTR},
+    /* Older releases print no state. Only RTR resolves an address and fails with these. */
+    {"ibv_modify_qp failed with error (" UNRESOLVED ")", ERRNO_TEXT, WEFT_OK, 0,
      WEFT_PHASE_RTR},
     /* UCX, uct/ib/base/ib_device.c: an address handle resolves the peer's address, as RTR does */
     {UCX_AH ".*[)] for .* failed: ([A-Z].*)$", ERRNO_TEXT, WEFT_OK, 0, WEFT_PHASE_RTR},

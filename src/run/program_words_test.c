@@ -55,6 +55,15 @@ static const struct {
     {"a:1:9 [0] NCCL WARN Call to ibv_modify_qp failed with 22 Invalid argument, on dev "
      "mlx5_0:1, curr state RTR, next state RTS\n",
      WEFT_OK, "", 0, 0},
+    {"a:1:9 [0] NCCL WARN NET/IB : Call to ibv_modify_qp failed with error Connection "
+     "timed "
+     "out\n",
+     WEFT_ERR_SYSTEM, "rtr", ETIMEDOUT, 0},
+    {"Call to ibv_modify_qp failed with error No route to host\n", WEFT_ERR_SYSTEM, "rtr",
+     EHOSTUNREACH, 0},
+    {"Call to ibv_modify_qp failed with error Network is unreachable\n", WEFT_ERR_SYSTEM,
+     "rtr", ENETUNREACH, 0},
+    {"Call to ibv_modify_qp failed with error Invalid argument\n", WEFT_OK, "", 0, 0},
     /* UCX; a line before, by which it names a variable, is none */
     {"[1767225603.1] [iceberg:81   :0]   ib_device.c:1466 UCX  ERROR   "
      "ibv_create_ah(dlid=49152 "
