@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "backends/lab/chance.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,5 +30,6 @@ void lab_chance_await_second(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     now.tv_sec += 1;
     now.tv_nsec = 0;
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &now, NULL);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &now, NULL) == EINTR) {
+    }
 }

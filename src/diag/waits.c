@@ -15,7 +15,7 @@ struct named {
 struct graph {
     const struct diag_input *input;
     struct named *names; /* Owned [n_hosts], sorted */
-    bool *is_told;       /* Owned [n_hosts]: an error names it, or it is behind one */
+    bool *is_reported;   /* Owned [n_hosts]: an error names it, or it is behind one */
     bool *is_reached;    /* Owned [n_hosts]: it leads to the present finding */
 };
 
@@ -30,7 +30,7 @@ static void graph_open(const struct diag_input *input, struct graph *out)
 
     out->input = input;
     out->names = weft_calloc(n, sizeof(*out->names));
-    out->is_told = weft_calloc(n, sizeof(*out->is_told));
+    out->is_reported = weft_calloc(n, sizeof(*out->is_reported));
     out->is_reached = weft_calloc(n, sizeof(*out->is_reached));
     for (uint32_t i = 0; i < input->n_hosts; i++) {
         out->names[i] = (struct named){input->hosts[i].name, i};
@@ -41,7 +41,7 @@ static void graph_open(const struct diag_input *input, struct graph *out)
 static void graph_close(struct graph *graph)
 {
     free(graph->names);
-    free(graph->is_told);
+    free(graph->is_reported);
     free(graph->is_reached);
 }
 
@@ -117,10 +117,10 @@ static void find_behind(const struct graph *graph, struct diag_finding *finding)
         for (uint32_t i = 0; i < input->n_hosts; i++) {
             const struct diag_host *host = &input->hosts[i];
             const struct diag_wait *wait =
-                graph->is_reached[i] || graph->is_told[i] ? NULL : leads(graph, host);
+                graph->is_reached[i] || graph->is_reported[i] ? NULL : leads(graph, host);
 
             if (wait != NULL) {
-                any = graph->is_reached[i] = graph->is_told[i] = true;
+                any = graph->is_reached[i] = graph->is_reported[i] = true;
                 add(finding, host, wait);
             }
         }
@@ -134,7 +134,7 @@ void diag_find_behind(const struct diag_input *input, struct diag_findings *out)
     graph_open(input, &graph);
     for (uint32_t i = 0; i < out->n; i++) {
         if (out->items[i].severity == DIAG_ERROR) {
-            mark_named(&graph, graph.is_told, &out->items[i]);
+            mark_named(&graph, graph.is_reported, &out->items[i]);
         }
     }
     for (uint32_t i = 0; i < out->n; i++) {
@@ -151,7 +151,7 @@ void diag_find_behind(const struct diag_input *input, struct diag_findings *out)
 
 /* Maximum number of waits that the evidence of a circle contains. */
 #define CIRCLE_MAX 16u
-/* A host with this many waits may have more, which it did not record. */
+/* A host with this many waits (HOST_WAITS_MAX) may have more, which it did not record. */
 #define WAITS_CUT 64u
 
 static bool has_wait(const struct diag_host *host, enum weft_wait_for what,

@@ -1,5 +1,5 @@
-/* The members that this one waits for: why it has not reached the end of its job. Read by the
- * diagnosis, which follows these waits from member to member to the one at fault. */
+/* Records which members this one waits for, and so why it has not reached the end of its job. The
+ * diagnosis follows these waits from member to member to the one at fault. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +110,7 @@ void host_note_waits(struct host *host)
     case HOST_DISCOVER:
     case HOST_LISTEN:
         break;
-    case HOST_NEW: /* it has no process yet, or no longer */
+    case HOST_NEW: /* the host has no process yet, or no longer */
     case HOST_DONE:
     case HOST_FAILED:
     case HOST_DEAD:
