@@ -278,11 +278,14 @@ static uint32_t circle_of(const struct diag_input *input, const struct diag_host
 bool diag_is_in_circle(const struct diag_case *c)
 {
     const struct diag_wait *wait = wait_of(c->host);
+    /* In phase data, requests that were posted did not complete, which no circle explains. */
+    bool is_posted = c->phase == WEFT_PHASE_DATA;
     const struct diag_host *first;
 
     return c->status == WEFT_ERR_TIMEOUT && c->use == NULL && !c->is_turned &&
            wait != NULL && circle_of(c->input, c->host, &first) > 0 &&
-           (wait->what == WEFT_WAIT_CLIENT || has_no_way_out(c->input, c->host));
+           (wait->what == WEFT_WAIT_CLIENT ||
+            (!is_posted && has_no_way_out(c->input, c->host)));
 }
 
 void diag_name_circle(const struct diag_case *c, struct diag_finding *out)
