@@ -227,21 +227,44 @@ static void list_missing(struct boot *boot)
     weft_error_text(&boot->error, WEFT_VALUE_MISSING, missing);
 }
 
+/* Returns true if a missing member is out of reach, but all own neighbours are in reach. Another
+ * member has lost a stream then, and can name the place. */
+static bool is_far_from_gap(const struct boot *boot)
+{
+    bool any = false;
+
+    for (uint32_t m = 0; m < boot->n_members; m++) {
+        const struct mesh_member *member = &boot->mesh->members[m];
+
+        if (member->is_reached || member->is_absent || member->gone != MESH_HERE) {
+            continue;
+        }
+        if (member->peer != NULL) {
+            return false;
+        }
+        any = any || is_missing(boot, m);
+    }
+    return any && !boot->config.may_miss;
+}
+
+/* Returns when the present round fails. A member that is far from the gap waits a little longer, so
+ * that the one beside it reports first. */
 static weft_ns limit(const struct boot *boot)
 {
     const struct mesh *mesh = boot->mesh;
+    weft_ns grace = is_far_from_gap(boot) ? boot_limit(boot, MESH_GRACE_NS) : 0;
     /* The lowest present member decides which members are absent. The others wait twice as long, so
      * that they decide only if it is silent. */
     int times = boot->config.may_miss && boot_first(boot) != boot->config.rank ? 2 : 1;
 
     if (mesh->n_known < boot->n_members) {
-        return boot->opened_ns + times * boot->config.patience_ns;
+        return boot->opened_ns + times * boot->config.patience_ns + grace;
     }
     if (!boot->is_active) {
         return WEFT_NEVER;
     }
     return (boot->started_ns > mesh->known_ns ? boot->started_ns : mesh->known_ns) +
-           times * boot->config.step_ns;
+           times * boot->config.step_ns + grace;
 }
 
 /* may_miss: marks the members absent that the round waits for. */
@@ -297,8 +320,8 @@ static uint32_t at_fault(const struct boot *boot, uint32_t m)
     for (uint32_t i = 0; !boot->mesh->members[m].is_reached && i < boot->n_members; i++) {
         const struct mesh_member *member = &boot->mesh->members[i];
 
-        if (member->is_known && !member->is_reached && !member->is_absent &&
-            member->gone != MESH_LEFT && borders_reached(boot, i)) {
+        if ((member->is_known || member->peer != NULL) && !member->is_reached &&
+            !member->is_absent && member->gone != MESH_LEFT && borders_reached(boot, i)) {
             return i;
         }
     }

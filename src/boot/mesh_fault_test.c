@@ -135,6 +135,10 @@ START_TEST(a_partition_is_named_on_both_sides)
             strstr(text_of(&town, i), from_the_start ? "never heard of" : "cut off"));
     }
     ck_assert_int_eq(town.members[2].status, WEFT_ERR_TIMEOUT);
+    if (!from_the_start) { /* the one beside the gap reports first */
+        ck_assert_int_eq(town.members[1].status, WEFT_ERR_TIMEOUT);
+        ck_assert_int_eq(town.members[0].status, WEFT_ERR_CLOSED);
+    }
     ck_assert_str_eq(town_missing(&town, 2), "0,1");
     town_close(&town);
 }
