@@ -852,6 +852,16 @@ ONCE_WRONG = {
     ("address_gone", "pair", "facts", "weft", "/31", 8451048746, "gid_deleted"): "right",
     ("readdressed", "star", "hello", "weft", "ipv6", 4503798686, "flapping"): "right",
     ("lossy", "pair", "facts", "weft", "/24", 7459156730, "no_qp"): "right",
+    # A lane over relays was told for its first silence, and not for the port that had no carrier.
+    ("flapping", "grid", "facts", "weft", "/24", 4551631005): "right",
+    ("cut_one_way", "torus", "hello", "weft", "/24", 6403458709): "right",
+    # The program paired other ports, because a device was gone.
+    ("device_gone", "twins", "rendezvous", "nccl-2.30-subnet-aware", "/31", 4702374736): "right",
+    ("device_gone", "ring", "hello", "nccl-2.30-subnet-aware", "/24", 7135079720, "lossy_one_way"): "right",
+    # Every host that waited for the one that stood still was called silent.
+    ("stopped", "torus", "rtr", "weft", "/24", 7897437912, "firewall_tcp"): "right",
+    # The other end of a cable that flaps behind a switch headed the finding.
+    ("flapping", "switch", "first row", "weft", "/31", 7689501888): "right",
 }
 
 # Settings of which something was said too late once.

@@ -182,15 +182,44 @@ static bool find_failure(const struct diag_input *input, struct diag_case *out)
     return false;
 }
 
+/* Returns true if a failure names the host as the peer. */
+static bool is_named(const struct diag_input *input, const char *name)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        for (uint32_t j = 0; j < input->hosts[i].n_errors; j++) {
+            if (strcmp(input->hosts[i].errors[j].peer, name) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Returns true if a failure names a hanging host as the peer. Other hosts then hang because they
+ * wait for that one. */
+static bool any_hanging_named(const struct diag_input *input)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        any = any || (input->hosts[i].has_hung && is_named(input, input->hosts[i].name));
+    }
+    return any;
+}
+
 /* Reports each hanging host, with the first failure as evidence, because the failures that it
- * caused at other hosts are less specific. */
+ * caused at other hosts are less specific. Reports only those that failures name, if there are
+ * any. */
 static void name_hanging(const struct diag_input *input, struct diag_findings *out)
 {
+    bool any_named = any_hanging_named(input);
+
     for (uint32_t i = 0; i < input->n_hosts; i++) {
         struct diag_finding finding = {.entry = NULL};
         struct diag_case c;
 
-        if (!input->hosts[i].has_hung) {
+        if (!input->hosts[i].has_hung ||
+            (any_named && !is_named(input, input->hosts[i].name))) {
             continue;
         }
         if (find_failure(input, &c)) {

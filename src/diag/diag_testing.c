@@ -415,6 +415,26 @@ static void peer_hangs(struct scene *s)
     s->failure->peer[0] = '\0';
 }
 
+/* Olympic waits for iceberg, and is killed too. */
+static void peer_and_another_hang(struct scene *s)
+{
+    struct diag_host *other = &s->input.hosts[s->input.n_hosts++];
+
+    init_host(other, "olympic");
+    other->was_observed = false;
+    other->has_hung = true;
+    peer_hangs(s);
+    weft_format(s->failure->peer, sizeof(s->failure->peer), "iceberg");
+}
+
+/* The device of iceberg:p1 failed, so that the program used iceberg:p0. */
+static void device_of_way_gone(struct scene *s)
+{
+    scene_merged(s);
+    s->b->events[s->b->n_events++] =
+        (struct diag_event){.type = "device_fatal", .device = "p1"};
+}
+
 static void peer_gone_wc(struct scene *s)
 {
     struct diag_error *closed = &s->a->errors[s->a->n_errors++];
@@ -715,6 +735,8 @@ const struct scene_case scene_cases[] = {
     {peer_gone, "peer.dead", "titanic -> iceberg"},
     {peer_gone_wc, "peer.dead", "titanic:p0 -> iceberg"},
     {peer_hangs, "peer.silent", "titanic -> iceberg"},
+    {peer_and_another_hang, "peer.silent", "titanic -> iceberg"},
+    {device_of_way_gone, "device.failed", "iceberg:p1 -> titanic"},
     {no_proof, "conn.auth_failed", "titanic -> iceberg"},
     {proof_of_another, "addr.duplicate", "titanic:p0 -> iceberg"},
     {not_its_address, "conn.foreign_address", "titanic"},
@@ -761,7 +783,7 @@ const struct scene_case scene_cases[] = {
     {scene_no_netdev, "gid.no_netdev", "titanic:p0 -> iceberg"},
     {scene_vlans, "link.vlan_mismatch", "titanic:p0 -> iceberg"},
     {scene_arp_ignored, "neigh.arp_ignored", "titanic:p0 -> iceberg"},
-    {scene_flaps, "link.flapping", "titanic:p0 -> iceberg"},
+    {scene_flaps, "link.flapping", "iceberg:p1 -> titanic"},
     {scene_one_way, "link.one_way", "titanic:p0 -> iceberg"},
     {scene_lossy, "link.lossy", "titanic:p0 -> iceberg"},
     {scene_corrupting, "link.corrupting", "titanic:p0 -> iceberg"},

@@ -164,6 +164,8 @@ static diag_end_test *end_test_of(enum diag_code code)
         return diag_firewall_roce_at;
     case DIAG_LINK_DOWN:
         return diag_link_down_at;
+    case DIAG_LINK_FLAPPING:
+        return diag_flapping_at;
     case DIAG_HOST_RP_FILTER:
         return diag_rp_filter_at;
     case DIAG_HOST_HCA_LIST:
@@ -419,12 +421,32 @@ static void name_owners(const struct diag_case *c, struct diag_finding *out)
     diag_evidence_text(out, "remote_port", owners.other->name);
 }
 
+/* Names the device that failed, and the ports of the cable that the program would have used. */
+static void name_gone_way(const struct diag_case *gone, const struct diag_case *c,
+                          struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+
+    *out = (struct diag_finding){.entry = entry};
+    diag_name_place(out, gone->host->name, gone->local_port->name, gone->peer_name);
+    diag_evidence_text(out, "phase", diag_phase_name(c));
+    if (c->sys_errno != 0) {
+        diag_evidence_int(out, "errno", c->sys_errno);
+    }
+    diag_evidence_text(out, "local_port", gone->local_port->name);
+    diag_evidence_text(out, "remote_port", gone->remote_port->name);
+}
+
 void diag_place(const struct diag_case *c, struct diag_finding *out)
 {
     const struct diag_port *local, *remote;
+    struct diag_case gone;
 
-    if (out->entry->id == DIAG_LINK_DOWN && c->local_port != NULL &&
-        diag_find_only_way_down(c, &local, &remote)) {
+    if (out->entry->id == DIAG_DEVICE_FAILED &&
+        diag_find_gone_way(c, &gone) == DIAG_YES) {
+        name_gone_way(&gone, c, out);
+    } else if (out->entry->id == DIAG_LINK_DOWN && c->local_port != NULL &&
+               diag_find_only_way_down(c, &local, &remote)) {
         name_only_way(c, local, remote, out);
     } else if (out->entry->id == DIAG_PEER_DEADLOCK) {
         diag_name_circle(c, out);

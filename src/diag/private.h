@@ -196,6 +196,9 @@ enum diag_known diag_was_down(const struct diag_host *host, const struct diag_po
 bool diag_find_only_way_down(const struct diag_case *c,
                              const struct diag_port **out_local,
                              const struct diag_port **out_remote);
+/* Returns YES if the ports in use do not face each other, and the device of a port of a pair that
+ * does failed. Stores `c` with that pair in *out, from the end of that device. */
+enum diag_known diag_find_gone_way(const struct diag_case *c, struct diag_case *out);
 /* Returns YES if a port of a machine other than that of `owner` has the address `ip`. */
 enum diag_known diag_is_anothers(const struct diag_case *c, const struct io_ip *ip,
                                  const char *owner);
@@ -210,8 +213,8 @@ typedef enum diag_known diag_port_test(const struct diag_port *port);
 diag_end_test diag_fixed_index_at, diag_gid_link_local_at, diag_no_ipv4_at,
     diag_addr_missing_at, diag_hca_list_at, diag_bond_peers_at, diag_gid_lost_at,
     diag_gid_missing_at, diag_addr_changed_at, diag_firewall_roce_at, diag_rp_filter_at,
-    diag_device_gone_at, diag_arp_ignored_at, diag_link_down_at, diag_is_alone_at,
-    diag_pauses_other_at, diag_is_cut_off_at, diag_is_short_at;
+    diag_device_gone_at, diag_arp_ignored_at, diag_link_down_at, diag_flapping_at,
+    diag_is_alone_at, diag_pauses_other_at, diag_is_cut_off_at, diag_is_short_at;
 /* Returns YES if both ports of `host` are in one bond although their cables lead to different
  * hosts. Stores the names of the hosts at the other ends, NULL if unknown, in *out (may be
  * NULL). */
@@ -240,10 +243,11 @@ diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_link_local_route, diag_is_gid_collision, diag_is_no_cable, diag_is_rank_order,
     diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
     diag_is_cut_off, diag_is_peer_short, diag_is_addr_duplicate, diag_is_one_address,
-    diag_is_anothers_listener, diag_is_only_way_down, diag_is_agreed_addr_changed,
-    diag_is_agreed_gid_gone, diag_is_peer_address, diag_is_one_family,
-    diag_is_fixed_index, diag_is_gid_link_local, diag_is_no_ipv4, diag_is_no_answer,
-    diag_is_facing_down, diag_is_facing_without_v2, diag_is_stale_index, diag_is_gid_lost;
+    diag_is_anothers_listener, diag_is_only_way_down, diag_is_way_gone,
+    diag_is_agreed_addr_changed, diag_is_agreed_gid_gone, diag_is_peer_address,
+    diag_is_one_family, diag_is_fixed_index, diag_is_gid_link_local, diag_is_no_ipv4,
+    diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2,
+    diag_is_stale_index, diag_is_gid_lost;
 /* rules_link.c: cables, GID tables in use, filters */
 diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_gone,
     diag_is_addr_changed, diag_is_type_mismatch, diag_is_mtu_mismatch,

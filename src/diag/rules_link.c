@@ -33,18 +33,15 @@ static uint32_t count_port_errors(const struct diag_host *host,
     return n;
 }
 
-/* Returns YES if a port lost its carrier at least twice. A single loss is a cable that went down; a
- * second one requires that it came back. */
-enum diag_known diag_is_flapping(const struct diag_case *c)
+enum diag_known diag_flapping_at(const struct diag_case *c, enum diag_end end)
 {
-    if (count_port_errors(c->host, c->local_port) > 1 ||
-        count_port_errors(c->peer, c->remote_port) > 1) {
+    const struct diag_host *host = end == DIAG_NEAR ? c->host : c->peer;
+    const struct diag_port *port = end == DIAG_NEAR ? c->local_port : c->remote_port;
+
+    if (count_port_errors(host, port) > 1) {
         return DIAG_YES;
     }
-    bool near = c->local_port != NULL && c->host->has_events;
-    bool far = c->remote_port != NULL && c->peer != NULL && c->peer->has_events;
-
-    return near || far ? DIAG_NO : DIAG_UNKNOWN;
+    return host == NULL || port == NULL || !host->has_events ? DIAG_UNKNOWN : DIAG_NO;
 }
 
 /* Returns YES if the port at this end lost its carrier. Behind a switch only one of the two ports
@@ -75,6 +72,13 @@ static enum diag_known either_down(enum diag_known local, enum diag_known remote
         return DIAG_YES;
     }
     return local == DIAG_NO || remote == DIAG_NO ? DIAG_NO : DIAG_UNKNOWN;
+}
+
+/* Returns YES if a port lost its carrier at least twice. A single loss is a cable that went down; a
+ * second one requires that it came back. */
+enum diag_known diag_is_flapping(const struct diag_case *c)
+{
+    return either_down(diag_flapping_at(c, DIAG_NEAR), diag_flapping_at(c, DIAG_FAR));
 }
 
 enum diag_known diag_is_link_down(const struct diag_case *c)

@@ -59,6 +59,45 @@ bool diag_find_only_way_down(const struct diag_case *c,
     return any && all_down;
 }
 
+/* Returns NO for a host that did not report, as every host whose device could have failed does. */
+static enum diag_known is_gone(const struct diag_host *host, const struct diag_port *port)
+{
+    return host != NULL && host->was_observed ? diag_is_device_gone(host, port->name)
+                                              : DIAG_NO;
+}
+
+enum diag_known diag_find_gone_way(const struct diag_case *c, struct diag_case *out)
+{
+    enum diag_known answer = DIAG_NO;
+
+    for (uint32_t i = 0; i < c->local.n && is_wrong(c) == DIAG_YES; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            const struct diag_port *a = &c->local.items[i], *b = &c->remote.items[j];
+            enum diag_known near = is_gone(c->host, a), far = is_gone(c->peer, b);
+            enum diag_known is_it = diag_and(diag_facing(a, b), diag_or(near, far));
+
+            answer = diag_or(answer, is_it);
+            if (is_it == DIAG_YES) {
+                *out = *c;
+                out->local_port = a;
+                out->remote_port = b;
+                *out = near == DIAG_YES ? *out : diag_case_from_far(out);
+                return DIAG_YES;
+            }
+        }
+    }
+    return answer;
+}
+
+/* Returns YES if the program used other ports because the device of one that faces the peer
+ * failed. */
+enum diag_known diag_is_way_gone(const struct diag_case *c)
+{
+    struct diag_case ignored;
+
+    return diag_find_gone_way(c, &ignored);
+}
+
 /* Returns YES if the program used other ports because no cable of the two hosts has carrier. */
 enum diag_known diag_is_only_way_down(const struct diag_case *c)
 {

@@ -275,6 +275,22 @@ static uint32_t circle_of(const struct diag_input *input, const struct diag_host
     return at == host && n > 1 ? n : 0;
 }
 
+/* Returns true if a host recorded more than the end of a wait or of a peer, such as a relay that was
+ * refused memory. Data may have been lost there, although its sender no longer waits. */
+static bool has_other_failure(const struct diag_input *input)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        for (uint32_t j = 0; j < input->hosts[i].n_errors; j++) {
+            weft_status status = input->hosts[i].errors[j].error.status;
+
+            if (status != WEFT_ERR_TIMEOUT && status != WEFT_ERR_CLOSED) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool diag_is_in_circle(const struct diag_case *c)
 {
     const struct diag_wait *wait = wait_of(c->host);
@@ -285,7 +301,8 @@ bool diag_is_in_circle(const struct diag_case *c)
     return c->status == WEFT_ERR_TIMEOUT && c->use == NULL && !c->is_turned &&
            wait != NULL && circle_of(c->input, c->host, &first) > 0 &&
            (wait->what == WEFT_WAIT_CLIENT ||
-            (!is_posted && has_no_way_out(c->input, c->host)));
+            (!is_posted && !has_other_failure(c->input) &&
+             has_no_way_out(c->input, c->host)));
 }
 
 void diag_name_circle(const struct diag_case *c, struct diag_finding *out)

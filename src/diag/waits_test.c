@@ -1,5 +1,6 @@
 /* Tests of who is behind a finding, and of circles. */
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -200,7 +201,7 @@ END_TEST
 
 /* What leads out of a circle: the peer receives what is sent, so that the cable can be the reason;
  * one waits for a third host, or for its own devices; one recorded no waits; a third host, which
- * can be a relay, was stopped; or requests that were posted did not complete. */
+ * can be a relay, was stopped; requests that were posted did not complete; or another host failed. */
 static void answer(struct diag_host *a, struct diag_host *b)
 {
     (void)a;
@@ -243,8 +244,20 @@ static void complete_nothing(struct diag_host *a, struct diag_host *b)
     }
 }
 
+/* A relay was refused memory, and lost what was sent through it. */
+static void refuse_a_relay(struct diag_host *a, struct diag_host *b)
+{
+    struct diag_error *error = &scene.a->errors[scene.a->n_errors++];
+
+    (void)a;
+    (void)b;
+    *error = (struct diag_error){.at_ns = 9000};
+    weft_fail_errno(&error->error, ENOMEM, WEFT_PHASE_REGISTER, "reg_mr");
+}
+
 static void (*const ways_out[])(struct diag_host *a, struct diag_host *b) = {
-    answer, wait_for_a_third, work, say_nothing, stop_a_third, complete_nothing};
+    answer,       wait_for_a_third, work,          say_nothing,
+    stop_a_third, complete_nothing, refuse_a_relay};
 
 START_TEST(a_circle_with_a_way_out_is_no_deadlock)
 {
