@@ -858,6 +858,12 @@ ONCE_WRONG = {
     # The program paired other ports, because a device was gone.
     ("device_gone", "twins", "rendezvous", "nccl-2.30-subnet-aware", "/31", 4702374736): "right",
     ("device_gone", "ring", "hello", "nccl-2.30-subnet-aware", "/24", 7135079720, "lossy_one_way"): "right",
+    # The two ends of one cable are no wrong ports.
+    ("misnumbered", "twins", "before start", "nccl-2.30-subnet-aware", "ipv6", 8482042206, "lossy_one_way"): "right",
+    # A host that waits for one which starts later does not hang.
+    ("no_pd", "switch", "before start", "weft", "/24", 6285278872, "late"): "right",
+    # Frames of any size were lost, and not full ones alone.
+    ("lossy_one_way", "ring", "rendezvous", "weft", "/24", 5101878937, "flapping"): "right",
     # Every host that waited for the one that stood still was called silent.
     ("stopped", "torus", "rtr", "weft", "/24", 7897437912, "firewall_tcp"): "right",
     # The other end of a cable that flaps behind a switch headed the finding.

@@ -336,6 +336,17 @@ static void inspect_cables(const struct diag_input *input, struct diag_findings 
     }
 }
 
+/* Returns true if a finding reports that frames are lost between the two hosts, whatever their
+ * size. */
+static bool loses_frames(const struct diag_findings *out,
+                         const struct diag_finding *finding)
+{
+    return is_about(out, DIAG_LINK_ONE_WAY, finding) ||
+           is_about(out, DIAG_LINK_LOSSY, finding) ||
+           is_about(out, DIAG_LINK_CORRUPTING, finding) ||
+           is_about(out, DIAG_LINK_PAUSE_STORM, finding);
+}
+
 /* Warns about a rail whose path MTU is smaller than both ports allow, because probes with a larger
  * one were lost. */
 static void inspect_use(const struct diag_input *input, const struct diag_host *host,
@@ -358,7 +369,8 @@ static void inspect_use(const struct diag_input *input, const struct diag_host *
     diag_evidence_int(&finding, "vanished_mtu", use->vanished_mtu);
     diag_evidence_int(&finding, "path_mtu", use->path_mtu);
     if (!diag_is_about(out, DIAG_LINK_BLACK_HOLE, &finding) &&
-        !diag_is_about(out, DIAG_LINK_MTU_MISMATCH, &finding)) {
+        !diag_is_about(out, DIAG_LINK_MTU_MISMATCH, &finding) &&
+        !loses_frames(out, &finding)) {
         diag_say(out, &finding);
     }
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
 #include "diag/diag_testing.h"
@@ -109,6 +110,30 @@ START_TEST(evidence_denies_no_address_that_a_port_has)
 }
 END_TEST
 
+/* The program used both ends of titanic's first cable, which are in different subnets. Without the
+ * cables of the mesh it would be unknown which of iceberg's ports is the right one. */
+START_TEST(a_misnumbered_cable_is_no_wrong_port)
+{
+    static const char *const codes[] = {"addr.no_facing_port", "route.merged_nic"};
+    struct diag_findings findings;
+    struct scene s;
+
+    scene_set(&s);
+    scene_merged(&s);
+    scene_set_address(&s.b->ports[1], "192.168.102.9/24");
+    s.input.cables = weft_calloc(1, sizeof(*s.input.cables));
+    s.input.cables[0] = (struct diag_cable){.from = "iceberg", .to = "titanic"};
+    weft_format(s.input.cables[0].from_port, DIAG_NAME_BYTES, "p0");
+    weft_format(s.input.cables[0].to_port, DIAG_NAME_BYTES, _i == 0 ? "p0" : "p1");
+    s.input.n_cables = 1;
+    diag(&s.input, &findings);
+    ck_assert_uint_ge(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, codes[_i]);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases = tcase_create("place");
@@ -118,6 +143,7 @@ int main(void)
     tcase_add_test(cases, the_right_ports_are_named_beside_the_wrong_ones);
     tcase_add_test(cases, evidence_denies_no_address_that_a_port_has);
     tcase_add_test(cases, a_filter_is_at_the_host_that_was_called);
+    tcase_add_loop_test(cases, a_misnumbered_cable_is_no_wrong_port, 0, 2);
     suite_add_tcase(suite, cases);
     return suite_run(suite);
 }

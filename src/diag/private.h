@@ -244,9 +244,9 @@ diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
     diag_is_cut_off, diag_is_peer_short, diag_is_addr_duplicate, diag_is_one_address,
     diag_is_anothers_listener, diag_is_only_way_down, diag_is_way_gone,
-    diag_is_agreed_addr_changed, diag_is_agreed_gid_gone, diag_is_peer_address,
-    diag_is_one_family, diag_is_fixed_index, diag_is_gid_link_local, diag_is_no_ipv4,
-    diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2,
+    diag_is_cable_apart, diag_is_agreed_addr_changed, diag_is_agreed_gid_gone,
+    diag_is_peer_address, diag_is_one_family, diag_is_fixed_index, diag_is_gid_link_local,
+    diag_is_no_ipv4, diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2,
     diag_is_stale_index, diag_is_gid_lost;
 /* rules_link.c: cables, GID tables in use, filters */
 diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_gone,

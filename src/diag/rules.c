@@ -63,6 +63,7 @@ static const struct hypothesis unresolved[] = {
     {DIAG_ADDR_DUPLICATE, diag_is_addr_duplicate},
     {DIAG_DEVICE_FAILED, diag_is_way_gone},
     {DIAG_LINK_DOWN, diag_is_only_way_down},
+    {DIAG_ADDR_NO_FACING_PORT, diag_is_cable_apart},
     WRONG_PORT,
     NO_PORT,
     {DIAG_ROUTE_GID_COLLISION, diag_is_gid_collision},

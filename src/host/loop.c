@@ -82,7 +82,7 @@ static bool is_stale(const struct host_loop *loop, const struct survey *seen, we
 /* Deadline of hosts that make no progress after another one ended. */
 struct patience {
     uint32_t n_over, n_new; /* at the last survey */
-    weft_ns until;          /* WEFT_NEVER if no host has ended */
+    weft_ns until;          /* WEFT_NEVER if no host has ended, or one has yet to start */
 };
 
 /* Kills hanging hosts. Returns true if it killed one. */
@@ -93,7 +93,8 @@ static bool end_hanging(const struct host_loop *loop, const struct survey *seen,
 
     if (seen->n_over != patience->n_over || seen->n_new != patience->n_new) {
         *patience = (struct patience){seen->n_over, seen->n_new, WEFT_NEVER};
-        if (seen->n_over > 0 && loop->hang_ns > 0) {
+        /* The others may wait for a host that starts later. */
+        if (seen->n_over > 0 && seen->n_new == 0 && loop->hang_ns > 0) {
             patience->until = now + loop->hang_ns;
         }
     }
