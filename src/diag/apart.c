@@ -1,5 +1,6 @@
-/* Finds cables whose two ends have addresses in different subnets, if the ports of the cables are
- * known. Such a cable carries no data, and nothing fails if other cables carry the job. */
+/* Finds cables whose two ends cannot reach each other because of their addresses, if the ports of
+ * the cables are known. Such a cable carries no data, and nothing fails if other cables carry the
+ * job. */
 #include <string.h>
 
 #include "base/text.h"
@@ -78,9 +79,9 @@ static void look_around(const struct diag_input *input, struct end *end)
     }
 }
 
-/* Returns true if both ends of `cable` are known and idle, and certainly do not face each other. */
-static bool is_apart(const struct diag_input *input, const struct diag_cable *cable,
-                     struct end ends[2])
+/* Finds the ends of `cable`. Returns false unless both are known and idle, on two machines. */
+static bool find_idle(const struct diag_input *input, const struct diag_cable *cable,
+                      struct end ends[2])
 {
     const char *const hosts[] = {cable->from, cable->to};
     const char *const ports[] = {cable->from_port, cable->to_port};
@@ -92,8 +93,14 @@ static bool is_apart(const struct diag_input *input, const struct diag_cable *ca
             return false;
         }
     }
-    if (face(ends[0].port, ends[1].port) != DIAG_NO ||
-        diag_is_same_machine(ends[0].host->name, ends[1].host->name)) {
+    return !diag_is_same_machine(ends[0].host->name, ends[1].host->name);
+}
+
+/* Returns true if both ends of `cable` are known and idle, and certainly do not face each other. */
+static bool is_apart(const struct diag_input *input, const struct diag_cable *cable,
+                     struct end ends[2])
+{
+    if (!find_idle(input, cable, ends) || face(ends[0].port, ends[1].port) != DIAG_NO) {
         return false;
     }
     look_around(input, &ends[0]);
@@ -193,11 +200,36 @@ static void say(enum diag_code code, const struct end *near, const struct end *f
     diag_add(out, &finding);
 }
 
+/* Warns about a cable that a job did not use because of its addresses: both ends have the same one,
+ * or only one finds the other in its subnet. */
+static void inspect_addresses(const struct end ends[2], struct diag_findings *out)
+{
+    const struct diag_port *near = ends[0].port, *far = ends[1].port;
+    bool is_same = diag_share_address(near, far, NULL) == DIAG_YES;
+    bool is_one_way = !is_same && diag_facing_one_way(near, far) == DIAG_YES;
+    struct diag_finding finding = {.severity = DIAG_WARNING, .is_survived = true};
+
+    if ((!is_same && !is_one_way) || !ends[0].host->has_uses || !ends[1].host->has_uses) {
+        return;
+    }
+    finding.entry = diag_entry(is_same ? DIAG_ADDR_DUPLICATE : DIAG_ADDR_PREFIX_MISMATCH);
+    diag_name_place(&finding, ends[0].host->name, near->name, ends[1].host->name);
+    diag_evidence_int(&finding, "survived", 1);
+    diag_evidence_text(&finding, "local_port", near->name);
+    diag_evidence_text(&finding, "remote_port", far->name);
+    add_address(&finding, "address", near);
+    add_address(&finding, "address_there", far);
+    diag_say(out, &finding);
+}
+
 void diag_inspect_apart(const struct diag_input *input, struct diag_findings *out)
 {
     for (uint32_t i = 0; !diag_has_failed(input) && i < input->n_cables; i++) {
         struct end ends[2];
 
+        if (find_idle(input, &input->cables[i], ends)) {
+            inspect_addresses(ends, out);
+        }
         if (!is_apart(input, &input->cables[i], ends) || is_reported(out, ends)) {
             continue;
         }

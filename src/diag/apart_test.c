@@ -211,14 +211,30 @@ START_TEST(a_cable_without_carrier_at_both_ends_is_dark_whatever_is_missing)
 }
 END_TEST
 
+static const struct {
+    const char *near, *code;
+} unusable[] = {
+    {"192.168.100.130/25", "addr.prefix_mismatch"}, /* far's subnet contains it */
+    {"192.168.100.1/24", "addr.duplicate"},         /* far's own address */
+};
+
+/* The other cable carries the job, at half the rate. */
+START_TEST(addresses_that_make_a_cable_useless_are_named)
+{
+    scene_set_address(near, unusable[_i].near);
+    ck_assert_uint_eq(count(), 1);
+    check(0, unusable[_i].code, DIAG_WARNING, "titanic:p1 -> iceberg");
+    ck_assert_str_eq(evidence(0, "remote_port"), "p0");
+    ck_assert_str_eq(evidence(0, "address_there"), "192.168.100.1/24");
+    weft_format(scene.a->uses[0].local_port, DIAG_NAME_BYTES, "p1");
+    ck_assert_uint_eq(count(), 0);
+}
+END_TEST
+
 START_TEST(what_has_another_cause_or_is_not_known_is_not_named)
 {
     check_nothing_at(near);
     check_nothing_at(far);
-    scene_set_address(
-        near, "192.168.100.130/25"); /* only far's subnet contains near: another cause */
-    ck_assert_uint_eq(count(), 0);
-    scene_set_address(near, "192.168.102.2/24");
     weft_format(scene.a->uses[0].local_port, DIAG_NAME_BYTES, "p1");
     ck_assert_uint_eq(count(), 0);
     weft_format(scene.a->uses[0].local_port, DIAG_NAME_BYTES, "p0");
@@ -272,6 +288,8 @@ int main(void)
                         (int)(sizeof(events) / sizeof(events[0])));
     tcase_add_test(tests,
                    a_cable_without_carrier_at_both_ends_is_dark_whatever_is_missing);
+    tcase_add_loop_test(tests, addresses_that_make_a_cable_useless_are_named, 0,
+                        (int)(sizeof(unusable) / sizeof(unusable[0])));
     tcase_add_test(tests, what_has_another_cause_or_is_not_known_is_not_named);
     tcase_add_test(tests, a_failure_is_reported_alone);
     tcase_add_test(tests,
