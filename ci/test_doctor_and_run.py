@@ -50,6 +50,7 @@ ONLY_RUN = {
     "net/relay-cut-off": ({"link.down"}, FAULT),
     "net/relay-silence": ({"link.down"}, FAULT),
     "net/relay-verb": ({"link.left_out"}, FAULT),
+    "net/management-lost": ({"host.management_down"}, FAULT),
     "net/rendezvous-elsewhere": ({"conn.foreign_address"}, "only the rendezvous shows it"),
     "net/rendezvous-out-of-reach": ({"conn.no_route"}, "only the rendezvous shows it"),
     "net/stale-gid": ({"gid.missing"}, FAULT),

@@ -105,6 +105,18 @@ def test_a_scenario_may_take_the_management_network_away(tmp_path, host, at):
     assert (outcome["result"], outcome["findings"], outcome["warnings"]) == ("pass", [], [])
 
 
+# What the hosts wait for then: the rendezvous, the first job, a barrier between two, and the end.
+@pytest.mark.parametrize("at", ["10us", "400us", "jobs", "row 2+100ms"])
+@pytest.mark.parametrize("host", ["titanic", "iceberg", "carpathia"])
+@pytest.mark.parametrize("policy", ["weft", "nccl-2.30-subnet-aware"])
+def test_a_host_that_lost_it_for_good_is_named(tmp_path, policy, host, at):
+    text = TRIANGLE.replace("AT", at).replace("HOST", host).replace(", for: 20s", "")
+    outcome = run(tmp_path, text, "--policy", policy, "--set",
+                  'topology.defaults.env={NCCL_IB_SUBNET_AWARE_ROUTING: "1", NCCL_IB_MERGE_NICS: "0"}')
+    places = [(finding["code"], finding["where"]["host"]) for finding in outcome["findings"]]
+    assert (outcome["result"], places) == ("fail", [("host.management_down", host)])
+
+
 @needs_guest
 def test_a_scenario_may_take_it_away_on_soft_roce(tmp_path):
     needs("ip", "tc")

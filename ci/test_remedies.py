@@ -162,6 +162,7 @@ REMEDIES = [
     ("host.hca_list", f"{NET}/list-of-another-host.yaml", [],
      ['topology.nodes.iceberg={env: {NCCL_IB_HCA: "c1.0,c1.1"}}']),
     ("conn.foreign_address", f"{NET}/rendezvous-elsewhere.yaml", [], ["topology.nodes.titanic={}"]),
+    ("host.management_down", f"{NET}/management-lost.yaml", [], MENDED),
     ("conn.no_route", f"{NET}/rendezvous-out-of-reach.yaml", [],
      ["topology.nodes.titanic={}", *WEFT_POLICY]),
 ]

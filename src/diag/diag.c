@@ -341,10 +341,10 @@ static void inspect_cables(const struct diag_input *input, struct diag_findings 
 static bool loses_frames(const struct diag_findings *out,
                          const struct diag_finding *finding)
 {
-    return is_about(out, DIAG_LINK_ONE_WAY, finding) ||
-           is_about(out, DIAG_LINK_LOSSY, finding) ||
-           is_about(out, DIAG_LINK_CORRUPTING, finding) ||
-           is_about(out, DIAG_LINK_PAUSE_STORM, finding);
+    return diag_is_about(out, DIAG_LINK_ONE_WAY, finding) ||
+           diag_is_about(out, DIAG_LINK_LOSSY, finding) ||
+           diag_is_about(out, DIAG_LINK_CORRUPTING, finding) ||
+           diag_is_about(out, DIAG_LINK_PAUSE_STORM, finding);
 }
 
 /* Warns about a rail whose path MTU is smaller than both ports allow, because probes with a larger

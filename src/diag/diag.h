@@ -166,6 +166,8 @@ struct diag_host {
     /* NCCL_IB_HCA, if its policy reads that setting; "" if unset. */
     char hca_list[2 * DIAG_NAME_BYTES];
     enum diag_known forwards_ip; /* net.ipv4.ip_forward */
+    /* Its netdev of the management network has no carrier. NO if it has no such netdev. */
+    enum diag_known management_down;
     /* The policy merges the ports of one NIC into one device. */
     enum diag_known merges_nics;
     bool has_uses;         /* `uses` was recorded */

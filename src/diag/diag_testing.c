@@ -48,6 +48,7 @@ static void init_host(struct diag_host *host, const char *name)
                                .gid_index = DIAG_NO_GID_INDEX,
                                .subnet_len = DIAG_SUBNET_LEN,
                                .forwards_ip = DIAG_NO,
+                               .management_down = DIAG_NO,
                                .merges_nics = DIAG_YES};
     weft_format(host->name, sizeof(host->name), "%s", name);
     weft_format(host->state, sizeof(host->state), "connect");
@@ -801,6 +802,10 @@ const struct scene_case scene_cases[] = {
     {scene_truncated, "conn.qpn_truncated", "titanic:p0 -> iceberg"},
     {scene_rp_filter, "host.rp_filter", "iceberg:p1 -> titanic"},
     {scene_filtered, "conn.filtered", "titanic -> iceberg"},
+    {scene_off_management, "host.management_down", "titanic"},
+    {scene_off_management_there, "host.management_down", "iceberg"},
+    {scene_off_management_in_round, "host.management_down", "iceberg"},
+    {scene_off_management_in_set_up, "host.management_down", "iceberg"},
     {scene_loopback, "conn.loopback", "titanic -> iceberg"},
     {scene_late, "peer.late", "titanic -> iceberg"},
     {late_for_the_ended, "peer.late", "titanic -> iceberg"},

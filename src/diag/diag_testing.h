@@ -89,6 +89,10 @@ void scene_firewall(struct scene *s);
 void scene_truncated(struct scene *s);
 void scene_rp_filter(struct scene *s);
 void scene_filtered(struct scene *s);
+void scene_off_management(struct scene *s);
+void scene_off_management_there(struct scene *s);
+void scene_off_management_in_round(struct scene *s);
+void scene_off_management_in_set_up(struct scene *s);
 void scene_late(struct scene *s);
 void scene_loopback(struct scene *s);
 /* A work request of a connection between two facing ports failed in phase data. */

@@ -275,6 +275,7 @@ static const struct field host_fields[] = {
     TEXT(struct diag_host, "hca_list", hca_list),
     OTHER(KNOWN, struct diag_host, "merges_nics", merges_nics),
     OTHER(KNOWN, struct diag_host, "forwards_ip", forwards_ip),
+    OTHER(KNOWN, struct diag_host, "management_down", management_down),
 };
 
 static const struct field cable_fields[] = {

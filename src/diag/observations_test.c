@@ -60,7 +60,8 @@ static const char every_member[] =
     "{'schema_version': 1, 'hosts': [{'name': 'a', 'observed': true, 'vanished': true, "
     "'hung': true, 'state': 'jobs', 'memlock_bytes': 1, 'policy': 'nccl-2.25', "
     "'gid_index': 2, 'subnet_len': 29, 'hca_list': 'mlx5', 'merges_nics': true, "
-    "'forwards_ip': false, 'ports': [{'name': 'p0', 'state': 'down', 'netdev_mtu': 3, "
+    "'forwards_ip': false, 'management_down': true, "
+    "'ports': [{'name': 'p0', 'state': 'down', 'netdev_mtu': 3, "
     "'active_mtu': 4, 'rate_bps': 5, 'device': 6, 'opened': true, 'software': false, "
     "'rp_filter': 7, 'arp_ignore': 8, 'bonded': true, 'master': 'bond0', 'addresses': 9, "
     "'pcie_lanes': 10, 'pcie_lanes_max': 11, 'pcie_mts': 12, 'pcie_mts_max': 13, "
@@ -183,6 +184,7 @@ START_TEST(each_member_has_its_name)
     ck_assert_str_eq(host->hca_list, "mlx5");
     ck_assert_int_eq(host->merges_nics, DIAG_YES);
     ck_assert_int_eq(host->forwards_ip, DIAG_NO);
+    ck_assert_int_eq(host->management_down, DIAG_YES);
     check_every_port(&host->ports[0]);
     check_every_list(host);
     ck_assert_str_eq(input.cables[0].to, "b");

@@ -437,6 +437,45 @@ static void name_gone_way(const struct diag_case *gone, const struct diag_case *
     diag_evidence_text(out, "remote_port", gone->remote_port->name);
 }
 
+/* Places the finding at the host without a management network. The ports of the cables do not
+ * matter. */
+static void name_off_management(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+
+    *out = (struct diag_finding){.entry = entry};
+    diag_name_place(out, diag_host_off_management(c)->name, "", "");
+    diag_evidence_text(out, "phase", diag_phase_name(c));
+    if (c->sys_errno != 0) {
+        diag_evidence_int(out, "errno", c->sys_errno);
+    }
+    diag_evidence_text(out, "failed_at", c->host->name);
+}
+
+/* Names the only two ports of which one finds the other in its subnet, and not the other way
+ * round. */
+static void name_one_way(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    struct diag_case headed = *c;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            if (diag_facing_one_way(&c->local.items[i], &c->remote.items[j]) ==
+                DIAG_YES) {
+                headed.local_port = &c->local.items[i];
+                headed.remote_port = &c->remote.items[j];
+                n++;
+            }
+        }
+    }
+    if (n == 1) {
+        *out = (struct diag_finding){.entry = entry};
+        diag_describe(&headed, out);
+    }
+}
+
 void diag_place(const struct diag_case *c, struct diag_finding *out)
 {
     const struct diag_port *local, *remote;
@@ -450,6 +489,10 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         name_only_way(c, local, remote, out);
     } else if (out->entry->id == DIAG_PEER_DEADLOCK) {
         diag_name_circle(c, out);
+    } else if (out->entry->id == DIAG_HOST_MANAGEMENT_DOWN) {
+        name_off_management(c, out);
+    } else if (out->entry->id == DIAG_ADDR_PREFIX_MISMATCH) {
+        name_one_way(c, out);
     } else if (out->entry->id == DIAG_CONN_FILTERED) {
         tell_of_caller(c, ETIMEDOUT, out);
     } else if (out->entry->id == DIAG_CONN_NO_ROUTE) {

@@ -215,6 +215,9 @@ diag_end_test diag_fixed_index_at, diag_gid_link_local_at, diag_no_ipv4_at,
     diag_gid_missing_at, diag_addr_changed_at, diag_firewall_roce_at, diag_rp_filter_at,
     diag_device_gone_at, diag_arp_ignored_at, diag_link_down_at, diag_flapping_at,
     diag_is_alone_at, diag_pauses_other_at, diag_is_cut_off_at, diag_is_short_at;
+/* Returns the host without a management network because of which a round of all members, or a
+ * connection of the two hosts, is not answered; NULL if there is none. */
+const struct diag_host *diag_host_off_management(const struct diag_case *c);
 /* Returns YES if both ports of `host` are in one bond although their cables lead to different
  * hosts. Stores the names of the hosts at the other ends, NULL if unknown, in *out (may be
  * NULL). */
@@ -273,7 +276,8 @@ const struct diag_host *diag_host_between(const struct diag_case *c);
 /* rules_host.c: processes, limits and settings */
 diag_test diag_is_hca_list, diag_is_bond_peers, diag_has_peer_no_route, diag_is_memlock,
     diag_is_peer_late, diag_is_own_lateness, diag_is_late_there, diag_is_unanswered,
-    diag_is_filtered, diag_is_certain, diag_is_unsure; /* always YES, always UNKNOWN */
+    diag_is_filtered, diag_is_management_down, diag_is_certain,
+    diag_is_unsure; /* always YES, always UNKNOWN */
 
 /* Returns YES if `host` (may be NULL) failed with this errno when it connected to `name`. Considers
  * only phases boot and tcp. */

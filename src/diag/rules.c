@@ -113,6 +113,7 @@ static const struct hypothesis lost[] = {
 
 /* A job makes no progress and no queue pair reports an error. Evaluated for every rail in use. */
 static const struct hypothesis stalled[] = {
+    {DIAG_HOST_MANAGEMENT_DOWN, diag_is_management_down},
     {DIAG_DEVICE_FAILED, diag_is_gone},
     {DIAG_LINK_FLAPPING, diag_is_flapping},
     {DIAG_LINK_DOWN, diag_is_link_down},
@@ -181,12 +182,15 @@ static const struct hypothesis refused[] = {{DIAG_CONN_LOOPBACK, diag_is_loopbac
                                             {DIAG_PEER_LATE, diag_is_own_lateness},
                                             {DIAG_PEER_LATE, diag_is_late_there},
                                             {DIAG_CONN_REFUSED, diag_is_certain}};
-static const struct hypothesis unroutable[] = {{DIAG_CONN_LOOPBACK, diag_is_loopback},
-                                               {DIAG_CONN_NO_ROUTE, diag_is_certain}};
+static const struct hypothesis unroutable[] = {
+    {DIAG_CONN_LOOPBACK, diag_is_loopback},
+    {DIAG_HOST_MANAGEMENT_DOWN, diag_is_management_down},
+    {DIAG_CONN_NO_ROUTE, diag_is_certain}};
 static const struct hypothesis not_here[] = {
     {DIAG_CONN_FOREIGN_ADDRESS, diag_is_certain}};
 #define UNANSWERED                                                                       \
     {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},            \
+        {DIAG_HOST_MANAGEMENT_DOWN, diag_is_management_down},                            \
         {DIAG_LINK_DOWN, diag_is_severed},                                               \
         {DIAG_ADDR_CHANGED, diag_is_agreed_addr_changed},                                \
         {DIAG_GID_MISSING, diag_is_agreed_gid_gone},                                     \

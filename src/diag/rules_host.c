@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/policy.h"
 #include "diag/preflight.h"
 #include "diag/private.h"
 
@@ -342,6 +343,71 @@ enum diag_known diag_is_filtered(const struct diag_case *c)
     return diag_and(both_lived(c),
                     diag_or(diag_known_of(c->sys_errno == ETIMEDOUT),
                             diag_failed_to_reach(c->peer, c->host->name, ETIMEDOUT)));
+}
+
+/* ---- the management network ---- */
+
+/* Returns YES if the host waits for a round of the job, or another host waits for it in one. */
+static enum diag_known is_in_round(const struct diag_input *input,
+                                   const struct diag_host *host)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        const struct diag_host *other = &input->hosts[i];
+
+        for (uint32_t k = 0; k < other->n_waits; k++) {
+            if (other->waits[k].what == WEFT_WAIT_ROUND &&
+                (other == host || strcmp(other->waits[k].peer, host->name) == 0)) {
+                return DIAG_YES;
+            }
+        }
+    }
+    return host->n_waits == 0 ? DIAG_UNKNOWN : DIAG_NO;
+}
+
+/* Returns true if the failure is one of the rendezvous, or of a connection that its policy makes
+ * over the management network only. */
+static bool is_over_management(const struct diag_case *c)
+{
+    return c->phase == WEFT_PHASE_BOOT || c->phase == WEFT_PHASE_NONE ||
+           (c->phase == WEFT_PHASE_TCP &&
+            strcmp(c->host->policy, weft_policy_name(WEFT_POLICY_WEFT)) != 0);
+}
+
+/* Returns YES if the host has no management network and the failure is of its absence: of the
+ * network itself, or a wait without a reason of its own, while the host was in a round. */
+static enum diag_known is_off_at(const struct diag_case *c, const struct diag_host *host)
+{
+    bool only_waited =
+        c->status == WEFT_ERR_TIMEOUT && c->sys_errno == 0 && c->wc_status == 0;
+
+    if (host == NULL || !host->was_observed || c->use != NULL) {
+        return DIAG_NO;
+    }
+    if (is_over_management(c)) {
+        return host->management_down;
+    }
+    return only_waited ? diag_and(host->management_down, is_in_round(c->input, host))
+                       : DIAG_NO;
+}
+
+const struct diag_host *diag_host_off_management(const struct diag_case *c)
+{
+    for (uint32_t i = 0; diag_is_stall(c) && i < c->input->n_hosts; i++) {
+        if (is_off_at(c, &c->input->hosts[i]) == DIAG_YES) {
+            return &c->input->hosts[i];
+        }
+    }
+    if (is_off_at(c, c->host) == DIAG_YES) {
+        return c->host;
+    }
+    return is_off_at(c, c->peer) == DIAG_YES ? c->peer : NULL;
+}
+
+enum diag_known diag_is_management_down(const struct diag_case *c)
+{
+    return diag_host_off_management(c) != NULL
+               ? DIAG_YES
+               : diag_or(is_off_at(c, c->host), is_off_at(c, c->peer));
 }
 
 /* Returns YES if the peer waited in boot for this host, timed out and exited. */

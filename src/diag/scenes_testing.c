@@ -478,6 +478,45 @@ void scene_filtered(struct scene *s)
     weft_fail_errno(&s->failure->error, ETIMEDOUT, WEFT_PHASE_TCP, "no answer");
 }
 
+/* The same, but this host lost the network over which the hosts meet. */
+void scene_off_management(struct scene *s)
+{
+    scene_no_route(s);
+    s->a->management_down = DIAG_YES;
+}
+
+void scene_off_management_there(struct scene *s)
+{
+    scene_filtered(s);
+    s->b->management_down = DIAG_YES;
+}
+
+static void wait_in_round(struct scene *s)
+{
+    struct diag_wait *wait = weft_calloc(1, sizeof(*wait));
+
+    *wait = (struct diag_wait){.what = WEFT_WAIT_ROUND, .waited_ns = 1};
+    weft_format(wait->peer, sizeof(wait->peer), "titanic");
+    s->b->waits = wait;
+    s->b->n_waits = 1;
+    s->b->management_down = DIAG_YES;
+}
+
+/* Titanic is in its job, iceberg still waits for the round before it. */
+void scene_off_management_in_round(struct scene *s)
+{
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_JOBS, "not done");
+    s->failure->peer[0] = '\0';
+    wait_in_round(s);
+}
+
+/* Titanic connects to iceberg, which has not heard that all have joined. */
+void scene_off_management_in_set_up(struct scene *s)
+{
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_AUTH, "silent");
+    wait_in_round(s);
+}
+
 void scene_late(struct scene *s)
 {
     struct diag_error *refusal = &s->b->errors[s->b->n_errors++];

@@ -15,6 +15,18 @@ static enum diag_known forwards_ip(const struct io_hostinfo *info)
     return info->ip_forward != 0 ? DIAG_YES : DIAG_NO;
 }
 
+static enum diag_known is_management_down(const struct io_hostinfo *info)
+{
+    enum diag_known answer = info->netdevs_errno != 0 ? DIAG_UNKNOWN : DIAG_NO;
+
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        if (info->netdevs[i].is_management) {
+            answer = info->netdevs[i].is_up ? DIAG_NO : DIAG_YES;
+        }
+    }
+    return answer;
+}
+
 /* Policies of NCCL merge NICs unless a setting forbids it. */
 static enum diag_known merges_nics(struct io_env *env, enum weft_policy policy)
 {
@@ -73,6 +85,7 @@ void run_facts_before(struct rdma *rdma, struct diag_host *out)
     out->subnet_len = DIAG_SUBNET_LEN;
     out->memlock_bytes = info->memlock_bytes;
     out->forwards_ip = forwards_ip(info);
+    out->management_down = is_management_down(info);
     out->n_ports = conn_local_facts(rdma, facts, PORTS_MAX);
     out->ports = observe_ports(facts, out->n_ports);
     observe_devices(env, out->ports, out->n_ports);
@@ -135,6 +148,7 @@ void run_facts(const struct host *host, struct diag_host *out)
     run_facts_policy(host->env, host->config.conn.policy, out);
     out->memlock_bytes = info->memlock_bytes;
     out->forwards_ip = forwards_ip(info);
+    out->management_down = is_management_down(info);
     out->n_ports = host->n_ports;
     out->ports = observe_ports(host->ports, host->n_ports);
     observe_devices(host->env, out->ports, out->n_ports);

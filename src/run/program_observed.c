@@ -290,6 +290,7 @@ void program_observe_host(const struct program_observing *o, uint32_t host,
     }
     out->memlock_bytes = look->host.memlock_bytes;
     out->forwards_ip = look->host.forwards_ip;
+    out->management_down = look->host.management_down;
     out->gid_index = gid_index_of(o, host);
     out->merges_nics = DIAG_NO; /* each port is a device of its own */
     add_ports(o, host, out);
