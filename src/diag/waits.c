@@ -275,8 +275,8 @@ static uint32_t circle_of(const struct diag_input *input, const struct diag_host
     return at == host && n > 1 ? n : 0;
 }
 
-/* Returns true if a host recorded more than the end of a wait or of a peer, such as a relay that was
- * refused memory. Data may have been lost there, although its sender no longer waits. */
+/* Returns true if a host recorded more than the end of a wait or of a peer, such as a relay that
+ * was refused memory. Data may have been lost there, although its sender no longer waits. */
 static bool has_other_failure(const struct diag_input *input)
 {
     for (uint32_t i = 0; i < input->n_hosts; i++) {

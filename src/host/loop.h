@@ -13,7 +13,8 @@ struct host_loop {
     uint32_t n_hosts;
     weft_ns limit_ns; /* world time at which to give up */
     /* A host that is not over this long after the last start or end of any host is killed as
-     * hanging, but not while a host has yet to start. Must exceed every single deadline of a host. 0 if none is killed. */
+     * hanging, but not while a host has yet to start. Must exceed every single deadline of a
+     * host. 0 if none is killed. */
     weft_ns hang_ns;
     /* Reports the failure or death of a member to the others, as a launcher does. */
     bool tells_ends;

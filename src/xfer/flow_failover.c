@@ -332,7 +332,7 @@ static bool is_of_cable(const struct weft_error *why)
 }
 
 /* Returns true if the failure shows what an end lacks: ports that face the peer, or a verb that was
- * refused. It tells more than a silence, which can have any cause. */
+ * refused. It shows more than a silence, which can have any cause. */
 static bool names_lack(const struct flow *flow, const struct flow_lane *lane,
                        const struct weft_error *why)
 {
@@ -349,8 +349,8 @@ static void drop_why(const struct flow *flow, struct flow_lane *lane)
 }
 
 /* Records the first reason why a lane is not up. A failure that this end observed replaces one that
- * the peer reported. A failure of a cable replaces the lack of one, and what an end lacks replaces a
- * silence. An attempt that found no ports because this end excluded some does not count. */
+ * the peer reported. A failure of a cable replaces the lack of one, and what an end lacks replaces
+ * a silence. An attempt that found no ports because this end excluded some does not count. */
 static void note_why(const struct flow *flow, struct flow_lane *lane,
                      const struct weft_error *why)
 {
@@ -660,7 +660,7 @@ static bool was_steady(const struct flow_lane *lane, weft_ns now)
     return lane->state == FLOW_LANE_STOPPING && now - lane->up_ns >= TIMER_STEADY_NS;
 }
 
-/* Returns true if a later failure tells better why the flow has no lane than the first one, whose
+/* Returns true if a later failure shows better why the flow has no lane than the first one, whose
  * cause is over, or which was only a silence. */
 static bool replaces_first(const struct flow *flow, const struct flow_lane *lane,
                            const struct weft_error *why)
