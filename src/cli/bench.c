@@ -81,6 +81,11 @@ int cli_bench(struct cli_options *options)
     struct columns columns;
     int code = CLI_OK;
 
+    if (options->list && options->n_operands > 0) {
+        fprintf(stderr, "usage: weft bench --list | NAME...\n");
+        json_decref(results);
+        return CLI_USAGE;
+    }
     if (options->list || options->n_operands == 0) {
         json_decref(results);
         return list_benches(options);

@@ -187,6 +187,14 @@ int cli_paths(struct cli_options *options)
                         "       weft paths FILE.xml --explain GPU NET\n");
         return CLI_USAGE;
     }
+    if ((options->xml &&
+         cli_refuse_given(options, "dump info json explain", "not with --xml")) ||
+        (options->explain != NULL &&
+         cli_refuse_given(options, "dump info json", "not with --explain")) ||
+        (options->json != NULL &&
+         cli_refuse_given(options, "dump info", "not with --json"))) {
+        return CLI_USAGE;
+    }
     options->local = n_files == 0;
     code = paths_document_read(options, &document);
     if (code == CLI_OK && options->xml) {
