@@ -218,9 +218,8 @@ weft_status conn_listen(struct rdma *rdma, const struct conn_config *config,
                         int task_kind, int conn_kind,
                         uint8_t out_handle[CONN_HANDLE_BYTES], struct conn_listener **out,
                         struct weft_error *error) WEFT_MUST_CHECK;
-/* Accepts and serves clients, and progresses the connections that conn_accept has not returned. The
- * owner of the loop also calls it when the task of such a connection wakes. It cannot fail, because
- * it counts, logs and drops bad clients. */
+/* Accepts and serves clients. Sends BUSY to the peers of connections that conn_accept has not
+ * returned for a second. It cannot fail, because it counts, logs and drops bad clients. */
 void conn_listener_progress(struct conn_listener *listener);
 /* Returns the errno of the last accept if it failed, so that clients wait; otherwise 0. */
 int conn_listener_errno(const struct conn_listener *listener);

@@ -401,21 +401,31 @@ int conn_listener_errno(const struct conn_listener *listener)
     return listener->private->short_errno;
 }
 
-/* Progresses the connections that were not taken yet, so that their peers hear that this end is
- * busy. One that fails is returned by conn_accept like the others. */
-static void keep_waiting(const struct conn_listener_private *private)
+/* Progresses the connections that were not taken for the time after which a peer expects BUSY. One
+ * that fails is returned by conn_accept like the others. Returns when to do so again. */
+static weft_ns keep_waiting(const struct conn_listener_private *private, weft_ns now)
 {
+    weft_ns next = WEFT_NEVER;
+
     for (uint32_t i = 0; i < private->n_accepted; i++) {
         uint32_t at = (private->first_accepted + i) % private->config.pending_max;
+        struct conn *conn = private->accepted[at];
+        weft_ns again;
 
-        (void)(conn_progress(private->accepted[at]) < 0);
+        if (now >= conn->private->busy_ns) {
+            (void)(conn_progress(conn) < 0);
+        }
+        again =
+            conn->private->busy_ns > now ? conn->private->busy_ns : now + TIMER_BUSY_NS;
+        next = again < next ? again : next;
     }
+    return next;
 }
 
 void conn_listener_progress(struct conn_listener *listener)
 {
     struct conn_listener_private *private = listener->private;
-    weft_ns next = WEFT_NEVER;
+    weft_ns next = WEFT_NEVER, again;
     bool was_deaf;
 
     accept_clients(listener);
@@ -430,7 +440,8 @@ void conn_listener_progress(struct conn_listener *listener)
             next = client->deadline_ns;
         }
     }
-    keep_waiting(private);
+    again = keep_waiting(private, io_now(env_of(listener)));
+    next = again < next ? again : next;
     if (private->resume_ns != 0 && private->resume_ns < next) {
         next = private->resume_ns;
     }

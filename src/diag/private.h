@@ -39,6 +39,14 @@ struct diag_case {
     int64_t path_mtu;                     /* bytes, or IO_UNKNOWN */
 };
 
+/* Returns true if a job timed out without a peer, an errno or a completion status. Every rail in
+ * use is then a suspect. */
+static inline bool diag_is_stall(const struct diag_case *c)
+{
+    return c->status == WEFT_ERR_TIMEOUT && c->peer_name[0] == '\0' &&
+           c->sys_errno == 0 && c->wc_status == 0 && c->phase == WEFT_PHASE_JOBS;
+}
+
 /* ---- three-valued logic ---- */
 
 static inline enum diag_known diag_known_of(bool is_so)
@@ -365,8 +373,5 @@ void diag_inspect_left_out(const struct diag_input *input, struct diag_findings 
 
 /* Decides the cause of `c`: a code, or `undetermined` with its candidates. */
 void diag_judge(const struct diag_case *c, struct diag_finding *out);
-/* Returns true if a job timed out without a peer, an errno or a completion status. Every rail in
- * use is then a suspect. */
-bool diag_is_stall(const struct diag_case *c);
 
 #endif

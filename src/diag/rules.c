@@ -387,12 +387,6 @@ static struct symptom of_status(const struct diag_case *c)
     return UNHEARD_OF;
 }
 
-bool diag_is_stall(const struct diag_case *c)
-{
-    return c->status == WEFT_ERR_TIMEOUT && c->peer_name[0] == '\0' &&
-           c->sys_errno == 0 && c->wc_status == 0 && c->phase == WEFT_PHASE_JOBS;
-}
-
 static struct symptom symptom_of(const struct diag_case *c)
 {
     if (diag_is_in_circle(c)) {

@@ -201,7 +201,7 @@ END_TEST
 
 /* What leads out of a circle: the peer receives what is sent, so that the cable can be the reason;
  * one waits for a third host, or for its own devices; one recorded no waits; a third host, which
- * can be a relay, was stopped; requests that were posted did not complete; or another host failed. */
+ * can be a relay, was stopped; posted requests did not complete; or another host failed. */
 static void answer(struct diag_host *a, struct diag_host *b)
 {
     (void)a;
