@@ -25,6 +25,13 @@ def peer_late(rng):
     return mesh, {"peer.late"}
 
 
+def host_management_down(rng):
+    """A host loses the management network for good, while its cables are in order."""
+    mesh = Mesh(rng).shape().long()
+    mesh.fault(at=rng.choice(["0s", mesh.when()]), on=f"{rng.choice(mesh.hosts)}:management", kind="down")
+    return mesh, {"host.management_down"}
+
+
 def host_memlock(rng):
     mesh = Mesh(rng).shape()
     mesh.jobs = [mesh.job("16MiB", "all_reduce")]
