@@ -254,6 +254,12 @@ def test_a_swarm_draws_what_a_backend_has(tmp_path, backend):
     assert [row["result"] for row in rows] == ["pass"] * 4, rows
 
 
+# The kernel would remove IPv6 addresses with the carrier: seed 27 cuts a cable that has them for 4 us.
+def test_a_port_keeps_its_ipv6_addresses_without_carrier():
+    done = weft("swarm", "--space", "all", "--seeds", "27..27", "--backend", "soft")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_swarm_in_guests_makes_its_first_failure_small(tmp_path):
     scenario = tmp_path / "killed.yaml"
     scenario.write_text("""

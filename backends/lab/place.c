@@ -113,6 +113,9 @@ static void apply_to_namespace(const struct world_sysctl *sysctl)
      * anything on a cable. */
     write_setting("/proc/sys/net/ipv6/conf/default/accept_dad", 0);
     write_setting("/proc/sys/net/ipv6/conf/default/router_solicitations", 0);
+    /* A fault takes the netdev down, but stands for a cable, which leaves the addresses in place. */
+    write_setting("/proc/sys/net/ipv6/conf/all/keep_addr_on_down", 1);
+    write_setting("/proc/sys/net/ipv6/conf/default/keep_addr_on_down", 1);
 }
 
 /* Opens the descriptor and the sockets of the current namespace. */
