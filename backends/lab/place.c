@@ -113,7 +113,7 @@ static void apply_to_namespace(const struct world_sysctl *sysctl)
      * anything on a cable. */
     write_setting("/proc/sys/net/ipv6/conf/default/accept_dad", 0);
     write_setting("/proc/sys/net/ipv6/conf/default/router_solicitations", 0);
-    /* A fault takes the netdev down, but stands for a cable, which leaves the addresses in place. */
+    /* A fault takes the netdev down, but stands for a cable, which leaves the addresses alone. */
     write_setting("/proc/sys/net/ipv6/conf/all/keep_addr_on_down", 1);
     write_setting("/proc/sys/net/ipv6/conf/default/keep_addr_on_down", 1);
 }
