@@ -295,7 +295,7 @@ static weft_status died(struct boot *boot)
 /* Fails because the stream to rank 0 ended for the reason `why`. */
 static weft_status lost(struct boot *boot, const struct weft_error *why)
 {
-    if (why->sys_errno == ETIMEDOUT) {
+    if (frame_is_unanswered(why)) {
         weft_status status = boot_fail(boot, WEFT_ERR_TIMEOUT, 0, BOOT_CUT_OFF);
 
         boot->error.sys_errno = ETIMEDOUT;

@@ -165,7 +165,7 @@ static weft_status blame_dead(struct boot *boot, uint32_t rank,
     if (frame_failed_here(why)) {
         return cut_off(boot, rank, why);
     }
-    if (why->sys_errno == ETIMEDOUT) {
+    if (frame_is_unanswered(why)) {
         status = blame(boot, WEFT_ERR_TIMEOUT, rank, BOOT_CUT_OFF);
         if (status < 0) {
             boot->error.sys_errno = ETIMEDOUT;

@@ -60,6 +60,21 @@ static weft_status broken(int error_number, struct weft_error *error)
     return status;
 }
 
+bool frame_is_unanswered(const struct weft_error *why)
+{
+    switch (why->sys_errno) {
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case ENETRESET:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool frame_failed_here(const struct weft_error *why)
 {
     switch (why->sys_errno) {
@@ -68,15 +83,9 @@ bool frame_failed_here(const struct weft_error *why)
     case ECONNREFUSED:
     case ECONNABORTED:
     case EPIPE:
-    case ETIMEDOUT:
-    case EHOSTUNREACH:
-    case EHOSTDOWN:
-    case ENETUNREACH:
-    case ENETDOWN:
-    case ENETRESET:
         return false;
     default:
-        return true;
+        return !frame_is_unanswered(why);
     }
 }
 

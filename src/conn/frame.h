@@ -52,6 +52,10 @@ bool frame_send(struct frame_link *link, enum codec_type type, const uint8_t *bo
 /* Returns the last `whole_bytes` bytes of tx, which are the frame that was queued last. They are
  * valid until the next frame_send() or frame_move(). */
 const uint8_t *frame_last_sent(const struct frame_link *link, size_t whole_bytes);
+/* Returns true if the stream ended because the other machine did not answer. The kernel reports
+ * ETIMEDOUT, or the reason why its packets did not arrive if it knows it: EHOSTUNREACH where no
+ * neighbour answers. */
+bool frame_is_unanswered(const struct weft_error *why);
 /* Returns true if a call on the stream failed because of this host: its errno reports neither the
  * peer nor the route to it. */
 bool frame_failed_here(const struct weft_error *why);
