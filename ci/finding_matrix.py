@@ -868,6 +868,8 @@ ONCE_WRONG = {
     ("stopped", "torus", "rtr", "weft", "/24", 7897437912, "firewall_tcp"): "right",
     # The other end of a cable that flaps behind a switch headed the finding.
     ("flapping", "switch", "first row", "weft", "/31", 7689501888): "right",
+    # MTUs were compared of ports that share a subnet, although their cables lead to others.
+    ("swapped", "triangle", "before start", "nccl-2.30-subnet-aware", "ipv6", 5576453723, "mtu_mismatch"): "right",
 }
 
 # Settings of which something was said too late once.

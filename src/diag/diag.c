@@ -303,10 +303,6 @@ static void compare_mtu(const struct diag_host *a, const struct diag_port *pa,
     struct diag_finding finding = {.entry = diag_entry(DIAG_LINK_MTU_MISMATCH),
                                    .severity = DIAG_WARNING};
 
-    if (pa->netdev_mtu == IO_UNKNOWN || pb->netdev_mtu == IO_UNKNOWN ||
-        pa->netdev_mtu == pb->netdev_mtu || diag_facing(pa, pb) != DIAG_YES) {
-        return;
-    }
     diag_name_place(&finding, a->name, pa->name, b->name);
     diag_evidence_text(&finding, "local_port", pa->name);
     diag_evidence_int(&finding, "local_mtu", pa->netdev_mtu);
@@ -317,22 +313,55 @@ static void compare_mtu(const struct diag_host *a, const struct diag_port *pa,
     }
 }
 
+static bool differ_in_mtu(const struct diag_port *a, const struct diag_port *b)
+{
+    return a->netdev_mtu != IO_UNKNOWN && b->netdev_mtu != IO_UNKNOWN &&
+           a->netdev_mtu != b->netdev_mtu;
+}
+
+/* Compares the ports of two hosts that face each other, unless cables are known that lead from them
+ * to others. */
+static void inspect_hosts(const struct diag_input *input, const struct diag_host *a,
+                          const struct diag_host *b, struct diag_findings *out)
+{
+    for (uint32_t i = 0; i < a->n_ports; i++) {
+        for (uint32_t k = 0; k < b->n_ports; k++) {
+            const struct diag_port *pa = &a->ports[i], *pb = &b->ports[k];
+
+            if (differ_in_mtu(pa, pb) && diag_facing(pa, pb) == DIAG_YES &&
+                diag_is_joined(input, a->name, pa->name, b->name, pb->name) != DIAG_NO) {
+                compare_mtu(a, pa, b, pb, out);
+            }
+        }
+    }
+}
+
+/* Compares the ends of a known cable that do not face each other. */
+static void inspect_cable(const struct diag_input *input, const struct diag_cable *cable,
+                          struct diag_findings *out)
+{
+    const struct diag_host *a = diag_find_host(input, cable->from);
+    const struct diag_host *b = diag_find_host(input, cable->to);
+    const struct diag_port *pa = diag_find_port(a, cable->from_port);
+    const struct diag_port *pb = diag_find_port(b, cable->to_port);
+
+    if (pa != NULL && pb != NULL && !diag_is_same_machine(a->name, b->name) &&
+        differ_in_mtu(pa, pb) && diag_facing(pa, pb) != DIAG_YES) {
+        compare_mtu(a, pa, b, pb, out);
+    }
+}
+
 static void inspect_cables(const struct diag_input *input, struct diag_findings *out)
 {
     for (uint32_t i = 0; i < input->n_hosts; i++) {
         for (uint32_t j = i + 1; j < input->n_hosts; j++) {
-            const struct diag_host *a = &input->hosts[i];
-            const struct diag_host *b = &input->hosts[j];
-
-            if (diag_is_same_machine(a->name, b->name)) {
-                continue;
-            }
-            for (uint32_t pa = 0; pa < a->n_ports; pa++) {
-                for (uint32_t pb = 0; pb < b->n_ports; pb++) {
-                    compare_mtu(a, &a->ports[pa], b, &b->ports[pb], out);
-                }
+            if (!diag_is_same_machine(input->hosts[i].name, input->hosts[j].name)) {
+                inspect_hosts(input, &input->hosts[i], &input->hosts[j], out);
             }
         }
+    }
+    for (uint32_t i = 0; i < input->n_cables; i++) {
+        inspect_cable(input, &input->cables[i], out);
     }
 }
 

@@ -1295,6 +1295,31 @@ START_TEST(different_mtus_that_work_are_a_warning)
 }
 END_TEST
 
+/* titanic:p0 shares a subnet with iceberg:p1, but its cable leads to iceberg:p0. */
+START_TEST(mtus_are_those_of_the_ends_of_a_cable)
+{
+    uint32_t differs = (uint32_t)_i, n = 0;
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    s.a->n_errors = 0;
+    s.b->ports[differs].netdev_mtu = 1500;
+    s.input.cables = weft_calloc(2, sizeof(*s.input.cables));
+    add_cable(&s, "titanic", "p0", "iceberg", "p0");
+    diag(&s.input, &findings);
+    for (uint32_t i = 0; i < findings.n; i++) {
+        if (strcmp(findings.items[i].entry->code, "link.mtu_mismatch") == 0) {
+            ck_assert_str_eq(findings.items[i].port, "p0");
+            n++;
+        }
+    }
+    ck_assert_uint_eq(n, differs == 0 ? 1 : 0);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 START_TEST(nothing_wrong_finds_nothing)
 {
     struct scene s;
@@ -1352,6 +1377,7 @@ int main(void)
     tcase_add_loop_test(tests, who_vanished_unnoticed_is_named, 0, 2);
     tcase_add_loop_test(tests, a_cable_that_separates_two_hosts_is_named, 0, 5);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
+    tcase_add_loop_test(tests, mtus_are_those_of_the_ends_of_a_cable, 0, 2);
     tcase_add_test(tests, nothing_wrong_finds_nothing);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

@@ -302,6 +302,34 @@ enum diag_known diag_is_one_cable(const struct diag_input *input,
     return answer;
 }
 
+enum diag_known diag_is_joined(const struct diag_input *input, const char *host,
+                               const char *port, const char *peer, const char *other)
+{
+    enum diag_known answer = DIAG_UNKNOWN;
+
+    for (uint32_t i = 0; i < input->n_cables; i++) {
+        const struct diag_cable *cable = &input->cables[i];
+        const char *const hosts[] = {cable->from, cable->to};
+        const char *const ports[] = {cable->from_port, cable->to_port};
+
+        for (int k = 0; k < 2; k++) {
+            bool is_near =
+                diag_is_same_machine(hosts[k], host) && strcmp(ports[k], port) == 0;
+            bool is_far =
+                diag_is_same_machine(hosts[k], peer) && strcmp(ports[k], other) == 0;
+
+            if (is_near && diag_is_same_machine(hosts[1 - k], peer) &&
+                strcmp(ports[1 - k], other) == 0) {
+                return DIAG_YES;
+            }
+            if ((is_near || is_far) && diag_find_host(input, hosts[1 - k]) != NULL) {
+                answer = DIAG_NO;
+            }
+        }
+    }
+    return answer;
+}
+
 int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *to)
 {
     int64_t sent = from->counters[DIAG_TX_PACKETS];

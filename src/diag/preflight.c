@@ -433,27 +433,6 @@ static bool share_an_address(const struct diag_port *a, const struct diag_port *
     return false;
 }
 
-/* Returns true if the cables of the file join `port` to a port of a host other than `other`. */
-static bool leads_elsewhere(const struct diag_input *input, const struct diag_host *host,
-                            const struct diag_port *port, const struct diag_host *peer,
-                            const struct diag_port *other)
-{
-    for (uint32_t i = 0; i < input->n_cables; i++) {
-        const struct diag_cable *cable = &input->cables[i];
-        bool is_from = strcmp(cable->from, host->name) == 0 &&
-                       strcmp(cable->from_port, port->name) == 0;
-        bool is_to =
-            strcmp(cable->to, host->name) == 0 && strcmp(cable->to_port, port->name) == 0;
-        const char *node = is_from ? cable->to : cable->from;
-        const char *end = is_from ? cable->to_port : cable->from_port;
-
-        if ((is_from || is_to) && diag_find_host(input, node) != NULL) {
-            return strcmp(node, peer->name) != 0 || strcmp(end, other->name) != 0;
-        }
-    }
-    return false;
-}
-
 /* Finds two addresses that face each other and are in different VLANs. Returns false if there are
  * none, or if two others are in one. */
 static bool find_vlans(const struct diag_port *port, const struct diag_port *other,
@@ -489,8 +468,8 @@ static void look_at_vlans(const struct diag_input *input, const struct diag_host
     int vlans[2];
 
     if (!diag_preflight_faces(port, other) ||
-        leads_elsewhere(input, host, port, peer, other) ||
-        leads_elsewhere(input, peer, other, host, port) ||
+        diag_is_joined(input, host->name, port->name, peer->name, other->name) ==
+            DIAG_NO ||
         !find_vlans(port, other, vlans)) {
         return;
     }

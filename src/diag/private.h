@@ -170,6 +170,10 @@ enum diag_known diag_faces_one_of(const struct diag_port *port, struct diag_port
  * of that family with a shorter one. Such an address identifies a service and does not number the
  * cable. */
 bool diag_is_extra(const struct diag_port *port, const struct diag_gid *gid);
+/* Returns YES if a known cable joins the two ports, NO if one leads from either of them to another
+ * port. Returns UNKNOWN for ports whose cable is unknown, or is one to a switch. */
+enum diag_known diag_is_joined(const struct diag_input *input, const char *host,
+                               const char *port, const char *peer, const char *other);
 /* Returns YES if both ports have the same address, except link-local ones. Stores it in *out (may
  * be NULL). */
 enum diag_known diag_share_address(const struct diag_port *a, const struct diag_port *b,

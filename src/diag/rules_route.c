@@ -98,23 +98,13 @@ enum diag_known diag_is_way_gone(const struct diag_case *c)
     return diag_find_gone_way(c, &ignored);
 }
 
-/* Returns true if a cable is known that joins the two ports. */
-static bool is_joined(const struct diag_case *c)
+/* Returns YES if a known cable joins the ports in use. */
+static enum diag_known is_joined(const struct diag_case *c)
 {
-    for (uint32_t i = 0; i < c->input->n_cables; i++) {
-        const struct diag_cable *cable = &c->input->cables[i];
-        bool is_near_first = diag_is_same_machine(cable->from, c->host->name);
-        const char *near = is_near_first ? cable->from_port : cable->to_port;
-        const char *far = is_near_first ? cable->to_port : cable->from_port;
-
-        if (diag_is_same_machine(is_near_first ? cable->to : cable->from, c->peer_name) &&
-            (is_near_first || diag_is_same_machine(cable->to, c->host->name)) &&
-            strcmp(near, c->local_port->name) == 0 &&
-            strcmp(far, c->remote_port->name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return c->local_port == NULL || c->remote_port == NULL
+               ? DIAG_UNKNOWN
+               : diag_is_joined(c->input, c->host->name, c->local_port->name,
+                                c->peer_name, c->remote_port->name);
 }
 
 /* Returns YES if the program used the two ends of one cable, which are in different subnets. The
@@ -122,7 +112,7 @@ static bool is_joined(const struct diag_case *c)
 enum diag_known diag_is_cable_apart(const struct diag_case *c)
 {
     return diag_known_of(c->local_port != NULL && c->remote_port != NULL &&
-                         is_wrong(c) == DIAG_YES && is_joined(c) &&
+                         is_wrong(c) == DIAG_YES && is_joined(c) == DIAG_YES &&
                          diag_facing(c->local_port, c->remote_port) == DIAG_NO &&
                          diag_faces_one_of(c->local_port, c->remote) == DIAG_NO &&
                          diag_faces_one_of(c->remote_port, c->local) == DIAG_NO);
