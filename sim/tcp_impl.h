@@ -1,5 +1,4 @@
-/* Internal to TCP: tcp.c (users), tcp_output.c (sending and timers), tcp_input.c
- * (receiving), tcp_ring.c (byte queues). */
+/* Internal to TCP: tcp.c, and tcp_ring.c (byte queues). */
 #ifndef WEFT_SIM_TCP_IMPL_H
 #define WEFT_SIM_TCP_IMPL_H
 
@@ -77,27 +76,9 @@ static inline int32_t tcp_diff(uint32_t a, uint32_t b)
     return (int32_t)(a - b);
 }
 
-struct sim_stream *tcp_stream_new(struct sim_tcp *tcp, const struct sim_endpoint *local,
-                                  const struct sim_endpoint *remote);
-void tcp_stream_free(struct sim_stream *stream);
-struct sim_stream *tcp_find(const struct sim_tcp *tcp, const struct sim_endpoint *local,
-                            const struct sim_endpoint *remote);
-/* Ends the stream with `error`. Frees it if it is an orphan or half open; do not use it
- * afterwards. */
-void tcp_break(struct sim_stream *stream, int error);
-void tcp_wake(struct sim_stream *stream);
-void tcp_trace(const struct sim_stream *stream, const char *event, int error);
-
-/* Sends what the window permits, and sets the timer. Returns an errno only if there is no
- * route. */
-int tcp_transmit(struct sim_stream *stream);
-int tcp_send_control(struct sim_stream *stream, unsigned flags);
 void tcp_send_reset(struct sim_tcp *tcp, struct sim_netdev *oif,
                     const struct sim_endpoint *from, const struct sim_endpoint *to,
                     uint32_t seq, uint32_t ack, unsigned flags);
-void tcp_go_back(struct sim_stream *stream);
-void tcp_on_timer(struct sim_event *event);
-uint32_t tcp_mss_of(const struct sim_stream *stream);
 
 /* Time after which unacknowledged bytes fail a stream, unless its owner changes it (chosen). */
 #define TCP_USER_TIMEOUT_PS ((weft_ps)20000000000000)
