@@ -870,6 +870,10 @@ ONCE_WRONG = {
     ("flapping", "switch", "first row", "weft", "/31", 7689501888): "right",
     # MTUs were compared of ports that share a subnet, although their cables lead to others.
     ("swapped", "triangle", "before start", "nccl-2.30-subnet-aware", "ipv6", 5576453723, "mtu_mismatch"): "right",
+    # A cable without carrier has no address either.
+    ("cut_one_way", "two triangles", "mid-row", "weft", "/31", 5466786498, "unnumbered"): "right",
+    # Link-local GIDs are unique on the only cable; whether it has a VLAN is not observed.
+    ("misnumbered", "pair", "before start", "mooncake-2026-06", "/24", 4820969774, "lossy_one_way"): "undetermined",
 }
 
 # Settings of which something was said too late once.

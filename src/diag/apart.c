@@ -1,6 +1,7 @@
-/* Finds cables whose two ends cannot reach each other because of their addresses, if the ports of
- * the cables are known. Such a cable carries no data, and nothing fails if other cables carry the
- * job. */
+/* Finds cables whose two ends do not find each other in a subnet, if the ports of the cables are
+ * known. Such a cable carries no data, and nothing fails if other cables carry the job. A program
+ * that compares no subnets can use it all the same, because Linux takes an address without a route
+ * for one on the cable. */
 #include <string.h>
 
 #include "base/text.h"
@@ -44,13 +45,38 @@ static bool is_used(const struct diag_host *host, const struct diag_port *port)
     return false;
 }
 
-/* Returns true if `port` can carry data, was not used, and is not known to have lost its
- * carrier. */
-static bool is_idle(const struct diag_host *host, const struct diag_port *port)
+/* Returns true if `port` can carry data, and is not known to have lost its carrier. */
+static bool is_in_order(const struct diag_host *host, const struct diag_port *port)
 {
     return port->is_up == DIAG_YES && port->is_opened != DIAG_NO &&
-           address_of(port) != NULL && !is_used(host, port) &&
-           diag_carrier_losses(host, port->name) <= 0;
+           address_of(port) != NULL && diag_carrier_losses(host, port->name) <= 0;
+}
+
+static bool is_link_local(const char *gid)
+{
+    struct io_ip ip;
+
+    return io_ip_parse(gid, &ip) && io_ip_is_link_local(&ip);
+}
+
+/* Returns true if a connection used the cable with the addresses of its ends. */
+static bool is_crossed(const struct end ends[2])
+{
+    for (int k = 0; k < 2; k++) {
+        const struct end *near = &ends[k], *far = &ends[1 - k];
+
+        for (uint32_t i = 0; i < near->host->n_uses; i++) {
+            const struct diag_use *use = &near->host->uses[i];
+
+            if (strcmp(use->local_port, near->port->name) == 0 &&
+                strcmp(use->remote_port, far->port->name) == 0 &&
+                diag_is_same_machine(use->peer, far->host->name) &&
+                !is_link_local(use->local_gid) && !is_link_local(use->remote_gid)) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 static enum diag_known face(const struct diag_port *a, const struct diag_port *b)
@@ -79,28 +105,33 @@ static void look_around(const struct diag_input *input, struct end *end)
     }
 }
 
-/* Finds the ends of `cable`. Returns false unless both are known and idle, on two machines. */
-static bool find_idle(const struct diag_input *input, const struct diag_cable *cable,
+/* Finds the ends of `cable`. Returns false unless both are known and in order, on two machines, and
+ * either used by no connection or by one over this cable. */
+static bool find_ends(const struct diag_input *input, const struct diag_cable *cable,
                       struct end ends[2])
 {
     const char *const hosts[] = {cable->from, cable->to};
     const char *const ports[] = {cable->from_port, cable->to_port};
+    bool is_idle = true;
 
     for (int i = 0; i < 2; i++) {
         ends[i] = (struct end){.host = diag_find_host(input, hosts[i])};
         ends[i].port = diag_find_port(ends[i].host, ports[i]);
-        if (ends[i].port == NULL || !is_idle(ends[i].host, ends[i].port)) {
+        if (ends[i].port == NULL || !is_in_order(ends[i].host, ends[i].port)) {
             return false;
         }
+        is_idle = is_idle && !is_used(ends[i].host, ends[i].port);
     }
-    return !diag_is_same_machine(ends[0].host->name, ends[1].host->name);
+    return !diag_is_same_machine(ends[0].host->name, ends[1].host->name) &&
+           (is_idle || is_crossed(ends));
 }
 
-/* Returns true if both ends of `cable` are known and idle, and certainly do not face each other. */
+/* Returns true if find_ends() finds the ends of `cable`, and they certainly do not face each
+ * other. */
 static bool is_apart(const struct diag_input *input, const struct diag_cable *cable,
                      struct end ends[2])
 {
-    if (!find_idle(input, cable, ends) || face(ends[0].port, ends[1].port) != DIAG_NO) {
+    if (!find_ends(input, cable, ends) || face(ends[0].port, ends[1].port) != DIAG_NO) {
         return false;
     }
     look_around(input, &ends[0]);
@@ -160,6 +191,14 @@ static void add_address(struct diag_finding *out, const char *name,
     diag_evidence_text(out, name, text);
 }
 
+/* Adds whether a connection used the cable although its addresses are wrong. */
+static void add_use(struct diag_finding *out, bool is_used)
+{
+    if (out->is_survived) {
+        diag_evidence_int(out, "used", is_used);
+    }
+}
+
 /* Returns the code of a cable whose ends face no port at all. In a run, two hosts without any other
  * cable have failed to connect, which is reported instead. */
 static enum diag_code code_of(const struct end ends[2])
@@ -197,11 +236,12 @@ static void say(enum diag_code code, const struct end *near, const struct end *f
     weft_format(text, sizeof(text), "%s:%s", far->host->name, far->port->name);
     diag_evidence_text(&finding, "cable_leads_to", text);
     add_address(&finding, "address_there", far->port);
+    add_use(&finding, is_crossed((const struct end[2]){*near, *far}));
     diag_add(out, &finding);
 }
 
-/* Warns about a cable that a job did not use because of its addresses: both ends have the same one,
- * or only one finds the other in its subnet. */
+/* Warns about the addresses of a cable: both ends have the same one, or only one finds the other in
+ * its subnet. */
 static void inspect_addresses(const struct end ends[2], struct diag_findings *out)
 {
     const struct diag_port *near = ends[0].port, *far = ends[1].port;
@@ -219,6 +259,7 @@ static void inspect_addresses(const struct end ends[2], struct diag_findings *ou
     diag_evidence_text(&finding, "remote_port", far->name);
     add_address(&finding, "address", near);
     add_address(&finding, "address_there", far);
+    add_use(&finding, is_crossed(ends));
     diag_say(out, &finding);
 }
 
@@ -227,7 +268,7 @@ void diag_inspect_apart(const struct diag_input *input, struct diag_findings *ou
     for (uint32_t i = 0; !diag_has_failed(input) && i < input->n_cables; i++) {
         struct end ends[2];
 
-        if (find_idle(input, &input->cables[i], ends)) {
+        if (find_ends(input, &input->cables[i], ends)) {
             inspect_addresses(ends, out);
         }
         if (!is_apart(input, &input->cables[i], ends) || is_reported(out, ends)) {

@@ -248,6 +248,29 @@ START_TEST(what_has_another_cause_or_is_not_known_is_not_named)
 }
 END_TEST
 
+/* A program that compares no subnets uses the cable, with the addresses of its ends or with others. */
+START_TEST(a_cable_that_is_used_despite_its_addresses_is_named)
+{
+    struct diag_use *use = &scene.a->uses[0];
+
+    weft_format(use->local_port, DIAG_NAME_BYTES, "p1");
+    weft_format(use->remote_port, DIAG_NAME_BYTES, "p0");
+    weft_format(use->local_gid, sizeof(use->local_gid), "192.168.102.2");
+    weft_format(use->remote_gid, sizeof(use->remote_gid), "192.168.100.1");
+    ck_assert_uint_eq(count(), 2);
+    check(0, "addr.no_facing_port", DIAG_WARNING, "titanic:p1 -> iceberg");
+    check(1, "addr.no_facing_port", DIAG_WARNING, "iceberg:p0 -> titanic");
+    scene_set_address(near, "192.168.100.130/25"); /* far's subnet contains it */
+    ck_assert_uint_eq(count(), 1);
+    check(0, "addr.prefix_mismatch", DIAG_WARNING, "titanic:p1 -> iceberg");
+    scene_set_address(near, "192.168.100.130/24");
+    ck_assert_uint_eq(count(), 0);
+    scene_set_address(near, "192.168.102.2/24");
+    weft_format(use->remote_gid, sizeof(use->remote_gid), "fe80::1");
+    ck_assert_uint_eq(count(), 0);
+}
+END_TEST
+
 START_TEST(a_failure_is_reported_alone)
 {
     weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA,
@@ -273,6 +296,52 @@ START_TEST(hosts_without_facing_ports_are_named_with_the_ends_of_their_cable)
 }
 END_TEST
 
+static const struct {
+    const char *here, *there, *others, *want;
+} families[] = {
+    {"fd00::1/64", "192.168.1.2/24", "192.168.100.1/24", "titanic:p0 -> iceberg"},
+    {"192.168.1.1/24", "fd00::2/64", "192.168.100.1/24", "iceberg:p1 -> titanic"},
+    {"fd00::1/64", "192.168.1.2/24", "fd00:5::1/64", "iceberg:p1 -> titanic"},
+    {"192.168.1.1/24", "fd00::2/64", "fd00:5::1/64", "titanic:p0 -> iceberg"},
+};
+
+/* The end that is not numbered as the rest of the mesh is at fault. */
+START_TEST(the_end_of_the_rarer_family_is_named)
+{
+    scene.a->n_uses = 0;
+    scene_set_address(&scene.a->ports[0], families[_i].here);
+    scene_set_address(&scene.b->ports[1], families[_i].there);
+    scene_set_address(&scene.b->ports[0], families[_i].others);
+    scene.a->n_ports = scene.input.n_cables = 1;
+    weft_fail(&scene.a->errors[0].error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
+              "no local port");
+    weft_format(scene.a->errors[0].peer, DIAG_NAME_BYTES, "iceberg");
+    scene.a->n_errors = 1;
+    ck_assert_uint_eq(count(), 1);
+    check(0, "route.no_facing_port", DIAG_ERROR, families[_i].want);
+}
+END_TEST
+
+/* Their only cable has no carrier, and one end of it no address either. */
+START_TEST(hosts_whose_cables_are_all_dark_are_not_misnumbered)
+{
+    scene.a->n_uses = 0;
+    scene.a->ports[0].n_gids = 0;
+    scene.a->ports[0].is_up = DIAG_NO;
+    scene.input.n_cables = 1;
+    weft_fail(&scene.b->errors[0].error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
+              "no local port");
+    weft_format(scene.b->errors[0].peer, DIAG_NAME_BYTES, "titanic");
+    scene.b->n_errors = 1;
+    ck_assert_uint_eq(count(), 1);
+    check(0, "link.down", DIAG_ERROR, "iceberg:p1 -> titanic");
+    ck_assert_str_eq(evidence(0, "remote_port"), "p0");
+    add_cable("p1", "p0"); /* has carrier, but addresses of different subnets */
+    ck_assert_uint_eq(count(), 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "route.no_facing_port");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("apart");
@@ -291,9 +360,13 @@ int main(void)
     tcase_add_loop_test(tests, addresses_that_make_a_cable_useless_are_named, 0,
                         (int)(sizeof(unusable) / sizeof(unusable[0])));
     tcase_add_test(tests, what_has_another_cause_or_is_not_known_is_not_named);
+    tcase_add_test(tests, a_cable_that_is_used_despite_its_addresses_is_named);
     tcase_add_test(tests, a_failure_is_reported_alone);
     tcase_add_test(tests,
                    hosts_without_facing_ports_are_named_with_the_ends_of_their_cable);
+    tcase_add_loop_test(tests, the_end_of_the_rarer_family_is_named, 0,
+                        (int)(sizeof(families) / sizeof(families[0])));
+    tcase_add_test(tests, hosts_whose_cables_are_all_dark_are_not_misnumbered);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }

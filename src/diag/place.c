@@ -310,17 +310,25 @@ static void name_pausing(const struct diag_case *c, struct diag_finding *out)
     head_by_fault(is_found ? &rail : c, diag_pauses_other_at, out);
 }
 
-/* Places the finding at both ends of the cable between the hosts whose ends have addresses in
- * different subnets, if there is one, whatever ports were used instead. */
+/* Returns YES if this end of a pair that shares no subnet is the one at fault: its addresses are of
+ * the family that is rarer in the mesh, or it shares a subnet with no other host either. */
+static enum diag_known is_odd_at(const struct diag_case *c, enum diag_end end)
+{
+    enum diag_known odd = diag_is_odd_family_at(c, end);
+
+    return odd == DIAG_UNKNOWN ? diag_is_alone_at(c, end) : odd;
+}
+
+/* Names both ends of the cable between the hosts whose ends have addresses in different subnets, if
+ * there is one, whatever ports were used instead. */
 static void name_apart(const struct diag_case *c, struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
-    struct diag_case headed = *c;
+    struct diag_case apart = *c;
 
-    if (diag_find_apart(c, &headed.local_port, &headed.remote_port)) {
-        *out = (struct diag_finding){.entry = entry};
-        diag_describe(&headed, out);
+    if (!diag_find_apart(c, &apart.local_port, &apart.remote_port)) {
+        apart = *c;
     }
+    head_by_fault(&apart, is_odd_at, out);
 }
 
 /* Two ports that have the same address. */
@@ -487,6 +495,8 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
     } else if (out->entry->id == DIAG_LINK_DOWN && c->local_port != NULL &&
                diag_find_only_way_down(c, &local, &remote)) {
         name_only_way(c, local, remote, out);
+    } else if (out->entry->id == DIAG_LINK_DOWN && diag_name_dark(c, out)) {
+        return;
     } else if (out->entry->id == DIAG_PEER_DEADLOCK) {
         diag_name_circle(c, out);
     } else if (out->entry->id == DIAG_HOST_MANAGEMENT_DOWN) {
@@ -510,7 +520,6 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
     } else if (out->entry->id == DIAG_ADDR_DUPLICATE) {
         name_owners(c, out);
     } else if (out->entry->id == DIAG_ROUTE_NO_FACING_PORT) {
-        head_by_fault(c, diag_is_alone_at, out);
         name_apart(c, out);
     } else if (out->entry->id == DIAG_LINK_PAUSE_STORM) {
         name_pausing(c, out);

@@ -134,6 +134,35 @@ START_TEST(a_misnumbered_cable_is_no_wrong_port)
 }
 END_TEST
 
+/* fe80::/64 is on every port, but a cable joins only two. */
+START_TEST(link_local_gids_are_no_cause_on_one_cable)
+{
+    static const char *const codes[] = {"neigh.no_answer", "gid.link_local"};
+    struct diag_findings findings;
+    struct scene s;
+
+    scene_set(&s);
+    weft_fail_errno(&s.failure->error, ETIMEDOUT, WEFT_PHASE_RTR, "modify_qp");
+    scene_aim(&s, "p0", "fe80::1", "fe80::2");
+    weft_error_text(&s.failure->error, WEFT_VALUE_REMOTE_PORT, "p0");
+    s.a->ports[0].gids[s.a->ports[0].n_gids++] =
+        (struct diag_gid){.type = 2, .vlan_id = 0};
+    (void)io_ip_parse("fe80::1", &s.a->ports[0].gids[1].ip);
+    s.b->ports[0].gids[s.b->ports[0].n_gids++] =
+        (struct diag_gid){.type = 2, .vlan_id = 0};
+    (void)io_ip_parse("fe80::2", &s.b->ports[0].gids[1].ip);
+    s.input.cables = weft_calloc(1, sizeof(*s.input.cables));
+    s.input.cables[0] = (struct diag_cable){.from = "iceberg", .to = "titanic"};
+    weft_format(s.input.cables[0].from_port, DIAG_NAME_BYTES, "p0");
+    weft_format(s.input.cables[0].to_port, DIAG_NAME_BYTES, _i == 0 ? "p0" : "p1");
+    s.input.n_cables = 1;
+    diag(&s.input, &findings);
+    ck_assert_str_eq(findings.items[0].entry->code, codes[_i]);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases = tcase_create("place");
@@ -144,6 +173,7 @@ int main(void)
     tcase_add_test(cases, evidence_denies_no_address_that_a_port_has);
     tcase_add_test(cases, a_filter_is_at_the_host_that_was_called);
     tcase_add_loop_test(cases, a_misnumbered_cable_is_no_wrong_port, 0, 2);
+    tcase_add_loop_test(cases, link_local_gids_are_no_cause_on_one_cable, 0, 2);
     suite_add_tcase(suite, cases);
     return suite_run(suite);
 }

@@ -194,6 +194,10 @@ enum diag_known diag_is_default_gid(bool has_gid, const struct io_ip *ip);
 enum diag_known diag_find_index(const struct diag_port *port, bool has_gid,
                                 const struct io_ip *gid, const char *type,
                                 int64_t *out_index);
+/* Returns YES if a known cable joins the ports in use. */
+enum diag_known diag_are_ends_joined(const struct diag_case *c);
+/* Returns true if both ends used their default GIDs over one cable, where those are unique. */
+bool diag_is_link_local_cable(const struct diag_case *c);
 /* Returns true if small messages were exchanged, so that ports and addresses are right. */
 bool diag_way_works(const struct diag_case *c);
 /* Returns YES if an event reported that the device of the port failed. Returns UNKNOWN if an event
@@ -226,7 +230,8 @@ diag_end_test diag_fixed_index_at, diag_gid_link_local_at, diag_no_ipv4_at,
     diag_addr_missing_at, diag_hca_list_at, diag_bond_peers_at, diag_gid_lost_at,
     diag_gid_missing_at, diag_addr_changed_at, diag_firewall_roce_at, diag_rp_filter_at,
     diag_device_gone_at, diag_arp_ignored_at, diag_link_down_at, diag_flapping_at,
-    diag_is_alone_at, diag_pauses_other_at, diag_is_cut_off_at, diag_is_short_at;
+    diag_is_alone_at, diag_is_odd_family_at, diag_pauses_other_at, diag_is_cut_off_at,
+    diag_is_short_at;
 /* Returns the host without a management network because of which a round of all members, or a
  * connection of the two hosts, is not answered; NULL if there is none. */
 const struct diag_host *diag_host_off_management(const struct diag_case *c);
@@ -326,9 +331,12 @@ void diag_place(const struct diag_case *c, struct diag_finding *out);
 
 /* Returns YES if the cables that lost their carrier separate the two hosts, so that not even relays
  * join them. Returns NO if the cables are unknown, and for a failure of the rendezvous. */
-diag_test diag_is_severed;
+diag_test diag_is_severed, diag_is_dark;
 /* Places the finding at such a cable. Returns false if the hosts are not separated. */
 bool diag_name_severed(const struct diag_case *c, struct diag_finding *out);
+/* Names the cable between the two hosts if no port of theirs faces one of the other, and none of
+ * their cables has carrier (diag_is_dark). */
+bool diag_name_dark(const struct diag_case *c, struct diag_finding *out);
 
 /* ---- apart.c ---- */
 

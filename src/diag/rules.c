@@ -63,6 +63,7 @@ static const struct hypothesis unresolved[] = {
     {DIAG_ADDR_DUPLICATE, diag_is_addr_duplicate},
     {DIAG_DEVICE_FAILED, diag_is_way_gone},
     {DIAG_LINK_DOWN, diag_is_only_way_down},
+    {DIAG_LINK_DOWN, diag_is_dark},
     {DIAG_ADDR_NO_FACING_PORT, diag_is_cable_apart},
     WRONG_PORT,
     NO_PORT,
@@ -150,6 +151,7 @@ static const struct hypothesis given_up[] = {
 static const struct hypothesis no_route[] = {
     {DIAG_DEVICE_FAILED, diag_is_gone},
     {DIAG_HOST_HCA_LIST, diag_is_hca_list},
+    {DIAG_LINK_DOWN, diag_is_dark},
     {DIAG_LINK_DOWN, diag_is_cut_off},
     NO_PORT,
     {DIAG_ADDR_DUPLICATE, diag_is_one_address},

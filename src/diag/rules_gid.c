@@ -206,7 +206,7 @@ enum diag_known diag_gid_link_local_at(const struct diag_case *c, enum diag_end 
 
 enum diag_known diag_is_gid_link_local(const struct diag_case *c)
 {
-    if (diag_way_works(c)) {
+    if (diag_way_works(c) || diag_is_link_local_cable(c)) {
         return DIAG_NO;
     }
     return diag_or(diag_gid_link_local_at(c, DIAG_NEAR),
@@ -227,10 +227,40 @@ enum diag_known diag_no_ipv4_at(const struct diag_case *c, enum diag_end end)
 
 enum diag_known diag_is_no_ipv4(const struct diag_case *c)
 {
-    if (diag_way_works(c)) {
+    if (diag_way_works(c) || diag_is_link_local_cable(c)) {
         return DIAG_NO;
     }
     return diag_or(diag_no_ipv4_at(c, DIAG_NEAR), diag_no_ipv4_at(c, DIAG_FAR));
+}
+
+static enum diag_known only_v4(const struct diag_port *port)
+{
+    return diag_and(has_family(port, true), diag_not(has_family(port, false)));
+}
+
+static uint32_t count(const struct diag_input *input, diag_port_test *is_so)
+{
+    uint32_t n = 0;
+
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        for (uint32_t i = 0; i < input->hosts[h].n_ports; i++) {
+            n += is_so(&input->hosts[h].ports[i]) == DIAG_YES;
+        }
+    }
+    return n;
+}
+
+enum diag_known diag_is_odd_family_at(const struct diag_case *c, enum diag_end end)
+{
+    struct side side = side_of(c, end), other = side_of(c, other_than(end));
+    bool is_v4 = only_v4(side.port) == DIAG_YES && only_v6(other.port) == DIAG_YES;
+    bool is_v6 = only_v6(side.port) == DIAG_YES && only_v4(other.port) == DIAG_YES;
+
+    if (!is_v4 && !is_v6) {
+        return DIAG_UNKNOWN;
+    }
+    /* Programs prefer IPv4. */
+    return diag_known_of(is_v4 == (count(c->input, only_v4) < count(c->input, only_v6)));
 }
 
 enum diag_known diag_find_index(const struct diag_port *port, bool has_gid,

@@ -6,8 +6,18 @@
 /* Prefix length with which NCCL 2.30 compares IPv6 addresses. */
 #define COARSE_V6 64
 
+bool diag_is_link_local_cable(const struct diag_case *c)
+{
+    return diag_is_default_gid(c->has_local_gid, &c->local_gid) == DIAG_YES &&
+           diag_is_default_gid(c->has_remote_gid, &c->remote_gid) == DIAG_YES &&
+           diag_are_ends_joined(c) == DIAG_YES;
+}
+
 static enum diag_known same_subnet(const struct diag_case *c)
 {
+    if (diag_is_link_local_cable(c)) {
+        return DIAG_YES; /* fe80::/64 of the cable */
+    }
     return c->has_remote_gid ? diag_faces(c->local_port, &c->remote_gid) : DIAG_UNKNOWN;
 }
 
@@ -98,8 +108,7 @@ enum diag_known diag_is_way_gone(const struct diag_case *c)
     return diag_find_gone_way(c, &ignored);
 }
 
-/* Returns YES if a known cable joins the ports in use. */
-static enum diag_known is_joined(const struct diag_case *c)
+enum diag_known diag_are_ends_joined(const struct diag_case *c)
 {
     return c->local_port == NULL || c->remote_port == NULL
                ? DIAG_UNKNOWN
@@ -112,7 +121,7 @@ static enum diag_known is_joined(const struct diag_case *c)
 enum diag_known diag_is_cable_apart(const struct diag_case *c)
 {
     return diag_known_of(c->local_port != NULL && c->remote_port != NULL &&
-                         is_wrong(c) == DIAG_YES && is_joined(c) == DIAG_YES &&
+                         is_wrong(c) == DIAG_YES && diag_are_ends_joined(c) == DIAG_YES &&
                          diag_facing(c->local_port, c->remote_port) == DIAG_NO &&
                          diag_faces_one_of(c->local_port, c->remote) == DIAG_NO &&
                          diag_faces_one_of(c->remote_port, c->local) == DIAG_NO);
@@ -328,7 +337,7 @@ enum diag_known diag_is_link_local_route(const struct diag_case *c)
 
 enum diag_known diag_is_gid_collision(const struct diag_case *c)
 {
-    if (diag_way_works(c)) {
+    if (diag_way_works(c) || diag_is_link_local_cable(c)) {
         return DIAG_NO;
     }
     return diag_and(same_subnet(c), another_faces(c));

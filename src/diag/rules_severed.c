@@ -1,4 +1,4 @@
-/* Finds a cable without carrier that separates two hosts. */
+/* Finds a cable without carrier that separates two hosts, or that would join them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,27 +146,81 @@ enum diag_known diag_is_severed(const struct diag_case *c)
     return diag_known_of(find(c, &joint));
 }
 
-bool diag_name_severed(const struct diag_case *c, struct diag_finding *out)
+/* Names the two ends of the cable, first the one that the host reaches. */
+static void name_joint(const struct diag_case *c, const struct joint *joint,
+                       struct diag_finding *out)
 {
     const struct diag_entry *entry = out->entry;
-    struct joint joint;
-    bool is_near;
+    bool is_near = joint->is_from_near;
 
-    if (!find(c, &joint)) {
-        return false;
-    }
-    is_near = joint.is_from_near;
     *out = (struct diag_finding){.entry = entry};
-    diag_name_place(out, c->input->hosts[is_near ? joint.from : joint.to].name,
-                    is_near ? joint.cable->from_port : joint.cable->to_port,
-                    c->input->hosts[is_near ? joint.to : joint.from].name);
+    diag_name_place(out, c->input->hosts[is_near ? joint->from : joint->to].name,
+                    is_near ? joint->cable->from_port : joint->cable->to_port,
+                    c->input->hosts[is_near ? joint->to : joint->from].name);
     diag_evidence_text(out, "phase", diag_phase_name(c));
     if (c->sys_errno != 0) {
         diag_evidence_int(out, "errno", c->sys_errno);
     }
     diag_evidence_text(out, "local_port", out->port);
     diag_evidence_text(out, "remote_port",
-                       is_near ? joint.cable->to_port : joint.cable->from_port);
+                       is_near ? joint->cable->to_port : joint->cable->from_port);
+}
+
+bool diag_name_severed(const struct diag_case *c, struct diag_finding *out)
+{
+    struct joint joint;
+
+    if (!find(c, &joint)) {
+        return false;
+    }
+    name_joint(c, &joint, out);
     diag_evidence_text(out, "unreached", c->peer_name);
     return true;
+}
+
+/* Finds the first cable of the two hosts if none of their cables has carrier. Returns false if one
+ * has, or if ports of the hosts face each other, by which these are found. */
+static bool find_dark(const struct diag_case *c, struct joint *out)
+{
+    const struct diag_input *input = c->input;
+    uint32_t near = host_of(input, c->host->name), far = host_of(input, c->peer_name), n;
+    bool any_down, is_found = false, all_down = true;
+    struct joint *joints;
+
+    if (far == input->n_hosts || near == far ||
+        diag_any_facing(c->local, c->remote) != DIAG_NO) {
+        return false;
+    }
+    joints = find_joints(input, &n, &any_down);
+    for (uint32_t i = 0; i < n; i++) {
+        struct joint *joint = &joints[i];
+
+        joint->is_from_near = joint->from == near;
+        if ((joint->from == near && joint->to == far) ||
+            (joint->from == far && joint->to == near)) {
+            *out = is_found ? *out : *joint;
+            is_found = true;
+            all_down = all_down && joint->is_down;
+        }
+    }
+    free(joints);
+    return is_found && all_down;
+}
+
+enum diag_known diag_is_dark(const struct diag_case *c)
+{
+    struct joint joint;
+
+    return diag_known_of(find_dark(c, &joint));
+}
+
+bool diag_name_dark(const struct diag_case *c, struct diag_finding *out)
+{
+    struct joint joint;
+    bool is_found = find_dark(c, &joint);
+
+    if (is_found) {
+        name_joint(c, &joint, out);
+    }
+    return is_found;
 }
