@@ -54,6 +54,13 @@ def test_good_plugins_keep_the_contract(name, tmp_path):
     assert results[0]["messages"] > 10000
 
 
+def test_what_a_host_got_meanwhile_is_no_leak(tmp_path):
+    """`follows` has one more descriptor after each of two communicators, but not after the third."""
+    plugin = build(ROOT / "ci/good-plugins/follows.c", tmp_path)
+    code, results = check("--netversion", 11, "--patience", 4, plugin)
+    assert (code, results[0]["detail"]) == (0, None)
+
+
 def test_every_clause_has_a_plugin_that_breaks_it():
     assert {source.stem for source in BAD} == clauses()
     assert SPENDS_PATIENCE <= clauses()

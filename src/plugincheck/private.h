@@ -63,6 +63,7 @@ struct check_shared {
     /* last time that irecv gave no request on a comm without open ones */
     _Atomic int64_t starved_ns;
     _Atomic uint32_t n_met, generation; /* ranks in check_meet(); number of meetings */
+    _Atomic uint32_t n_growing; /* ranks whose descriptors grew with each communicator */
     _Atomic int is_setting_up;
     _Atomic uint32_t sequence; /* number of the random sequence, from 1; 0 if none */
     /* Clause that a crash, a standstill or a failed call breaks at present; NULL for the usual
