@@ -870,6 +870,8 @@ ONCE_WRONG = {
     ("flapping", "switch", "first row", "weft", "/31", 7689501888): "right",
     # MTUs were compared of ports that share a subnet, although their cables lead to others.
     ("swapped", "triangle", "before start", "nccl-2.30-subnet-aware", "ipv6", 5576453723, "mtu_mismatch"): "right",
+    # Of two ends behind a switch only one got another address.
+    ("corrupting_one_way", "switch", "before start", "weft", "/31", 6684762036, "readdressed"): "right",
     # A cable without carrier has no address either.
     ("cut_one_way", "two triangles", "mid-row", "weft", "/31", 5466786498, "unnumbered"): "right",
     # Link-local GIDs are unique on the only cable; whether it has a VLAN is not observed.

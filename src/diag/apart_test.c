@@ -305,6 +305,27 @@ static const struct {
     {"192.168.1.1/24", "fd00::2/64", "fd00:5::1/64", "titanic:p0 -> iceberg"},
 };
 
+/* The two ends are not in one subnet, and only the addresses of one changed. */
+START_TEST(the_end_that_was_renumbered_is_named)
+{
+    struct diag_host *host = _i == 0 ? scene.b : scene.a;
+    struct diag_event *event = &host->events[host->n_events++];
+
+    *event = (struct diag_event){.type = "gid_change"};
+    weft_format(event->port, sizeof(event->port), "%s", _i == 0 ? "p1" : "p0");
+    scene.a->n_uses = 0;
+    scene_set_address(&scene.a->ports[0], "10.1.1.1/24");
+    scene.a->n_ports = scene.input.n_cables = 1;
+    weft_fail(&scene.a->errors[0].error, WEFT_ERR_ROUTE, WEFT_PHASE_ROUTE,
+              "no local port");
+    weft_format(scene.a->errors[0].peer, DIAG_NAME_BYTES, "iceberg");
+    scene.a->n_errors = 1;
+    ck_assert_uint_eq(count(), 1);
+    check(0, "route.no_facing_port", DIAG_ERROR,
+          _i == 0 ? "iceberg:p1 -> titanic" : "titanic:p0 -> iceberg");
+}
+END_TEST
+
 /* The end that is not numbered as the rest of the mesh is at fault. */
 START_TEST(the_end_of_the_rarer_family_is_named)
 {
@@ -364,6 +385,7 @@ int main(void)
     tcase_add_test(tests, a_failure_is_reported_alone);
     tcase_add_test(tests,
                    hosts_without_facing_ports_are_named_with_the_ends_of_their_cable);
+    tcase_add_loop_test(tests, the_end_that_was_renumbered_is_named, 0, 2);
     tcase_add_loop_test(tests, the_end_of_the_rarer_family_is_named, 0,
                         (int)(sizeof(families) / sizeof(families[0])));
     tcase_add_test(tests, hosts_whose_cables_are_all_dark_are_not_misnumbered);

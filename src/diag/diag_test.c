@@ -1276,6 +1276,54 @@ START_TEST(a_cable_that_separates_two_hosts_is_named)
 }
 END_TEST
 
+/* Members met over cables: titanic at iceberg:p1, and carpathia at iceberg:p0. Iceberg and titanic
+ * report that they missed carpathia. Loop 0: carpathia did not report; 1: it missed iceberg. */
+START_TEST(a_member_that_nobody_heard_of_is_missed_by_its_neighbours)
+{
+    static const char *const candidates[] = {"peer.dead peer.late neigh.arp_ignored",
+                                             "link.corrupting link.one_way link.lossy"};
+    struct scene s;
+    struct diag_findings findings;
+    struct weft_text got = {0};
+
+    scene_set(&s);
+    scene_add_host(&s, "carpathia");
+    if (_i == 0) {
+        s.input.hosts[2].was_observed = false;
+    } else {
+        s.input.hosts[2].n_ports = 1;
+        s.input.hosts[2].ports[0] = s.a->ports[0];
+        scene_set_address(&s.input.hosts[2].ports[0], "192.168.100.3/24");
+    }
+    s.input.cables = weft_calloc(4, sizeof(*s.input.cables));
+    add_cable(&s, "titanic", "p0", "iceberg", "p1");
+    add_cable(&s, "iceberg", "p0", "carpathia", "p0");
+    for (uint32_t i = 0; i < (_i == 0 ? 2 : 3); i++) {
+        struct diag_error *error = &s.input.hosts[i].errors[0];
+
+        s.input.hosts[i].n_errors = 1;
+        weft_fail(&error->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "was never heard of");
+        weft_format(error->peer, DIAG_NAME_BYTES, i == 2 ? "iceberg" : "carpathia");
+        if (i != 0) { /* titanic was told */
+            weft_error_text(&error->error, WEFT_VALUE_RENDEZVOUS, "none");
+        }
+    }
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].host, "iceberg");
+    ck_assert_str_eq(findings.items[0].peer, "carpathia");
+    ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
+    for (uint32_t i = 0; i < findings.items[0].n_candidates; i++) {
+        weft_text_add(&got, "%s%s", i > 0 ? " " : "",
+                      findings.items[0].candidates[i]->code);
+    }
+    ck_assert_str_eq(got.bytes, candidates[_i]);
+    weft_text_fini(&got);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 START_TEST(different_mtus_that_work_are_a_warning)
 {
     struct scene s;
@@ -1376,6 +1424,8 @@ int main(void)
     tcase_add_test(tests, the_stream_to_a_vanished_process_was_not_left);
     tcase_add_loop_test(tests, who_vanished_unnoticed_is_named, 0, 2);
     tcase_add_loop_test(tests, a_cable_that_separates_two_hosts_is_named, 0, 5);
+    tcase_add_loop_test(tests, a_member_that_nobody_heard_of_is_missed_by_its_neighbours,
+                        0, 2);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_loop_test(tests, mtus_are_those_of_the_ends_of_a_cable, 0, 2);
     tcase_add_test(tests, nothing_wrong_finds_nothing);

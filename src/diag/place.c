@@ -310,13 +310,34 @@ static void name_pausing(const struct diag_case *c, struct diag_finding *out)
     head_by_fault(is_found ? &rail : c, diag_pauses_other_at, out);
 }
 
+/* Returns true if GIDs of the port, or of any port if it is NULL, changed during the run. */
+static bool was_renumbered(const struct diag_host *host, const struct diag_port *port)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; host != NULL && i < host->n_events; i++) {
+        const struct diag_event *event = &host->events[i];
+
+        any = any || (strcmp(event->type, "gid_change") == 0 &&
+                      (port == NULL || strcmp(event->port, port->name) == 0));
+    }
+    return any;
+}
+
 /* Returns YES if this end of a pair that shares no subnet is the one at fault: its addresses are of
- * the family that is rarer in the mesh, or it shares a subnet with no other host either. */
+ * the family that is rarer in the mesh, or they alone changed, or it shares a subnet with no other
+ * host either. */
 static enum diag_known is_odd_at(const struct diag_case *c, enum diag_end end)
 {
     enum diag_known odd = diag_is_odd_family_at(c, end);
+    bool near = was_renumbered(c->host, c->local_port);
+    bool far = was_renumbered(c->peer, c->remote_port);
 
-    return odd == DIAG_UNKNOWN ? diag_is_alone_at(c, end) : odd;
+    if (odd != DIAG_UNKNOWN) {
+        return odd;
+    }
+    return near != far ? diag_known_of(near == (end == DIAG_NEAR))
+                       : diag_is_alone_at(c, end);
 }
 
 /* Names both ends of the cable between the hosts whose ends have addresses in different subnets, if

@@ -332,6 +332,15 @@ void diag_place(const struct diag_case *c, struct diag_finding *out);
 /* Returns YES if the cables that lost their carrier separate the two hosts, so that not even relays
  * join them. Returns NO if the cables are unknown, and for a failure of the rendezvous. */
 diag_test diag_is_severed, diag_is_dark;
+/* Returns true if the failure is one of boot, where no rendezvous was and the members met over the
+ * cables. */
+bool diag_is_boot_over_cables(const struct diag_case *c);
+/* Returns true if it is also one because of a member that is no neighbour, and a neighbour of that
+ * member failed because of it, too. */
+bool diag_is_missed_by_neighbour(const struct diag_case *c);
+/* Returns true if it is also one of two neighbours that ran, and of which neither heard the
+ * other. */
+bool diag_is_unheard_over_cable(const struct diag_case *c);
 /* Places the finding at such a cable. Returns false if the hosts are not separated. */
 bool diag_name_severed(const struct diag_case *c, struct diag_finding *out);
 /* Names the cable between the two hosts if no port of theirs faces one of the other, and none of

@@ -332,6 +332,9 @@ enum diag_known diag_is_late_there(const struct diag_case *c)
 /* Returns YES if the awaited peer could not connect, because its kernel had no route. */
 enum diag_known diag_has_peer_no_route(const struct diag_case *c)
 {
+    if (diag_is_boot_over_cables(c)) {
+        return DIAG_NO; /* neighbours on a cable need no route */
+    }
     return diag_and(both_lived(c),
                     diag_failed_to_reach(c->peer, c->host->name, ENETUNREACH));
 }

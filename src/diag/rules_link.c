@@ -631,7 +631,8 @@ static enum diag_known on_any_rail(const struct diag_case *c, diag_test *is_so)
 
 /* Evaluates `is_so` on all rails, for a failed step of connection set-up, whose losses the queue
  * pairs of the same cable also count. Returns NO in other phases, because no counter covers the
- * network of the rendezvous. */
+ * network of the rendezvous. Without a rendezvous two neighbours may not have heard each other for
+ * the same reasons. */
 static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *is_so)
 {
     static const enum weft_phase steps[] = {WEFT_PHASE_HELLO, WEFT_PHASE_CHALLENGE,
@@ -642,6 +643,10 @@ static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *i
         if (c->phase == steps[i]) {
             return on_any_rail(c, is_so);
         }
+    }
+    if (diag_is_unheard_over_cable(c)) {
+        /* Few devices count the frames of TCP and of announcements. */
+        return diag_or(on_any_rail(c, is_so), DIAG_UNKNOWN);
     }
     return c->phase == WEFT_PHASE_NONE ? DIAG_UNKNOWN : DIAG_NO;
 }

@@ -114,13 +114,90 @@ static bool find_gap(const struct diag_input *input, const struct joint *joints,
     return is_found;
 }
 
+/* Returns the address of the rendezvous, "none" without one, or NULL. A host that was told of a
+ * failure does not record it. */
+static const char *rendezvous_of(const struct diag_case *c)
+{
+    const char *found = diag_text(c, WEFT_VALUE_RENDEZVOUS);
+
+    for (uint32_t i = 0; found == NULL && i < c->input->n_hosts; i++) {
+        const struct diag_host *host = &c->input->hosts[i];
+
+        for (uint32_t j = 0; found == NULL && j < host->n_errors; j++) {
+            const struct weft_value *value =
+                weft_error_value(&host->errors[j].error, WEFT_VALUE_RENDEZVOUS);
+
+            found = value != NULL ? value->text : NULL;
+        }
+    }
+    return found;
+}
+
+bool diag_is_boot_over_cables(const struct diag_case *c)
+{
+    const char *rendezvous = rendezvous_of(c);
+
+    return c->phase == WEFT_PHASE_BOOT && rendezvous != NULL &&
+           strcmp(rendezvous, "none") == 0;
+}
+
 /* Returns true if the failure does not concern a network besides the cables. */
 static bool is_over_cables(const struct diag_case *c)
 {
-    const char *rendezvous = diag_text(c, WEFT_VALUE_RENDEZVOUS);
+    return c->phase != WEFT_PHASE_BOOT || diag_is_boot_over_cables(c);
+}
 
-    return c->phase != WEFT_PHASE_BOOT ||
-           (rendezvous != NULL && strcmp(rendezvous, "none") == 0);
+/* Returns true if a cable is known that joins the two hosts, or ports of theirs face each other. */
+static bool are_neighbours(const struct diag_input *input, const char *a, const char *b)
+{
+    for (uint32_t i = 0; i < input->n_cables; i++) {
+        const struct diag_cable *cable = &input->cables[i];
+
+        if ((diag_is_same_machine(cable->from, a) &&
+             diag_is_same_machine(cable->to, b)) ||
+            (diag_is_same_machine(cable->from, b) &&
+             diag_is_same_machine(cable->to, a))) {
+            return true;
+        }
+    }
+    return diag_any_facing(diag_ports_of(input, a), diag_ports_of(input, b)) == DIAG_YES;
+}
+
+/* Returns true if the host failed in boot because of that member. */
+static bool missed(const struct diag_host *host, const char *peer)
+{
+    for (uint32_t i = 0; i < host->n_errors; i++) {
+        if (host->errors[i].error.phase == WEFT_PHASE_BOOT &&
+            host->errors[i].error.sys_errno == 0 &&
+            strcmp(host->errors[i].peer, peer) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool diag_is_missed_by_neighbour(const struct diag_case *c)
+{
+    const struct diag_input *input = c->input;
+
+    if (!diag_is_boot_over_cables(c) || c->sys_errno != 0 || c->peer_name[0] == '\0' ||
+        are_neighbours(input, c->host->name, c->peer_name)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        if (missed(&input->hosts[i], c->peer_name) &&
+            are_neighbours(input, input->hosts[i].name, c->peer_name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool diag_is_unheard_over_cable(const struct diag_case *c)
+{
+    return diag_is_boot_over_cables(c) && c->status == WEFT_ERR_TIMEOUT &&
+           c->sys_errno == 0 && c->peer != NULL && missed(c->peer, c->host->name) &&
+           are_neighbours(c->input, c->host->name, c->peer_name);
 }
 
 static bool find(const struct diag_case *c, struct joint *out)
