@@ -248,7 +248,8 @@ START_TEST(what_has_another_cause_or_is_not_known_is_not_named)
 }
 END_TEST
 
-/* A program that compares no subnets uses the cable, with the addresses of its ends or with others. */
+/* A program that compares no subnets uses the cable, with the addresses of its ends or with
+ * others. */
 START_TEST(a_cable_that_is_used_despite_its_addresses_is_named)
 {
     struct diag_use *use = &scene.a->uses[0];

@@ -1304,7 +1304,7 @@ START_TEST(a_member_that_nobody_heard_of_is_missed_by_its_neighbours)
         s.input.hosts[i].n_errors = 1;
         weft_fail(&error->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "was never heard of");
         weft_format(error->peer, DIAG_NAME_BYTES, i == 2 ? "iceberg" : "carpathia");
-        if (i != 0) { /* titanic was told */
+        if (i != 0) { /* titanic was notified */
             weft_error_text(&error->error, WEFT_VALUE_RENDEZVOUS, "none");
         }
     }

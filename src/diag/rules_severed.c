@@ -114,8 +114,8 @@ static bool find_gap(const struct diag_input *input, const struct joint *joints,
     return is_found;
 }
 
-/* Returns the address of the rendezvous, "none" without one, or NULL. A host that was told of a
- * failure does not record it. */
+/* Returns the address of the rendezvous, "none" without one, or NULL. A host that was notified of
+ * a failure does not record it. */
 static const char *rendezvous_of(const struct diag_case *c)
 {
     const char *found = diag_text(c, WEFT_VALUE_RENDEZVOUS);
