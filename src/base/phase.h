@@ -86,7 +86,7 @@
     X(EXECUTE, "execute")                                                                \
     X(VERIFY, "verify")                                                                  \
     X(LOOP, "loop")                                                                      \
-    /* what the program reads and starts (src/topo, src/run, src/diag, src/cli) */       \
+    /* what the program reads and starts (src/nccl, src/run, src/diag, src/cli) */       \
     X(TOPOLOGY, "topology")                                                              \
     X(GRAPHS, "graphs")                                                                  \
     X(PATHS, "paths")                                                                    \

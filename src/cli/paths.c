@@ -5,8 +5,8 @@
 
 #include "base/text.h"
 #include "cli/paths.h"
-#include "topo/dump.h"
-#include "topo/graphs.h"
+#include "nccl/dump.h"
+#include "nccl/graphs.h"
 
 struct dumping {
     struct paths_session *session;

@@ -4,8 +4,8 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
-#include "topo/paths.h"
-#include "topo/stub.h"
+#include "nccl/paths.h"
+#include "nccl/stub.h"
 
 enum { PATHS_PAIRS_MAX = 1024 };
 

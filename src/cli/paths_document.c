@@ -8,8 +8,8 @@
 #include "backends/registry.h"
 #include "base/text.h"
 #include "cli/paths.h"
-#include "topo/describe.h"
-#include "topo/xml.h"
+#include "nccl/describe.h"
+#include "nccl/xml.h"
 
 /* Returns false after a message. */
 static bool has_sys(const char *root)

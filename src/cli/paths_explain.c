@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "cli/paths.h"
-#include "topo/dump.h"
+#include "nccl/dump.h"
 
 /* Settings and values to try. */
 static const struct {

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/cli.h"
-#include "rdma/policy.h"
 #include "run/run.h"
 
 #define KINDS_MAX 64

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/paths.h"
+#include "nccl/topo.h"
 #include "run/programs.h"
-#include "topo/topo.h"
 
 /* Returns the length of the place in front of a message about `path`: "FILE:LINE:COLUMN", "FILE" or
  * "--set PATH"; 0 if there is none. Line and column stay 0 if the place has none. */

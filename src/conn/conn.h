@@ -10,8 +10,8 @@
 #define WEFT_CONN_CONN_H
 
 #include "io/env.h"
+#include "rdma/choice.h"
 #include "rdma/mr.h"
-#include "rdma/policy.h"
 #include "rdma/qp.h"
 #include "rdma/rdma.h"
 #include "rdma/timers.h"

@@ -3,6 +3,8 @@
 
 #include "base/text.h"
 #include "conn/private.h"
+#include "nccl/policies.h"
+#include "rdma/policy.h"
 
 /* Copies up to RDMA_FACTS_GIDS_MAX GIDs in table order. If the table has more, leaves out those
  * without an address. */
@@ -80,8 +82,8 @@ void conn_choice_settings(struct io_env *env, enum weft_policy policy,
 
     *out_gid = rdma_gid_rule(policy, &settings);
     *out_splits_nics =
-        reads && !rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
-                                   env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"));
+        reads && !nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
+                              env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"));
 }
 
 bool conn_opens(struct io_env *env, enum weft_policy policy, const struct rdma_port *port)

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "conn/client.h"
 #include "conn/private.h"
+#include "rdma/policy.h"
 
 #define BACKLOG 128
 #define LOG_EVERY_NS 1000000000 /* minimum time between two lines about refusals */

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "conn/private.h"
+#include "rdma/policy.h"
 #include "rdma/timers.h"
 
 bool conn_excludes(const struct conn_config *config, uint32_t device, uint8_t port)

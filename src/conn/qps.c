@@ -6,6 +6,8 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "conn/private.h"
+#include "nccl/policies.h"
+#include "rdma/policy.h"
 
 #define RNR_RETRY_FOR_EVER 7
 #define MIN_RNR_TIMER 12 /* 0.64 ms (ibv_modify_qp(3)) */
@@ -144,7 +146,7 @@ static int64_t nccl_setting(const struct conn *conn, const char *name, int64_t o
     struct io_env *env = conn_env(conn);
 
     return rdma_is_nccl(conn->config.policy)
-               ? rdma_nccl_number(env->ops->setting(env, name), otherwise)
+               ? nccl_number(env->ops->setting(env, name), otherwise)
                : otherwise;
 }
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "conn/private.h"
 #include "rdma/path_mtu.h"
+#include "rdma/policy.h"
 
 /* ---- facts ---- */
 

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "host/private.h"
+#include "rdma/policy.h"
 
 /* ---- starting ---- */
 

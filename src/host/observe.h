@@ -4,7 +4,7 @@
 
 #include "diag/diag.h"
 #include "io/env.h"
-#include "rdma/policy.h"
+#include "rdma/choice.h"
 
 /* Returns what members exchange about `n` ports of this host or of another; the caller frees it. */
 struct diag_port *observe_ports(const struct rdma_port_facts *facts, uint32_t n);

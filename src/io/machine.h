@@ -1,5 +1,5 @@
 /* The inside of one host as reported by its kernel and drivers: CPUs, PCI devices and bridges,
- * GPUs, RDMA ports. topo/describe.h makes of it the topology that NCCL would detect. Text is as in
+ * GPUs, RDMA ports. nccl/describe.h makes of it the topology that NCCL would detect. Text is as in
  * sysfs and NVML; "" if unknown. */
 #ifndef WEFT_IO_MACHINE_H
 #define WEFT_IO_MACHINE_H

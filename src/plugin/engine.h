@@ -36,7 +36,7 @@ struct engine_request; /* a send, receive or flush of one comm */
 struct engine_config {
     struct world *world; /* Not owned */
     uint32_t host;       /* index of the host in `world` that the engine runs on */
-    const char *hca;     /* ports to use, by the rules of rdma_nccl_opens(); NULL: all */
+    const char *hca;     /* ports to use, by the rules of nccl_opens(); NULL: all */
     bool names_host;     /* prefix port names with the host, as in a simulated mesh */
     struct conn_config conn;
     /* use conn.traffic_class even if a connection asks for another */

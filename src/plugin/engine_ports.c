@@ -1,5 +1,6 @@
 /* The devices that NCCL sees: ports that are not excluded and have a link and an address. */
 #include "base/text.h"
+#include "nccl/policies.h"
 #include "plugin/engine_private.h"
 
 weft_status engine_ports_exclude(struct engine *engine)
@@ -11,7 +12,7 @@ weft_status engine_ports_exclude(struct engine *engine)
     for (uint32_t i = 0; i < rdma->n_ports && engine->config.hca != NULL; i++) {
         const struct rdma_port *port = &rdma->ports[i];
 
-        if (rdma_nccl_opens(engine->config.hca, port->device->name, port->port)) {
+        if (nccl_opens(engine->config.hca, port->device->name, port->port)) {
             n_left++;
             continue;
         }

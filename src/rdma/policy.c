@@ -6,7 +6,8 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "rdma/policies.h"
+#include "nccl/policies.h"
+#include "rdma/policy_weft.h"
 
 const struct rdma_recovery *rdma_recovery(enum weft_policy policy)
 {
@@ -15,14 +16,14 @@ const struct rdma_recovery *rdma_recovery(enum weft_policy policy)
 
     weft_check((unsigned)policy < WEFT_N_POLICIES);
     return policy == WEFT_POLICY_WEFT                      ? &weft
-           : policy == WEFT_POLICY_NCCL_2_29_PORT_RECOVERY ? &rdma_nccl_recovery
+           : policy == WEFT_POLICY_NCCL_2_29_PORT_RECOVERY ? &nccl_recovery
                                                            : &none;
 }
 
 bool rdma_opens(enum weft_policy policy, const char *ib_hca, const char *device,
                 uint8_t port)
 {
-    return !rdma_is_nccl(policy) || rdma_nccl_opens(ib_hca, device, port);
+    return !rdma_is_nccl(policy) || nccl_opens(ib_hca, device, port);
 }
 
 uint32_t rdma_choose_gid(enum weft_policy policy, const struct rdma_port_facts *port,
@@ -35,11 +36,11 @@ uint32_t rdma_choose_gid(enum weft_policy policy, const struct rdma_port_facts *
     case WEFT_POLICY_NCCL_2_25:
     case WEFT_POLICY_NCCL_2_30_SUBNET_AWARE:
     case WEFT_POLICY_NCCL_2_29_PORT_RECOVERY:
-        return rdma_nccl_gid(port, rule);
+        return nccl_gid(port, rule);
     case WEFT_POLICY_MESH_PLUGIN_2026_01:
-        return rdma_plugin_gid(port, rule->index);
+        return mesh_plugin_gid(port, rule->index);
     case WEFT_POLICY_MOONCAKE_2026_06:
-        return rdma_mooncake_gid(port, rule->index);
+        return mooncake_gid(port, rule->index);
     case WEFT_N_POLICIES:
         break;
     }
@@ -57,7 +58,7 @@ static int gid_slot(const char *text)
 /* Returns the slot that NCCL_IB_GID_INDEX names, or -1. NCCL also uses one that no table has. */
 static int nccl_slot(const char *text)
 {
-    int64_t value = rdma_nccl_number(text, -1);
+    int64_t value = nccl_number(text, -1);
 
     return value < 0 ? -1 : value > INT_MAX ? INT_MAX : (int)value;
 }
@@ -74,7 +75,7 @@ struct rdma_gid_rule rdma_gid_rule(enum weft_policy policy,
                                                                : settings->index);
     } else if (rdma_is_nccl(policy)) {
         rule.index = nccl_slot(settings->index);
-        rdma_nccl_scan(settings, &rule);
+        nccl_scan(settings, &rule);
     }
     return rule;
 }
@@ -82,7 +83,7 @@ struct rdma_gid_rule rdma_gid_rule(enum weft_policy policy,
 uint32_t rdma_told_qpn(enum weft_policy policy, uint32_t qpn)
 {
     weft_check((unsigned)policy < WEFT_N_POLICIES);
-    return policy == WEFT_POLICY_MESH_PLUGIN_2026_01 ? rdma_plugin_qpn(qpn) : qpn;
+    return policy == WEFT_POLICY_MESH_PLUGIN_2026_01 ? mesh_plugin_qpn(qpn) : qpn;
 }
 
 bool rdma_hears_one_client(enum weft_policy policy)
@@ -98,9 +99,9 @@ void rdma_lower_patience(enum weft_policy policy, const char *fast_fail,
 {
     weft_check((unsigned)policy < WEFT_N_POLICIES);
     if (policy == WEFT_POLICY_MESH_PLUGIN_2026_01) {
-        rdma_plugin_patience(fast_fail, patience);
+        mesh_plugin_patience(fast_fail, patience);
     } else if (policy == WEFT_POLICY_MOONCAKE_2026_06) {
-        rdma_mooncake_patience(patience);
+        mooncake_patience(patience);
     }
 }
 
@@ -177,20 +178,32 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
         break;
     case WEFT_POLICY_NCCL_2_25:
     case WEFT_POLICY_NCCL_2_29_PORT_RECOVERY:
-        n = rdma_nccl_choose(input, false, out, cap);
+        n = nccl_choose(input, false, out, cap);
         break;
     case WEFT_POLICY_NCCL_2_30_SUBNET_AWARE:
-        n = rdma_nccl_choose(input, true, out, cap);
+        n = nccl_choose(input, true, out, cap);
         break;
     case WEFT_POLICY_MESH_PLUGIN_2026_01:
-        n = rdma_plugin_choose(input, out, cap);
+        n = mesh_plugin_choose(input, out, cap);
         break;
     case WEFT_POLICY_MOONCAKE_2026_06:
-        n = rdma_mooncake_choose(input, out, cap);
+        n = mooncake_choose(input, out, cap);
         break;
     case WEFT_N_POLICIES:
         break;
     }
     *out_n = n;
     return n > 0 ? WEFT_OK : fail_route(input, error);
+}
+
+uint32_t rdma_reasons(const struct rdma_choice_input *input,
+                      const struct rdma_rail *rails, uint32_t n_rails,
+                      struct rdma_reason out[RDMA_REASONS_MAX])
+{
+    if (n_rails == 0) {
+        return 0;
+    }
+    return input->policy == WEFT_POLICY_WEFT
+               ? rdma_weft_reasons(input, rails, n_rails, out)
+               : nccl_reasons(input, rails, n_rails, out);
 }

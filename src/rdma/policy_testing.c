@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "rdma/policy.h"
 
 void add_gid(struct rdma_port_facts *port, uint32_t index, const char *text, int type)
 {

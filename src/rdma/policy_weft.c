@@ -1,6 +1,8 @@
 /* Policy weft. Chooses every pair of ports that shares a subnet at the interface's own prefix, by
  * v2 GIDs with an address behind them. Relies on no names, indices or order. */
-#include "rdma/policies.h"
+#include "rdma/policy_weft.h"
+
+#include "base/text.h"
 
 #define PAIRS_MAX 256
 
@@ -245,5 +247,36 @@ uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rai
             out[n++] = pairs[i];
         }
     }
+    return n;
+}
+
+uint32_t rdma_weft_reasons(const struct rdma_choice_input *input,
+                           const struct rdma_rail *rails, uint32_t n_rails,
+                           struct rdma_reason out[RDMA_REASONS_MAX])
+{
+    const struct rdma_port_facts *local = &input->local[rails[0].local_port];
+    const struct rdma_port_facts *remote = &input->remote[rails[0].remote_port];
+    char ours[RDMA_GID_TEXT_BYTES], theirs[RDMA_GID_TEXT_BYTES];
+    uint32_t n = 0;
+    char *text = rdma_reason_add(out, &n, "port", "docs/rdma.md, Policies");
+
+    if (input->is_same_host) {
+        weft_format(text, sizeof(out->text),
+                    "both ends are on one host: its fastest port talks to itself");
+    } else {
+        weft_format(text, sizeof(out->text),
+                    "%s and %s face each other: one subnet at both ends' own prefix; "
+                    "%u such pair%s, fastest first, each port once",
+                    rdma_gid_text(local, rails[0].local_gid, ours),
+                    rdma_gid_text(remote, rails[0].remote_gid, theirs), n_rails,
+                    n_rails == 1 ? "" : "s");
+    }
+    text = rdma_reason_add(out, &n, "gid", "docs/rdma.md, Discovery");
+    weft_format(text, sizeof(out->text),
+                "RoCE v2 with an address behind it, held by value: slots move");
+    text = rdma_reason_add(out, &n, "path_mtu", "docs/wire.md, The probe");
+    weft_format(text, sizeof(out->text),
+                "the lesser of both active MTUs (%u, %u), less where probes fail",
+                local->active_mtu, remote->active_mtu);
     return n;
 }

@@ -3,8 +3,8 @@
 #ifndef WEFT_RUN_ASKS_H
 #define WEFT_RUN_ASKS_H
 
+#include "nccl/describe.h"
 #include "scenario/scenario.h"
-#include "topo/describe.h"
 
 /* A NET as used by one end of a connection. */
 struct run_nic {

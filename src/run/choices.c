@@ -6,6 +6,7 @@
 #include "backends/registry.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "rdma/policy.h"
 #include "run/private.h"
 
 /* Time limit for opening devices, in time of the world. */

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "diag/observations.h"
+#include "nccl/policies.h"
 #include "run/asks.h"
 #include "run/private.h"
 
@@ -33,7 +34,7 @@ static void put(json_t *object, const char *key, json_t *value)
 static json_t *as_met(const struct run *run, const struct host *host)
 {
     const struct world_host *of = NULL;
-    struct rdma_met_settings settings;
+    struct nccl_met_settings settings;
     char text[256];
 
     for (uint32_t i = 0; i < run->plan->spec.n_hosts && of == NULL; i++) {
@@ -41,14 +42,14 @@ static json_t *as_met(const struct run *run, const struct host *host)
             of = &run->plan->spec.hosts[i];
         }
     }
-    settings = (struct rdma_met_settings){
+    settings = (struct nccl_met_settings){
         .timeout = run_host_setting(of, "NCCL_IB_TIMEOUT"),
         .retry_cnt = run_host_setting(of, "NCCL_IB_RETRY_CNT"),
         .step_retry_cnt = run_host_setting(of, "NCCL_IB_MQP_RETRY_CNT"),
         .step_retry_ms = run_host_setting(of, "NCCL_IB_MQP_RETRY_SLEEP_MSEC"),
         .fast_fail = run_host_setting(of, "NCCL_MESH_FAST_FAIL"),
     };
-    return rdma_as_met(run->policy, &settings, &host->error, text, sizeof(text))
+    return nccl_as_met(run->policy, &settings, &host->error, text, sizeof(text))
                ? json_string(text)
                : json_null();
 }

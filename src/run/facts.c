@@ -5,6 +5,8 @@
 
 #include "base/text.h"
 #include "host/observe.h"
+#include "nccl/policies.h"
+#include "rdma/policy.h"
 #include "run/record.h"
 
 static enum diag_known forwards_ip(const struct io_hostinfo *info)
@@ -31,8 +33,8 @@ static enum diag_known is_management_down(const struct io_hostinfo *info)
 static enum diag_known merges_nics(struct io_env *env, enum weft_policy policy)
 {
     return rdma_is_nccl(policy) &&
-                   rdma_nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
-                                    env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"))
+                   nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
+                               env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"))
                ? DIAG_YES
                : DIAG_NO;
 }

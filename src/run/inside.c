@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "topo/describe.h"
+#include "nccl/describe.h"
 
 void run_inside_make(const struct scenario_world *world, uint32_t host, bool merges_nics,
                      struct run_inside *out)

@@ -2,8 +2,8 @@
 #ifndef WEFT_RUN_INSIDE_H
 #define WEFT_RUN_INSIDE_H
 
+#include "nccl/describe.h"
 #include "scenario/scenario.h"
-#include "topo/describe.h"
 
 struct run_inside {
     struct io_machine machine; /* Owned */

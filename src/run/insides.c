@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "nccl/transports.h"
 #include "run/seeing.h"
-#include "transport/choice.h"
 
 /* ---- paths ---- */
 

@@ -4,7 +4,6 @@
 #define WEFT_RUN_OUTLOOK_H
 
 #include "base/text.h"
-#include "rdma/policy.h"
 #include "scenario/scenario.h"
 
 struct run_outlook {

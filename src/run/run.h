@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "io/world.h"
-#include "rdma/policy.h"
 #include "scenario/scenario.h"
 
 struct run_progress {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "rdma/policy.h"
+#include "nccl/policies.h"
 #include "run/asks.h"
 
 const char *run_host_setting(const struct world_host *host, const char *name)
@@ -29,8 +29,8 @@ bool run_host_merges(const struct world_host *host)
         void *context;
     } of = {host};
 
-    return rdma_nccl_merges(setting_of(of.context, "NCCL_IB_MERGE_NICS"),
-                            setting_of(of.context, "NCCL_NET_MERGE_LEVEL"));
+    return nccl_merges(setting_of(of.context, "NCCL_IB_MERGE_NICS"),
+                       setting_of(of.context, "NCCL_NET_MERGE_LEVEL"));
 }
 
 /* Returns the name of the port's device, which in a scenario is that of its first port. */
@@ -51,7 +51,7 @@ static void leave_out(const char *ib_hca, struct io_machine *machine)
     for (uint32_t i = 0; i < machine->n_nets; i++) {
         machine->nets[i].is_active =
             machine->nets[i].is_active &&
-            rdma_nccl_opens(ib_hca, device_of(machine, i), machine->nets[i].port);
+            nccl_opens(ib_hca, device_of(machine, i), machine->nets[i].port);
     }
 }
 

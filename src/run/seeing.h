@@ -2,8 +2,8 @@
 #ifndef WEFT_RUN_SEEING_H
 #define WEFT_RUN_SEEING_H
 
+#include "nccl/graphs.h"
 #include "run/inside.h"
-#include "topo/graphs.h"
 
 struct run_seeing {
     struct run_inside inside;

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "rdma/policy.h"
+#include "nccl/policies.h"
 #include "transport/inside_private.h"
 
 /* Returns the number of ranks on the host whose first member is `first`, and writes them to
@@ -61,7 +61,7 @@ static const char *get_setting(void *context, const char *name)
 static uint32_t step_bytes(const struct inside *inside)
 {
     struct io_env *env = inside->env;
-    int64_t n = rdma_nccl_number(env->ops->setting(env, "NCCL_BUFFSIZE"), 0);
+    int64_t n = nccl_number(env->ops->setting(env, "NCCL_BUFFSIZE"), 0);
 
     n = n <= 0 ? (int64_t)inside->config.buffer_bytes : n;
     n = (n == 0 ? STEPS_BUFFER_BYTES : n) / STEPS_N / STEPS_BYTES_MIN * STEPS_BYTES_MIN;

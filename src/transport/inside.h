@@ -19,7 +19,7 @@
 #define WEFT_TRANSPORT_INSIDE_H
 
 #include "io/env.h"
-#include "transport/choice.h"
+#include "nccl/transports.h"
 #include "transport/transport.h"
 
 #define INSIDE_KEY_BYTES 32
@@ -40,7 +40,7 @@ struct inside_config {
     uint32_t buffer_bytes;
     int task_kind;     /* kind of its streams' tasks */
     uint32_t patience; /* factor of the limits (rdma/timers.h); 0 counts as 1 */
-    bool merges_nics;  /* treat the ports of one card as one NET (topo/describe.h) */
+    bool merges_nics;  /* treat the ports of one card as one NET (nccl/describe.h) */
 };
 
 /* Returns true if some host has several ranks. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "topo/describe.h"
+#include "nccl/describe.h"
 #include "transport/inside_private.h"
 
 static weft_status load(struct inside *inside, const struct io_machine *machine,

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "rdma/path_mtu.h"
+#include "rdma/policy.h"
 #include "xfer/attempt.h"
 #include "xfer/flow_private.h"
 

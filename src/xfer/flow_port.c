@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "rdma/policy.h"
 #include "xfer/flow_private.h"
 
 /* Number of lanes that stall in succession before a flow over its only cable ends. */

@@ -1,6 +1,7 @@
 /* Records which ports a flow leaves out, and which rails a direct lane lacks. Decides when a trial
  * is due that may get them back. */
 #include "base/text.h"
+#include "rdma/policy.h"
 #include "xfer/flow_private.h"
 
 static weft_ns now_of(const struct flow *flow)
