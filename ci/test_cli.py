@@ -541,6 +541,21 @@ def test_a_file_that_cannot_be_written_is_an_error(flag):
     assert "/dev/full: " in done.stderr
 
 
+@pytest.mark.parametrize("flag", ["--json", "--junit", "--html", "--trace", "--observations", "--events", "--pcap"])
+def test_a_file_without_a_folder_is_refused_before_the_run(flag, tmp_path):
+    """A file that does not exist is not made to find that out."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("target")
+    for name, why in (("no/file", "No such file or directory"), (".", "Is a directory"), ("file/x", "Not a directory")):
+        done = weft("run", PAIR, f"{flag}={tmp_path}/{name}", code=2)
+        assert (done.stdout, done.stderr) == (
+            "", f"weft run: {flag}: cannot write {tmp_path}/{name}: {why}\n")
+    assert weft("run", tmp_path / "absent.yaml", f"{flag}={tmp_path}/new", "--seed", "x", code=2).stdout == ""
+    assert not (tmp_path / "new").exists()
+    weft("run", PAIR, "-q", f"{flag}={tmp_path}/link")
+    assert (tmp_path / "target").stat().st_size > 0
+
+
 def test_validate_names_what_is_not_implemented():
     done = weft("validate", PAIR, "--set", "faults=[{on: titanic, kind: clock, by: 1s}]")
     assert done.stdout == f"{PAIR}: ok, but not implemented yet: faults.0.clock\n"

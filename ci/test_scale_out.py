@@ -460,9 +460,9 @@ def test_a_scenario_that_is_given_is_not_saved(tmp_path):
 def test_a_scenario_that_cannot_be_saved_is_not_run(place):
     """Rank 0 says so, and the others do not find it at the job's rendezvous."""
     lines = [(host, f"weft node --rank {i} --nranks 3 --rendezvous titanic:29500 --backend soft "
-                    f"--patience 5 --save no/such.yaml") for i, host in enumerate(HOSTS)]
+                    f"--patience 5 --save /dev/full") for i, host in enumerate(HOSTS)]
     run_machines(place, together(place, "unsaved", lines))
-    assert ended(place, "unsaved", 0) == (2, "", "weft: no/such.yaml: No such file or directory\n")
+    assert ended(place, "unsaved", 0) == (2, "", "weft: /dev/full: No space left on device\n")
     for i in (1, 2):
         code, out, _ = ended(place, "unsaved", i)
         assert code != 0 and out == ""

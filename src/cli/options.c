@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -11,7 +12,14 @@
 #include "scenario/diagnose.h"
 
 /* Where the value of a flag goes. */
-enum value_kind { VALUE_TEXT, VALUE_SWITCH, VALUE_LIST, VALUE_SET, VALUE_HELP };
+enum value_kind {
+    VALUE_TEXT,
+    VALUE_OUTPUT,
+    VALUE_SWITCH,
+    VALUE_LIST,
+    VALUE_SET,
+    VALUE_HELP
+};
 
 /* One flag of some verbs: its name, argument and effect. A flag that means something else to other
  * verbs has another row for those. */
@@ -30,6 +38,7 @@ struct flag_spec {
 };
 
 #define TEXT(field) .kind = VALUE_TEXT, .offset = offsetof(struct cli_options, field)
+#define OUTPUT(field) .kind = VALUE_OUTPUT, .offset = offsetof(struct cli_options, field)
 #define SWITCH(field) .kind = VALUE_SWITCH, .offset = offsetof(struct cli_options, field)
 #define LIST(field) .kind = VALUE_LIST, .offset = offsetof(struct cli_options, field)
 #define SET_BY(function) .kind = VALUE_SET, .set = function
@@ -192,23 +201,23 @@ static const struct flag_spec specs[] = {
      SET_BY(add_set)},
     {"json", "[FILE]", 0,
      "run show bench list validate diagnose doctor paths plugin-check node",
-     "one JSON document, to FILE or alone on stdout", TEXT(json)},
+     "one JSON document, to FILE or alone on stdout", OUTPUT(json)},
     {"json", "[FILE]", 0, "lab",
-     "diagnose: one JSON document, to FILE or alone on stdout", TEXT(json)},
+     "diagnose: one JSON document, to FILE or alone on stdout", OUTPUT(json)},
     {"ndjson", NULL, 0, "run", "one JSON document a line and run, on stdout",
      SWITCH(ndjson)},
-    {"junit", "FILE", 0, "run node", "JUnit XML, a case per expectation", TEXT(junit)},
-    {"html", "FILE", 0, "run", "a self-contained page", TEXT(html)},
-    {"pcap", "FILE", 0, "run exec", "capture every frame (pcapng)", TEXT(pcap)},
-    {"trace", "FILE", 0, "run", "Chrome/Perfetto trace", TEXT(trace)},
+    {"junit", "FILE", 0, "run node", "JUnit XML, a case per expectation", OUTPUT(junit)},
+    {"html", "FILE", 0, "run", "a self-contained page", OUTPUT(html)},
+    {"pcap", "FILE", 0, "run exec", "capture every frame (pcapng)", OUTPUT(pcap)},
+    {"trace", "FILE", 0, "run", "Chrome/Perfetto trace", OUTPUT(trace)},
     {"events", "FILE", 0, "run node relayd", "write the event log, one line per event",
-     TEXT(events)},
+     OUTPUT(events)},
     {"events-level", "LEVEL", 0, "run", "story (default) or packet",
      .choices = "story packet", SET_BY(set_events_level)},
     {"no-trains", NULL, 0, "run",
      "simulate every packet by itself: slower, the same result", SWITCH(no_trains)},
     {"observations", "FILE", 0, "run node", "write what `weft diagnose` reads",
-     TEXT(observations)},
+     OUTPUT(observations)},
     {"netns", "FILE", 0, "plugin-check", "network namespace of the next rank",
      LIST(netns)},
     {"cable", "PORT,PORT", 0, "import",
@@ -237,9 +246,9 @@ static const struct flag_spec specs[] = {
     {"scenario", "FILE", 0, "node",
      "the scenario all ranks run; default: made of what is there", TEXT(scenario)},
     {"scenario", "FILE", 0, "relayd", "the scenario all ranks run", TEXT(scenario)},
-    {"save", "FILE", 0, "node", "rank 0 writes the scenario that was made", TEXT(save)},
+    {"save", "FILE", 0, "node", "rank 0 writes the scenario that was made", OUTPUT(save)},
     {"save", "FILE", 0, "doctor",
-     "with --qualify: rank 0 writes the scenario that was made", TEXT(save)},
+     "with --qualify: rank 0 writes the scenario that was made", OUTPUT(save)},
     {"netdevs", "A,B", 0, "node doctor", "without a scenario: only ports on these",
      TEXT(netdevs)},
     {"name", "HOST", 0, "node relayd", "host of the scenario that this process runs as",
@@ -270,7 +279,7 @@ static const struct flag_spec specs[] = {
     {"qualify", NULL, 0, "doctor", "the same, and then with traffic", SWITCH(qualify)},
     {"result", "FILE", 0, "node relayd",
      "this rank's record, for whoever gathers them: rank 0 then judges nothing",
-     TEXT(result)},
+     OUTPUT(result)},
     {"patience", "SECONDS", 0, "node relayd doctor",
      "how long to wait for all ranks to join; default 900", SET_BY(set_patience)},
     {"patience", "SECONDS", 0, "plugin-check",
@@ -501,6 +510,7 @@ static bool apply(struct cli_options *options, const char *verb,
 
     switch (spec->kind) {
     case VALUE_TEXT:
+    case VALUE_OUTPUT:
         *(const char **)field = value == NULL ? "-" : value;
         return true;
     case VALUE_SWITCH:
@@ -583,6 +593,50 @@ static const struct flag_spec *spec_of_letter(int letter)
 }
 
 /* What getopt_long returns for specs[i] is FIRST_FLAG + i: beyond every letter. */
+/* Returns 0 if a file can be written at `path`, as far as can be seen without opening it, or errno.
+ * Creates nothing, because the command can still fail before it writes. */
+static int cannot_write(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct weft_text folder = {NULL, 0, 0};
+    struct stat at;
+    int sys_errno;
+
+    if (stat(path, &at) == 0) {
+        return S_ISDIR(at.st_mode) ? EISDIR : access(path, W_OK) == 0 ? 0 : errno;
+    }
+    if (errno != ENOENT || lstat(path, &at) == 0) {
+        return errno == ENOENT ? 0 : errno; /* a link that leads nowhere is followed */
+    }
+    weft_text_add(&folder, "%.*s", slash == NULL ? 1 : (int)(slash - path) + 1,
+                  slash == NULL ? "." : path);
+    sys_errno = access(folder.bytes, W_OK | X_OK) == 0 ? 0 : errno;
+    weft_text_fini(&folder);
+    return sys_errno;
+}
+
+/* Refuses files that cannot be written before the command does its work. */
+static bool may_write(const struct cli_options *options, const char *verb)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
+        const struct flag_spec *spec = &specs[i];
+        const char *path;
+        int sys_errno;
+
+        if (spec->kind != VALUE_OUTPUT || !verb_takes(spec, verb)) {
+            continue;
+        }
+        path = *(const char *const *)((const char *)options + spec->offset);
+        sys_errno = path == NULL || strcmp(path, "-") == 0 ? 0 : cannot_write(path);
+        if (sys_errno != 0) {
+            fprintf(stderr, "weft %s: --%s: cannot write %s: %s\n", verb, spec->name,
+                    path, strerror(sys_errno));
+            return false;
+        }
+    }
+    return true;
+}
+
 enum { FIRST_FLAG = 256 };
 
 /* Why getopt did not take `word`: it returned `outcome`, ':' or '?' (getopt(3)). */
@@ -686,5 +740,5 @@ bool cli_options_parse(struct cli_options *options, const struct cli_verb_spec *
                          : options->quiet ? WEFT_LOG_ERROR
                                           : WEFT_LOG_WARN;
     options->log.write = write_log;
-    return true;
+    return may_write(options, verb);
 }
