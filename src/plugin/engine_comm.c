@@ -56,17 +56,6 @@ void engine_comm_destroy(struct engine_comm *comm)
 
 /* ---- any thread ---- */
 
-void engine_queue_push(struct engine_queue *queue, struct engine_request *request)
-{
-    request->next = NULL;
-    if (queue->first == NULL) {
-        queue->first = request;
-    } else {
-        queue->last->next = request;
-    }
-    queue->last = request;
-}
-
 void engine_comm_kick(struct engine_comm *comm)
 {
     struct engine *engine = comm->engine;

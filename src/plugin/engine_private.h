@@ -237,7 +237,17 @@ void engine_note_ended(struct engine *engine, const struct engine_comm *comm);
 bool engine_comm_uses(struct engine_comm *comm, const struct xfer_memory *memory);
 /* Makes the engine's thread look at the comm. Callable from any thread. */
 void engine_comm_kick(struct engine_comm *comm);
-void engine_queue_push(struct engine_queue *queue, struct engine_request *request);
+static inline void engine_queue_push(struct engine_queue *queue,
+                                     struct engine_request *request)
+{
+    request->next = NULL;
+    if (queue->first == NULL) {
+        queue->first = request;
+    } else {
+        queue->last->next = request;
+    }
+    queue->last = request;
+}
 
 /* ---- engine_waits.c ---- */
 /* Notes which comms have not changed since the last look. */

@@ -25,10 +25,11 @@ static struct engine_request *begin(struct engine_comm *comm, bool is_flush,
     struct engine_request *request;
 
     *out_status = state_of(comm);
-    if (*out_status == WEFT_OK && !is_flush && atomic_load(&comm->peer_closed)) {
-        *out_status = WEFT_AGAIN; /* as if the peer never posted the matching request */
-    }
     if (*out_status != WEFT_OK) {
+        return NULL;
+    }
+    if (!is_flush && atomic_load(&comm->peer_closed)) {
+        *out_status = WEFT_AGAIN; /* as if the peer never posted the matching request */
         return NULL;
     }
     pthread_mutex_lock(&comm->lock);

@@ -492,11 +492,14 @@ static bool is_unreached_without(const struct flow *flow, const struct flow_lane
 
 void flow_note_still(struct flow *flow, const struct flow_lane *lane)
 {
-    weft_ns still = lane->conn != NULL ? conn_still_ns(lane->conn) : 0;
     struct io_env *env = flow->rdma->env;
+    weft_ns still;
 
-    if (!flow_may_stall(flow) || flow->without_ns == 0 || still <= flow->still_ns ||
-        still + TIMER_BEAT_NS < flow->without_ns) {
+    if (flow->without_ns == 0 || lane->conn == NULL || !flow_may_stall(flow)) {
+        return;
+    }
+    still = conn_still_ns(lane->conn);
+    if (still <= flow->still_ns || still + TIMER_BEAT_NS < flow->without_ns) {
         return;
     }
     if (flow->still_ns == 0 && weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
@@ -606,12 +609,13 @@ static weft_ns usual_end(const struct flow *flow)
 
 weft_ns flow_end_of_patience(const struct flow *flow)
 {
-    weft_ns since = hopeless_since(flow);
-    weft_ns end = usual_end(flow), sooner;
+    weft_ns since, end, sooner;
 
     if (flow->without_ns == 0) {
         return WEFT_NEVER;
     }
+    since = hopeless_since(flow);
+    end = usual_end(flow);
     if (flow_outage_is_over(flow) && now_of(flow) < end) {
         end = now_of(flow);
     }

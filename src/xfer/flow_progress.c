@@ -93,6 +93,7 @@ static void set_timer(struct flow *flow)
     struct conn *carrier = NULL;
     weft_ns all_up = flow_first_lanes_end(flow);
     weft_ns detour = flow->config.is_sender ? detour_at(flow) : WEFT_NEVER;
+    weft_ns replace;
 
     if (now_of(flow) < all_up && all_up < at) {
         at = all_up; /* the flow counts as up then, which its owner must see */
@@ -100,7 +101,7 @@ static void set_timer(struct flow *flow)
     if (has_beats(flow) && flow_any_up(flow) && flow->beat_ns < at) {
         at = flow->beat_ns;
     }
-    if (flow_may_stall(flow) && flow->without_ns != 0 &&
+    if (flow->without_ns != 0 && flow_may_stall(flow) &&
         now_of(flow) + TIMER_BEAT_NS < at) {
         at = now_of(flow) + TIMER_BEAT_NS; /* to see whether an end still stalls */
     }
@@ -123,8 +124,9 @@ static void set_timer(struct flow *flow)
         if (lane->state == FLOW_LANE_STOPPING && lane->stop_ns < at) {
             at = lane->stop_ns;
         }
-        if (flow_replace_at(flow, lane) < at) {
-            at = flow_replace_at(flow, lane);
+        replace = flow_replace_at(flow, lane);
+        if (replace < at) {
+            at = replace;
         }
         if (lane->state == FLOW_LANE_UP || lane->state == FLOW_LANE_STOPPING ||
             lane->state == FLOW_LANE_DOWN) {
