@@ -2,6 +2,7 @@
  * Their ends have addresses of different subnets (apart.c), or an end has no carrier, address or
  * GID (dark.c). */
 #include <check.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/suite_testing.h"
@@ -306,6 +307,26 @@ static const struct {
     {"192.168.1.1/24", "fd00::2/64", "fd00:5::1/64", "titanic:p0 -> iceberg"},
 };
 
+/* Streams go over the cables too, without another network. Titanic:p0 shares a subnet with
+ * iceberg:p1, but its cable leads to iceberg:p0. */
+START_TEST(a_stream_over_swapped_cables_is_not_filtered)
+{
+    scene.input.n_cables = 0;
+    add_cable("p0", "p0");
+    weft_format(scene.a->policy, sizeof(scene.a->policy), "weft");
+    weft_fail_errno(&scene.a->errors[0].error, ETIMEDOUT, WEFT_PHASE_TCP, "no answer");
+    weft_format(scene.a->errors[0].peer, DIAG_NAME_BYTES, "iceberg");
+    scene.a->n_errors = 1;
+    scene_hears_of_it(&scene);
+    ck_assert_uint_eq(count(), 1);
+    check(0, "neigh.no_answer", DIAG_ERROR, "titanic:p0 -> iceberg");
+    ck_assert_str_eq(evidence(0, "remote_port"), "p1");
+    scene.input.n_cables = 0;
+    ck_assert_uint_eq(count(), 1);
+    check(0, "conn.filtered", DIAG_ERROR, "titanic -> iceberg");
+}
+END_TEST
+
 /* The two ends are not in one subnet, and only the addresses of one changed. */
 START_TEST(the_end_that_was_renumbered_is_named)
 {
@@ -386,6 +407,7 @@ int main(void)
     tcase_add_test(tests, a_failure_is_reported_alone);
     tcase_add_test(tests,
                    hosts_without_facing_ports_are_named_with_the_ends_of_their_cable);
+    tcase_add_test(tests, a_stream_over_swapped_cables_is_not_filtered);
     tcase_add_loop_test(tests, the_end_that_was_renumbered_is_named, 0, 2);
     tcase_add_loop_test(tests, the_end_of_the_rarer_family_is_named, 0,
                         (int)(sizeof(families) / sizeof(families[0])));

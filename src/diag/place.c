@@ -505,6 +505,22 @@ static void name_one_way(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
+/* Names the first two ports that face each other although their cables lead elsewhere, if a stream
+ * between the hosts failed and no port is known. Returns false otherwise. */
+static bool name_misled(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    struct diag_case misled = *c;
+    bool is_misled = c->local_port == NULL && c->remote_port == NULL &&
+                     diag_find_misled(c, &misled.local_port, &misled.remote_port);
+
+    if (is_misled) {
+        *out = (struct diag_finding){.entry = entry};
+        diag_describe(&misled, out);
+    }
+    return is_misled;
+}
+
 void diag_place(const struct diag_case *c, struct diag_finding *out)
 {
     const struct diag_port *local, *remote;
@@ -542,6 +558,8 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         name_owners(c, out);
     } else if (out->entry->id == DIAG_ROUTE_NO_FACING_PORT) {
         name_apart(c, out);
+    } else if (out->entry->id == DIAG_NEIGH_NO_ANSWER && name_misled(c, out)) {
+        return;
     } else if (out->entry->id == DIAG_LINK_PAUSE_STORM) {
         name_pausing(c, out);
     } else if (out->entry->id == DIAG_LINK_DOWN && c->status == WEFT_ERR_ROUTE &&

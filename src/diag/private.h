@@ -212,6 +212,10 @@ enum diag_known diag_was_down(const struct diag_host *host, const struct diag_po
 bool diag_find_only_way_down(const struct diag_case *c,
                              const struct diag_port **out_local,
                              const struct diag_port **out_remote);
+/* Returns true if known cables lead to other ports from all ports of the two hosts that face each
+ * other. Sets the first two such ports. */
+bool diag_find_misled(const struct diag_case *c, const struct diag_port **out_local,
+                      const struct diag_port **out_remote);
 /* Returns YES if the ports in use do not face each other, and the device of a port of a pair that
  * does failed. Stores `c` with that pair in *out, from the end of that device. */
 enum diag_known diag_find_gone_way(const struct diag_case *c, struct diag_case *out);
@@ -264,10 +268,10 @@ diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
     diag_is_cut_off, diag_is_peer_short, diag_is_addr_duplicate, diag_is_one_address,
     diag_is_anothers_listener, diag_is_only_way_down, diag_is_way_gone,
-    diag_is_cable_apart, diag_is_agreed_addr_changed, diag_is_agreed_gid_gone,
-    diag_is_peer_address, diag_is_one_family, diag_is_fixed_index, diag_is_gid_link_local,
-    diag_is_no_ipv4, diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2,
-    diag_is_stale_index, diag_is_gid_lost;
+    diag_is_cable_apart, diag_is_misled, diag_is_agreed_addr_changed,
+    diag_is_agreed_gid_gone, diag_is_peer_address, diag_is_one_family,
+    diag_is_fixed_index, diag_is_gid_link_local, diag_is_no_ipv4, diag_is_no_answer,
+    diag_is_facing_down, diag_is_facing_without_v2, diag_is_stale_index, diag_is_gid_lost;
 /* rules_link.c: cables, GID tables in use, filters */
 diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_gone,
     diag_is_addr_changed, diag_is_type_mismatch, diag_is_mtu_mismatch,

@@ -198,6 +198,7 @@ static const struct hypothesis not_here[] = {
         {DIAG_GID_MISSING, diag_is_agreed_gid_gone},                                     \
         {DIAG_HOST_FD_LIMIT, diag_is_peer_short}, {DIAG_PEER_LATE, diag_is_peer_late},   \
         {DIAG_CONN_NO_ROUTE, diag_has_peer_no_route},                                    \
+        {DIAG_NEIGH_NO_ANSWER, diag_is_misled},                                          \
         {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored_at_all},                            \
         {DIAG_LINK_CORRUPTING, diag_is_any_corrupting},                                  \
         {DIAG_LINK_ONE_WAY, diag_is_any_one_way}, {DIAG_LINK_LOSSY, diag_is_any_lossy},  \

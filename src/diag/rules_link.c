@@ -629,6 +629,43 @@ static enum diag_known on_any_rail(const struct diag_case *c, diag_test *is_so)
     return answer;
 }
 
+static bool waits_for(const struct diag_host *host, const char *peer)
+{
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        if (strcmp(host->waits[i].peer, peer) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns UNKNOWN if two running hosts waited for each other while none of their rails had sent a
+ * RoCE packet, otherwise NO. Few devices count other frames, so the counters do not show whether
+ * the cable passes any. */
+static enum diag_known counts_tell(const struct diag_case *c)
+{
+    bool any = false;
+
+    if (c->peer == NULL || !c->peer->was_observed || !waits_for(c->host, c->peer_name) ||
+        !waits_for(c->peer, c->host->name)) {
+        return DIAG_NO;
+    }
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            const struct diag_port *a = &c->local.items[i], *b = &c->remote.items[j];
+
+            if (diag_facing(a, b) == DIAG_YES) {
+                any = true;
+                if (a->counters[DIAG_TX_PACKETS] > 0 ||
+                    b->counters[DIAG_TX_PACKETS] > 0) {
+                    return DIAG_NO;
+                }
+            }
+        }
+    }
+    return any ? DIAG_UNKNOWN : DIAG_NO;
+}
+
 /* Evaluates `is_so` on all rails, for a failed step of connection set-up, whose losses the queue
  * pairs of the same cable also count. Returns NO in other phases, because no counter covers the
  * network of the rendezvous. Without a rendezvous two neighbours may not have heard each other for
@@ -641,11 +678,10 @@ static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *i
 
     for (size_t i = 0; i < WEFT_LENGTH(steps); i++) {
         if (c->phase == steps[i]) {
-            return on_any_rail(c, is_so);
+            return diag_or(on_any_rail(c, is_so), counts_tell(c));
         }
     }
     if (diag_is_unheard_over_cable(c)) {
-        /* Few devices count the frames of TCP and of announcements. */
         return diag_or(on_any_rail(c, is_so), DIAG_UNKNOWN);
     }
     return c->phase == WEFT_PHASE_NONE ? DIAG_UNKNOWN : DIAG_NO;
@@ -668,5 +704,8 @@ enum diag_known diag_is_any_lossy(const struct diag_case *c)
 
 enum diag_known diag_is_any_held(const struct diag_case *c)
 {
-    return on_rail_of_set_up(c, diag_is_held);
+    enum diag_known held = on_rail_of_set_up(c, diag_is_held);
+
+    /* Pauses are counted whatever they hold. */
+    return held == DIAG_UNKNOWN && counts_tell(c) == DIAG_UNKNOWN ? DIAG_NO : held;
 }

@@ -127,6 +127,41 @@ enum diag_known diag_is_cable_apart(const struct diag_case *c)
                          diag_faces_one_of(c->remote_port, c->local) == DIAG_NO);
 }
 
+/* Finds the first two ports of the hosts that face each other, if known cables lead from all such
+ * ports to others. */
+bool diag_find_misled(const struct diag_case *c, const struct diag_port **out_local,
+                      const struct diag_port **out_remote)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            const struct diag_port *a = &c->local.items[i], *b = &c->remote.items[j];
+
+            if (diag_facing(a, b) != DIAG_YES) {
+                continue;
+            }
+            if (diag_is_joined(c->input, c->host->name, a->name, c->peer_name, b->name) !=
+                DIAG_NO) {
+                return false;
+            }
+            *out_local = any ? *out_local : a;
+            *out_remote = any ? *out_remote : b;
+            any = true;
+        }
+    }
+    return any;
+}
+
+enum diag_known diag_is_misled(const struct diag_case *c)
+{
+    const struct diag_port *local, *remote;
+    bool is_over_ports = strcmp(c->host->policy, "weft") == 0 &&
+                         (c->phase != WEFT_PHASE_BOOT || diag_is_boot_over_cables(c));
+
+    return diag_known_of(is_over_ports && diag_find_misled(c, &local, &remote));
+}
+
 /* Returns YES if the program used other ports because no cable of the two hosts has carrier. */
 enum diag_known diag_is_only_way_down(const struct diag_case *c)
 {
