@@ -881,6 +881,8 @@ ONCE_WRONG = {
 # Settings of which something was said too late once.
 ONCE_LATE = [
     ("memlock", "torus", "before start", "weft", "/24", 3740429135),
+    # A relay was refused its buffers, each time after the lane had come up.
+    ("memlock", "star", "before start", "weft", "/31", 7477564095),
     ("unnumbered", "line", "before start", "weft", "/24", 1338693021),
     ("unnumbered", "switch", "before start", "weft", "/24", 1084341142),
     ("gid_deleted", "line", "probe", "weft", "/24", 3394534277),

@@ -278,6 +278,9 @@ bool conn_any_down(const struct conn *conn);
 /* Returns true if this end has no address in a subnet of the peer: no port shares one, or the step
  * to RTR failed (ENETUNREACH) because the address of the GID no longer exists. */
 bool conn_lacks_address(const struct weft_error *why);
+/* Returns true if a verb at either end was refused for a reason that waiting does not remove. The
+ * other reasons (a signal, a lost device, a neighbour that does not answer) can pass soon. */
+bool conn_is_refused(const struct weft_error *why);
 
 /* Connector: returns since when the cable of the only rail was silent, if set-up failed with `why`
  * because nothing passed there. Its neighbour had not answered before, when the cable was dialed,

@@ -293,6 +293,20 @@ bool conn_lacks_address(const struct weft_error *why)
             prefix_len != NULL && prefix_len->number == 0);
 }
 
+bool conn_is_refused(const struct weft_error *why)
+{
+    enum weft_phase phase = weft_error_first_phase(why);
+    bool is_verb = phase == WEFT_PHASE_REGISTER || phase == WEFT_PHASE_CREATE ||
+                   phase == WEFT_PHASE_INIT || phase == WEFT_PHASE_MEMORY;
+    const struct weft_value *peer_errno = weft_error_value(why, WEFT_VALUE_PEER_ERRNO);
+    int64_t error = weft_error_peer_phase(why) == WEFT_PHASE_NONE
+                        ? why->sys_errno
+                        : (peer_errno != NULL ? peer_errno->number : 0);
+
+    return is_verb && error != 0 && error != EINTR && error != EAGAIN && error != EIO &&
+           error != ETIMEDOUT;
+}
+
 bool conn_has_stale_mtu(const struct conn *conn, const struct weft_error *why)
 {
     struct weft_error ignored = {0};

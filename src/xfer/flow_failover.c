@@ -173,7 +173,7 @@ static bool may_detour(const struct flow *flow, const struct flow_lane *lane,
     }
     if (why->phase == WEFT_PHASE_RELAY) {
         return is_relays_path(why) || is_relays_port(why) || is_relays(why, "lost") ||
-               is_relays(why, "dead");
+               is_relays(why, "dead") || is_relays(why, "refused");
     }
     return flow->config.reroute != NULL &&
            (why->status == WEFT_ERR_SYSTEM || why->status == WEFT_ERR_CLOSED ||
@@ -235,20 +235,11 @@ static void note_no_way(const struct flow *flow, struct flow_lane *lane,
     *lane->no_way = *why;
 }
 
-/* Returns true if a verb at either end was refused for a reason that waiting does not remove. The
- * other reasons (a signal, a lost device, a neighbour that does not answer) can pass soon. */
+/* Returns true if a verb at an end of the lane, or at a relay of it, was refused for a reason that
+ * waiting does not remove. */
 static bool is_refused(const struct weft_error *why)
 {
-    enum weft_phase phase = weft_error_first_phase(why);
-    bool is_verb = phase == WEFT_PHASE_REGISTER || phase == WEFT_PHASE_CREATE ||
-                   phase == WEFT_PHASE_INIT || phase == WEFT_PHASE_MEMORY;
-    const struct weft_value *peer_errno = weft_error_value(why, WEFT_VALUE_PEER_ERRNO);
-    int64_t error = weft_error_peer_phase(why) == WEFT_PHASE_NONE
-                        ? why->sys_errno
-                        : (peer_errno != NULL ? peer_errno->number : 0);
-
-    return is_verb && error != 0 && error != EINTR && error != EAGAIN && error != EIO &&
-           error != ETIMEDOUT;
+    return conn_is_refused(why) || is_relays(why, "refused");
 }
 
 /* Returns true if waiting does not help after the failure of a lane, as far as this end knows. A
@@ -279,6 +270,13 @@ static bool shows_suspicion(const struct flow *flow, const struct flow_lane *lan
     return why->status == WEFT_ERR_ROUTE && left_out_active(flow, &lane->conn->config);
 }
 
+/* Returns true if the connection that failed had been up for a while. An attempt to replace it that
+ * fails does not count, however long ago the lane was up. */
+static bool was_steady(const struct flow_lane *lane, weft_ns now)
+{
+    return lane->state == FLOW_LANE_STOPPING && now - lane->up_ns >= TIMER_STEADY_NS;
+}
+
 /* Records since when the lane fails for a reason that waiting does not remove, and when the last
  * attempt began. */
 static void note_hope(struct flow *flow, struct flow_lane *lane,
@@ -289,6 +287,7 @@ static void note_hope(struct flow *flow, struct flow_lane *lane,
     if (shows_suspicion(flow, lane, why)) {
         return;
     }
+    lane->hopeless_ns = was_steady(lane, now_of(flow)) ? 0 : lane->hopeless_ns;
     lane->asked_ns = lane->conn->started_ns;
     if (!is_for_good(flow, lane, why)) {
         lane->hopeless_ns = 0;
@@ -452,13 +451,13 @@ static weft_ns away_ns(const struct flow *flow)
     return limit_of(flow, is_short ? TIMER_ARP_NS : TIMER_OUTAGE_NS);
 }
 
-/* Returns since when no lane can come up in a rank's flow that was never up, as far as this end
- * knows, or WEFT_NEVER. An address may be missing for away_ns(), also after other failures. So only
+/* Returns since when no lane can come up in a rank's flow that moved no data yet, as far as this
+ * end knows, or WEFT_NEVER. An address may be missing for away_ns(), also after other failures. So only
  * an attempt that began later than that shows that it stays missing. */
 static weft_ns hopeless_since(const struct flow *flow)
 {
     weft_ns since = flow->port_up_ns;
-    bool all = !flow->was_up && flow->config.cables_ns != 0;
+    bool all = !flow->has_moved && flow->config.cables_ns != 0;
 
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         weft_ns lanes = flow->lanes[i].hopeless_ns;
@@ -658,13 +657,6 @@ static void note_rails(struct flow *flow, const struct flow_lane *lane)
     }
 }
 
-/* Returns true if the connection that failed had been up for a while. An attempt to replace it that
- * fails does not count, however long ago the lane was up. */
-static bool was_steady(const struct flow_lane *lane, weft_ns now)
-{
-    return lane->state == FLOW_LANE_STOPPING && now - lane->up_ns >= TIMER_STEADY_NS;
-}
-
 /* Returns true if a later failure shows better why the flow has no lane than the first one, whose
  * cause is over, or which was only a silence. */
 static bool replaces_first(const struct flow *flow, const struct flow_lane *lane,
@@ -739,7 +731,6 @@ void flow_came_up(struct flow *flow, struct flow_lane *lane)
     lane->up_ns = now;
     free(lane->no_way);
     lane->no_way = NULL;
-    lane->hopeless_ns = 0;
     free(lane->why);
     lane->why = NULL;
     if (!flow->was_up && rdma_recovery(flow->config.conn.policy)->keeps_rails) {

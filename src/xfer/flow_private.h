@@ -73,7 +73,8 @@ struct flow_lane {
     struct weft_error *no_way;
     /* Since when its attempts fail for a reason that waiting does not remove, as far as this end
      * knows. Either an address that faces the peer is missing although no port is down, or a verb
-     * was refused. 0 if the last attempt did not fail for such a reason. */
+     * was refused. 0 if the last attempt did not fail for such a reason. A lane that came up and
+     * failed at once does not count as an attempt that succeeded. */
     weft_ns hopeless_ns;
     /* When the last failed attempt began. Attempts that only show that an end left ports out do not
      * count. */
@@ -227,6 +228,7 @@ struct flow {
     uint32_t n_rails_best;
     uint32_t n_flaps;   /* ports that went down within TIMER_FLAPS_NS of the one before */
     uint32_t n_stalls;  /* stalled lanes since the last message was moved */
+    bool has_moved;     /* a part of a message was moved */
     weft_ns beat_ns;    /* when quiet lanes are probed next */
     weft_ns without_ns; /* since when a failure has left no lane up; 0 if none has */
     /* since when the cable of the failure that set without_ns had been silent; 0: unknown */

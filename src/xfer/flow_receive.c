@@ -72,6 +72,7 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
             continue;
         }
         flow->n_stalls = 0;
+        flow->has_moved = true;
         flow_piece_give(flow, lane, before, piece);
         for (uint32_t i = 0; i < XFER_MULTI_MAX; i++) {
             if ((buffers >> i & 1) != 0) {

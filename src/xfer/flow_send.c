@@ -88,6 +88,7 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
             continue;
         }
         flow->n_stalls = 0;
+        flow->has_moved = true;
         request->as.send.n_moving--;
         request->as.send.n_acked += piece->n_bytes;
         request->as.send.has_ack = true;

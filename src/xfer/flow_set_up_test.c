@@ -555,6 +555,42 @@ START_TEST(a_refused_verb_ends_every_lane)
 }
 END_TEST
 
+/* The only relay is refused memory for its buffers, each time after both connections of the lane
+ * came up. The ends must fail, although the flow was up. Two refusals must be
+ * survived. */
+START_TEST(a_relay_that_is_refused_memory_ends_its_flows)
+{
+    static const struct fabric_cable line[] = {{0, 1}, {1, 2}};
+    static const uint32_t via = 1;
+    static const uint32_t n_refused[] = {400, 2};
+    struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
+                                .call = WORLD_CALL_REG_MR,
+                                .host = 1,
+                                .error = ENOMEM};
+    const struct weft_error *error;
+
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 3, .cables = line, .n_cables = 2});
+    grid_relay(&grid, 1, 0, 0);
+    for (uint32_t i = 0; i < n_refused[_i]; i++) {
+        fault.nth = 4 * (i + 1); /* those of the connections come before */
+        grid_fault(&grid, &fault);
+    }
+    open_flow_of(2, &via, TIMER_FAILOVER_NS, TIMER_CABLES_NS);
+    if (n_refused[_i] == 2) {
+        send_within(2 * FABRIC_S);
+        return;
+    }
+    grid_step_for(&grid, 2 * FABRIC_S);
+    error = flow_error(grid.flows[0].out);
+    ck_assert_int_lt(grid.flows[0].out_status, 0);
+    ck_assert_int_lt(grid.flows[0].in_status, 0);
+    ck_assert(grid.flows[0].out->was_up);
+    ck_assert_str_eq(weft_error_value(error, WEFT_VALUE_REASON)->text, "refused");
+    grid_close(&grid);
+}
+END_TEST
+
 /* Cables are silent for longer than the time for which a refused verb is tried again. Then a verb
  * is refused once for each lane. These are first refusals, so the flow must survive them. */
 START_TEST(a_verb_is_refused_once_after_silence)
@@ -888,6 +924,7 @@ int main(void)
     suite_add_sweep(tcase, a_port_goes_with_its_address_during_set_up, 0, 64);
     suite_add_sweep(tcase, a_leafs_only_address_is_away_during_set_up, 0, 60);
     tcase_add_loop_test(tcase, a_refused_verb_ends_every_lane, 0, 16);
+    tcase_add_loop_test(tcase, a_relay_that_is_refused_memory_ends_its_flows, 0, 2);
     suite_add_sweep(tcase, a_verb_is_refused_once_after_silence, 0, 20);
     suite_add_sweep(tcase, the_only_gid_comes_late, 0, 20);
     suite_add_sweep(tcase, the_facing_gid_comes_late, 0, 20);

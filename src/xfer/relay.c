@@ -275,7 +275,8 @@ static bool stood_still(const struct relay_lane *lane, const struct conn *conn,
            still != 0 && now - still < TIMER_BEAT_NS;
 }
 
-/* Returns the reason to be sent in the ABORT: "dead", "still", "again", "port" or "lost". */
+/* Returns the reason to be sent in the ABORT: "dead", "still", "again", "port", "refused" or
+ * "lost". */
 static const char *reason_of(const struct relay_lane *lane, const struct conn *conn,
                              const struct weft_error *why)
 {
@@ -297,7 +298,10 @@ static const char *reason_of(const struct relay_lane *lane, const struct conn *c
     if (conn_path_is_judged(why)) {
         return "again"; /* a later attempt can succeed, with the same or a lower path MTU */
     }
-    return may_come_back(lane, conn, why) ? "port" : "lost";
+    if (may_come_back(lane, conn, why)) {
+        return "port";
+    }
+    return conn_is_refused(why) ? "refused" : "lost";
 }
 
 /* Adds the port of this host that a failure of the connection out blames to the suspects, which
