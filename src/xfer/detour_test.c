@@ -233,6 +233,9 @@ START_TEST(a_lane_that_no_ports_face_for_is_not_waited_for)
     ck_assert_ptr_nonnull(why);
     ck_assert_str_eq(weft_phase_name(why->phase), "route");
     ck_assert_ptr_null(flow_trouble(grid.flows[0].out));
+    why = flow_why(grid.flows[0].in);
+    ck_assert_ptr_nonnull(why);
+    ck_assert_int_eq(weft_error_first_phase(why), WEFT_PHASE_ROUTE);
     grid_send_all(&grid, 50, grid_mixed, GRID_MIXED_MAX);
     ck_assert(grid_run(&grid, 20 * FABRIC_S));
     grid_close(&grid);

@@ -350,21 +350,20 @@ static void drop_why(const struct flow *flow, struct flow_lane *lane)
 
 /* Records the first reason why a lane is not up. A failure that this end observed replaces one that
  * the peer reported. A failure of a cable replaces the lack of one, and what an end lacks replaces
- * a silence. An attempt that found no ports because this end excluded some does not count. */
+ * a silence. An attempt that found no ports perhaps because an end excluded some does not count. */
 static void note_why(const struct flow *flow, struct flow_lane *lane,
                      const struct weft_error *why)
 {
     bool is_end = why->phase == WEFT_PHASE_EPOCH || why->phase == WEFT_PHASE_RETURN;
     bool is_heard = why->phase == WEFT_PHASE_PEER;
     bool is_route = why->status == WEFT_ERR_ROUTE;
-    bool is_left_out = is_route && left_out_active(flow, &lane->conn->config);
     bool is_closer;
 
     drop_why(flow, lane);
     is_closer =
         lane->why != NULL && ((lane->why->status == WEFT_ERR_ROUTE && is_of_cable(why)) ||
                               (is_silence(lane->why) && names_lack(flow, lane, why)));
-    if (is_end || is_left_out ||
+    if (is_end || shows_suspicion(flow, lane, why) ||
         (lane->why != NULL && !is_closer &&
          (is_heard || is_route || lane->why->phase != WEFT_PHASE_PEER))) {
         return;

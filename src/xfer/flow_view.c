@@ -76,7 +76,9 @@ const struct weft_error *flow_why(const struct flow *flow)
     for (uint32_t i = 0; why == NULL && i < flow->config.n_lanes; i++) {
         const struct flow_lane *lane = &flow->lanes[i];
 
-        why = lane->state != FLOW_LANE_UP ? lane->why : NULL;
+        if (lane->state != FLOW_LANE_UP) {
+            why = lane->why != NULL ? lane->why : lane->no_way;
+        }
     }
     return why;
 }
