@@ -347,6 +347,39 @@ START_TEST(parts_that_contradict_each_other)
 }
 END_TEST
 
+static void leave(struct fabric *of, struct conn *conn)
+{
+    (void)of;
+    (void)conn;
+}
+
+/* A message arrives on the second rail, and the first one brings the report that the second is
+ * stopped, or something else that a connection which ends can do nothing with. The message counts,
+ * because the sender has its acknowledgement. */
+START_TEST(what_arrived_counts_while_a_connection_drains)
+{
+    const uint32_t others[] = {
+        xfer_imm_encode(&(struct xfer_imm){.kind = XFER_IMM_RAIL, .qp = 1}), 0};
+    struct xfer_request *receiving;
+    weft_ns deadline;
+
+    open_pair(2);
+    grant(1000, &receiving);
+    fabric.config.on_conn = leave; /* only the drain polls */
+    forge(pair->sender, 0, others[_i]);
+    forge(pair->sender, 1, DATA(0u, 0u, 1u, 0u, 0u));
+    deadline = fabric_now(&fabric) + FABRIC_S;
+    while (xfer_drain(pair->in, deadline) == WEFT_AGAIN) {
+        ck_assert(fabric_step(&fabric, deadline));
+    }
+    ck_assert_int_eq(xfer_test(pair->in, receiving, NULL), WEFT_OK);
+    ck_assert_int_eq(xfer_error(pair->in)->status,
+                     (_i == 0 ? WEFT_OK : WEFT_ERR_PROTOCOL));
+    fabric.config.on_conn = NULL;
+    close_pair();
+}
+END_TEST
+
 /* WRITEs `n_bytes` to the posted buffer as one of two parts, without the transfer. */
 static void forge_part(uint32_t q, uint32_t n_bytes)
 {
@@ -487,6 +520,7 @@ int main(void)
     tcase_add_test(tcase, a_receive_is_refused);
     tcase_add_loop_test(tcase, forged_immediates_are_protocol_errors, 0,
                         (int)WEFT_LENGTH(forgeries));
+    tcase_add_loop_test(tcase, what_arrived_counts_while_a_connection_drains, 0, 2);
     tcase_add_loop_test(tcase, parts_that_contradict_each_other, 0, 2);
     tcase_add_loop_test(tcase, parts_are_no_more_than_the_buffer, 0, 5);
     tcase_add_test(tcase, a_clear_to_send_too_many_is_a_protocol_error);

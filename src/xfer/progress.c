@@ -275,6 +275,9 @@ static weft_status xfer_take_rail(struct xfer *xfer, uint32_t q,
     struct xfer_rails *rails = &xfer->rails;
     uint32_t n_rails = xfer->conn->n_rails, rail = imm->qp % n_rails;
 
+    if (xfer->is_draining) {
+        return WEFT_OK; /* no rail carries more */
+    }
     if (imm->qp >= xfer->conn->n_qps || q % n_rails == rail ||
         (rails->heard >> imm->qp & 1) != 0) {
         return xfer_fail_protocol(
@@ -593,13 +596,15 @@ static weft_status poll_rail(struct xfer *xfer, uint32_t rail)
         if (error != 0) {
             return xfer_fail_post(xfer, rail, error, "the completion queue is broken");
         }
-        /* Handle all of them even if one fails, because they are no longer in the queue. */
+        /* Handle all of them even if one fails, because they are no longer in the queue. If the
+         * connection has failed before, handle all of all queues. What they bring has arrived, and
+         * the peer sends none of it again. */
         for (int i = 0; i < n; i++) {
             weft_status status;
 
             conn_journal_note(xfer->conn, rail, &wcs[i]);
             status = take(xfer, rail, &wcs[i]);
-            first = first == WEFT_OK ? status : first;
+            first = first == WEFT_OK && !xfer->is_draining ? status : first;
         }
         if (first != WEFT_OK) {
             return first;
