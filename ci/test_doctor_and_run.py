@@ -39,6 +39,7 @@ ONLY_RUN = {
     "field/s51-queue-pair-limit": ({"device.qp_limit"}, LIMIT),
     "field/s52-device-caps": ({"device.rejected"}, LIMIT),
     "net/arp-next-path": ({"link.left_out"}, "the run names what it left out; the doctor names why"),
+    "net/bond-alone": ({"link.down"}, FAULT),
     "net/bond-failover": ({"link.down"}, FAULT),
     "net/firewall-rxe": ({"host.firewall_roce"}, TRAFFIC),
     "net/flap-moves-gid": ({"link.down"}, FAULT),

@@ -125,6 +125,16 @@ def test_the_addresses_of_a_vlan_are_dialed():
     assert ("link.left_out", "titanic", "p1") in {item[:3] for item in found("vlan-twin-behind-a-relay")}
 
 
+@pytest.mark.parametrize("boot", ["neighbours", "static"])
+def test_the_addresses_of_bonds_are_dialed(boot):
+    """The second port of titanic's first bond is in use, because the first has no carrier."""
+    document = json.loads(run("bond-alone", "--json", "--set", f"boot={boot}"))
+    ports = {(rail["from_host"], rail["local_port"]) for rail in document["connections"]}
+    assert document["result"] == "pass"
+    assert ports == {("titanic", "p1"), ("titanic", "p2"), ("iceberg", "p3"), ("iceberg", "p0"),
+                     ("carpathia", "p0"), ("carpathia", "p2")}
+
+
 def test_all_of_a_vlan_is_tagged(tmp_path):
     capture = tmp_path / "vlan.pcapng"
     run("vlan-pair", "-q", "--pcap", capture, "--set", "jobs.0.all_reduce.bytes=8",

@@ -21,6 +21,7 @@ static void add_port(struct mesh *mesh, uint32_t ifindex, uint8_t number)
 
 void mesh_hear_open(struct boot *boot)
 {
+    const struct io_hostinfo *info = boot->env->ops->hostinfo(boot->env);
     struct mesh *mesh = boot->mesh;
     uint32_t number = 0;
 
@@ -32,7 +33,7 @@ void mesh_hear_open(struct boot *boot)
 
             if (device->ops->port_netdev(device, p, &ifindex) == 0 && ifindex != 0 &&
                 number < RECORD_PORT_NONE) {
-                add_port(mesh, ifindex, (uint8_t)number);
+                add_port(mesh, io_hostinfo_top(info, ifindex), (uint8_t)number);
             }
         }
     }

@@ -12,3 +12,10 @@ const struct io_netdev *io_hostinfo_netdev(const struct io_hostinfo *info,
     }
     return NULL;
 }
+
+uint32_t io_hostinfo_top(const struct io_hostinfo *info, uint32_t ifindex)
+{
+    const struct io_netdev *netdev = io_hostinfo_netdev(info, ifindex);
+
+    return netdev != NULL && netdev->master != 0 ? netdev->master : ifindex;
+}

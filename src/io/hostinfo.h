@@ -56,4 +56,8 @@ struct io_interface {
 const struct io_netdev *io_hostinfo_netdev(const struct io_hostinfo *info,
                                            uint32_t ifindex);
 
+/* Returns the index of the netdev that has the addresses of `ifindex`: that of its bond, or
+ * `ifindex`. */
+uint32_t io_hostinfo_top(const struct io_hostinfo *info, uint32_t ifindex);
+
 #endif

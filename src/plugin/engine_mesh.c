@@ -57,6 +57,7 @@ void engine_mesh_open(struct engine *engine, const uint8_t handle[CONN_HANDLE_BY
     struct engine_mesh *mesh = &engine->mesh;
     const struct conn_config *conn = &engine->config.conn;
     struct io_env *env = engine->env;
+    const struct io_hostinfo *info = env->ops->hostinfo(env);
     struct beacon *self = &mesh->self;
 
     beacon_key(conn->has_secret ? conn->secret : NULL, mesh->key);
@@ -65,7 +66,7 @@ void engine_mesh_open(struct engine *engine, const uint8_t handle[CONN_HANDLE_BY
         const struct rdma_port *port = &engine->rdma->ports[i];
 
         if (port->ifindex != 0 && !conn_excludes(conn, port->device_index, port->port)) {
-            add_port(mesh, port->ifindex);
+            add_port(mesh, io_hostinfo_top(info, port->ifindex));
         }
     }
     add_port(mesh, 0);

@@ -420,7 +420,7 @@ const struct rdma_gid *rdma_port_gid(const struct rdma_port *port,
 bool rdma_port_has_netdev(const struct rdma_port *port, const struct io_netdev *netdev)
 {
     bool has = port->ifindex == netdev->ifindex;
-    for (uint32_t i = 0; i < port->n_gids && netdev->vlan_id > 0 && !has; i++) {
+    for (uint32_t i = 0; i < port->n_gids && !has; i++) {
         has = port->gids[i].ifindex == netdev->ifindex && port->gids[i].prefix_len > 0;
     }
     return has;

@@ -86,7 +86,8 @@ bool rdma_gid_is_anothers(const struct rdma_port *port, uint32_t index,
 const struct rdma_gid *rdma_port_gid(const struct rdma_port *port,
                                      const union ibv_gid *gid, enum ibv_gid_type type);
 
-/* Returns true if the netdev is the port's own, or a VLAN of it that has one of its GIDs. */
+/* Returns true if the netdev is the port's own, or a VLAN or bond that has one of its GIDs. A bond
+ * has those of the port that is in use. */
 bool rdma_port_has_netdev(const struct rdma_port *port, const struct io_netdev *netdev);
 
 /* Returns the index of the first device on the same card. PCI paths of devices on one card differ

@@ -46,6 +46,41 @@ static uint16_t control_port(uint32_t member)
     return (uint16_t)(CONTROL_PORT + member % (UINT16_MAX - CONTROL_PORT + 1u));
 }
 
+/* Adds the endpoint of `member` with this address, unless it is there. */
+static void add_way(uint32_t member, const struct io_ip *ip, struct boot_neighbour *out)
+{
+    struct io_endpoint *endpoints = (struct io_endpoint *)(uintptr_t)out->endpoints;
+
+    for (uint32_t i = 0; i < out->n_endpoints; i++) {
+        if (io_ip_equal(&endpoints[i].ip, ip)) {
+            return;
+        }
+    }
+    endpoints =
+        weft_realloc(endpoints, (out->n_endpoints + (size_t)1) * sizeof(*endpoints));
+    endpoints[out->n_endpoints++] =
+        (struct io_endpoint){.ip = *ip, .port = control_port(member)};
+    out->endpoints = endpoints;
+}
+
+/* Adds the endpoints of `member` with the addresses of a port, and of the bond that contains it. */
+static void add_port(const struct world_host *host, uint32_t port, uint32_t member,
+                     struct boot_neighbour *out)
+{
+    for (uint32_t i = 0; i < host->ports[port].n_addresses; i++) {
+        add_way(member, &host->ports[port].addresses[i].ip, out);
+    }
+    for (uint32_t b = 0; b < host->n_bonds; b++) {
+        const struct world_bond *bond = &host->bonds[b];
+
+        for (uint32_t p = 0; p < bond->n_ports; p++) {
+            for (uint32_t i = 0; bond->ports[p] == port && i < bond->n_addresses; i++) {
+                add_way(member, &bond->addresses[i].ip, out);
+            }
+        }
+    }
+}
+
 /* Adds the endpoints at which `host` can reach `member`: its addresses on each cable between the
  * two, or on all its cables between hosts if both are on one host. */
 static void add_ways(struct run *run, uint32_t host, uint32_t member,
@@ -53,28 +88,18 @@ static void add_ways(struct run *run, uint32_t host, uint32_t member,
 {
     const struct world_spec *spec = &run->plan->spec;
     uint32_t there = run->member_hosts[member];
-    struct io_endpoint *endpoints = NULL;
 
     for (uint32_t i = 0; i < spec->n_cables; i++) {
         for (int end = 0; end < 2; end++) {
             const struct world_end *ends = spec->cables[i].ends;
-            const struct world_port *port;
 
-            if (ends[0].is_switch || ends[1].is_switch || ends[end].node != there ||
-                (there != host && ends[1 - end].node != host)) {
-                continue;
-            }
-            port = &spec->hosts[there].ports[ends[end].port];
-            for (uint32_t k = 0; k < port->n_addresses; k++) {
-                endpoints = weft_realloc(endpoints, (out->n_endpoints + (size_t)1) *
-                                                        sizeof(*endpoints));
-                endpoints[out->n_endpoints++] = (struct io_endpoint){
-                    .ip = port->addresses[k].ip, .port = control_port(member)};
+            if (!ends[0].is_switch && !ends[1].is_switch && ends[end].node == there &&
+                (there == host || ends[1 - end].node == host)) {
+                add_port(&spec->hosts[there], ends[end].port, member, out);
             }
         }
     }
     out->member = member;
-    out->endpoints = endpoints;
 }
 
 static void make_neighbours(struct run *run, uint32_t member)

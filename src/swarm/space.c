@@ -173,7 +173,6 @@ struct draw {
     bool is_weft;
     bool is_slow;
     bool has_management;
-    bool is_met_by_cable; /* members discover each other over cables only */
 };
 
 /* ---- choices ---- */
@@ -621,14 +620,13 @@ static void put_node(struct draw *draw, uint32_t index, enum weft_profile profil
 static void draw_management(struct draw *draw)
 {
     draw->has_management = !percent(draw, draw->space->boot / 2);
-    draw->is_met_by_cable = draw->is_met_by_cable || !draw->has_management;
 }
 
 /* Makes a bond of two cables between two hosts, at both ends; such a mesh has no other cables. */
 static void draw_bonds(struct draw *draw)
 {
     if (draw->n_hosts != 2 || draw->n_cables != 2 || !draw->is_weft ||
-        draw->is_met_by_cable || !percent(draw, draw->space->addresses) ||
+        !percent(draw, draw->space->addresses) ||
         !can_express(draw, PIECE_BOND,
                      "      bonds:\n        bond0: {ports: [p0, p1]}\n")) {
         return;
@@ -684,7 +682,7 @@ static void put_nodes(struct draw *draw)
 
 static void put_other_subnet(struct draw *draw, uint32_t n)
 {
-    switch (below(draw, draw->is_met_by_cable ? 4 : 5)) {
+    switch (below(draw, 5)) {
     case 0:
         weft_text_add(draw->out, ", subnet: \"fd00:%x::/64\"", n);
         break;
@@ -1188,7 +1186,6 @@ static void put_head(struct draw *draw, uint64_t seed)
         weft_text_add(draw->out, "policy: %s\n", ONE_OF(draw, policies));
     } else if (percent(draw, draw->space->boot)) {
         weft_text_add(draw->out, "boot: %s\n", ONE_OF(draw, boots));
-        draw->is_met_by_cable = true;
     }
     if (percent(draw, draw->space->rare)) {
         weft_text_add(draw->out, "rare: %s\n", ONE_OF(draw, rares));
