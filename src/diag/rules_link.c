@@ -1,5 +1,6 @@
 /* Rules about cables, about the GIDs and MTUs of connected queue pairs, and about packets that a
  * host drops. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -683,6 +684,11 @@ static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *i
     }
     if (diag_is_unheard_over_cable(c)) {
         return diag_or(on_any_rail(c, is_so), DIAG_UNKNOWN);
+    }
+    if (c->phase == WEFT_PHASE_TCP && c->sys_errno == ETIMEDOUT &&
+        diag_number(c, WEFT_VALUE_WAYS) == 1) {
+        return counts_tell(
+            c); /* without a management network the only way is the cable */
     }
     return c->phase == WEFT_PHASE_NONE ? DIAG_UNKNOWN : DIAG_NO;
 }
