@@ -1324,8 +1324,8 @@ START_TEST(a_member_that_nobody_heard_of_is_missed_by_its_neighbours)
 }
 END_TEST
 
-/* Two running hosts wait for each other. Loop 1: their rail has carried packets; 2: iceberg waits for
- * nobody; 3: no answer came to the only way, which is the cable; 4: it did to neither of two. */
+/* Two running hosts wait for each other. Loop 1: their rail has carried packets; 2: iceberg waits
+ * for no host; 3: no answer came over the only way, which is the cable; 4: none over two ways. */
 START_TEST(a_cable_that_has_carried_nothing_may_carry_nothing)
 {
     static const char *const codes[] = {"undetermined", "conn.timeout", "conn.timeout",
