@@ -451,8 +451,8 @@ static weft_ns away_ns(const struct flow *flow)
 }
 
 /* Returns since when no lane can come up in a rank's flow that moved no data yet, as far as this
- * end knows, or WEFT_NEVER. An address may be missing for away_ns(), also after other failures. So only
- * an attempt that began later than that shows that it stays missing. */
+ * end knows, or WEFT_NEVER. An address may be missing for away_ns(), also after other failures. So
+ * only an attempt that began later than that shows that it stays missing. */
 static weft_ns hopeless_since(const struct flow *flow)
 {
     weft_ns since = flow->port_up_ns;
