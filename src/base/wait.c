@@ -9,7 +9,7 @@ static const char *const names[] = {
     [WEFT_WAIT_ROUND] = "round",   [WEFT_WAIT_CONNECTION] = "connection",
     [WEFT_WAIT_SEND] = "send",     [WEFT_WAIT_RECEIVE] = "receive",
     [WEFT_WAIT_CLIENT] = "client", [WEFT_WAIT_CLOSE] = "close",
-    [WEFT_WAIT_OWN] = "own",
+    [WEFT_WAIT_RELAY] = "relay",   [WEFT_WAIT_OWN] = "own",
 };
 
 static const char *const texts[] = {
@@ -19,6 +19,7 @@ static const char *const texts[] = {
     [WEFT_WAIT_RECEIVE] = "to send",
     [WEFT_WAIT_CLIENT] = "to connect as a client",
     [WEFT_WAIT_CLOSE] = "to close a connection",
+    [WEFT_WAIT_RELAY] = "to take what is relayed to it",
     [WEFT_WAIT_OWN] = "to finish work of its own",
 };
 

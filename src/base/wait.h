@@ -12,7 +12,8 @@ enum weft_wait_for {
     WEFT_WAIT_RECEIVE,    /* it must send a message */
     WEFT_WAIT_CLIENT,     /* it must connect to this process, which is a server */
     WEFT_WAIT_CLOSE,      /* it must close its end of a connection */
-    WEFT_WAIT_OWN, /* it is this process: its own devices, kernel, memory or timer */
+    WEFT_WAIT_RELAY, /* it must connect, or take data, for a lane that this host relays */
+    WEFT_WAIT_OWN,   /* it is this process: its own devices, kernel, memory or timer */
     WEFT_N_WAITS
 };
 

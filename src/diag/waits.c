@@ -193,13 +193,20 @@ static bool is_unanswered(const struct diag_host *host, const struct diag_wait *
 }
 
 /* Adds the hosts for which `host` waits to `found`, unless they are in it. Returns false if it has
- * no waits, or others than for data that is not answered. */
+ * no waits, or others than for data that is not answered. Its relay's waits do not count: that data
+ * is of two other hosts. */
 static bool add_awaited(const struct diag_input *input, const struct diag_host *host,
                         bool *is_found, const struct diag_host **found, uint32_t *n)
 {
+    bool any = false;
+
     for (uint32_t i = 0; i < host->n_waits; i++) {
         const struct diag_host *peer = diag_find_host(input, host->waits[i].peer);
 
+        if (host->waits[i].what == WEFT_WAIT_RELAY) {
+            continue;
+        }
+        any = true;
         if (!is_unanswered(host, &host->waits[i], peer)) {
             return false;
         }
@@ -208,7 +215,7 @@ static bool add_awaited(const struct diag_input *input, const struct diag_host *
             found[(*n)++] = peer;
         }
     }
-    return host->n_waits > 0;
+    return any;
 }
 
 /* Returns true if all hosts reported what they did. One that did not can be a relay whose process

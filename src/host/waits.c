@@ -81,6 +81,21 @@ static void add_messages(struct host *host)
     }
 }
 
+/* Adds a member that lanes of the relay wait for, unless it was added before. */
+static void add_next(void *context, uint32_t member)
+{
+    struct host *host = context;
+    bool is_new = true;
+
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        is_new = is_new && (host->waits[i].what != WEFT_WAIT_RELAY ||
+                            host->waits[i].member != member);
+    }
+    if (is_new) {
+        add(host, WEFT_WAIT_RELAY, member);
+    }
+}
+
 void host_note_waits(struct host *host)
 {
     if (host->waits == NULL) {
@@ -115,6 +130,9 @@ void host_note_waits(struct host *host)
     case HOST_FAILED:
     case HOST_DEAD:
         return;
+    }
+    if (host->relay != NULL) {
+        relay_awaited(host->relay, add_next, host);
     }
     if (host->n_waits == 0) {
         add(host, WEFT_WAIT_OWN, host->config.rank);

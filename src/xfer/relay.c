@@ -1131,6 +1131,43 @@ void relay_destroy(struct relay *relay)
     free(relay);
 }
 
+static bool has_data(const struct relay_lane *lane)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < lane->n_slots; i++) {
+        enum relay_slot_state state = lane->slots[i].state;
+
+        any = any || state == RELAY_SLOT_FULL || state == RELAY_SLOT_SENDING;
+    }
+    return any;
+}
+
+static bool awaits_next(const struct relay_lane *lane)
+{
+    switch (lane->state) {
+    case RELAY_LANE_WAITING:
+    case RELAY_LANE_CONNECTING:
+        return true;
+    case RELAY_LANE_UP:
+        return has_data(lane);
+    case RELAY_LANE_ANSWERED: /* the member before it has to connect, or both have to close */
+    case RELAY_LANE_CLOSING:
+        break;
+    }
+    return false;
+}
+
+void relay_awaited(const struct relay *relay, void (*add)(void *context, uint32_t member),
+                   void *context)
+{
+    for (const struct relay_lane *lane = relay->lanes; lane != NULL; lane = lane->next) {
+        if (awaits_next(lane)) {
+            add(context, lane->member);
+        }
+    }
+}
+
 void relay_counters(const struct relay *relay, struct relay_counters *out)
 {
     *out = relay->counters;

@@ -47,6 +47,10 @@ void relay_conn_progress(struct relay *relay, const struct conn *conn);
  * two ranks came up since. A report that another process gave up does not count. The failure of a
  * port that is up again is replaced by that of the next lane that fails. */
 const struct weft_error *relay_trouble(const struct relay *relay, uint32_t *member);
+/* Calls `add` with the next member of each lane that waits for it: for a connection to it, or until
+ * it has taken the data in a buffer. A member can be added several times. */
+void relay_awaited(const struct relay *relay, void (*add)(void *context, uint32_t member),
+                   void *context);
 /* Handles PORT_ACTIVE, PORT_ERR or DEVICE_FATAL of a device of this host. Call after rdma_refresh()
  * or rdma_lose_device(). Lanes that use the port end if they can go on over another one, and lanes
  * that wait for a port connect. */

@@ -256,6 +256,61 @@ START_TEST(lanes_share_the_memory)
 }
 END_TEST
 
+struct awaited {
+    uint32_t n, member;
+};
+
+static void note_awaited(void *context, uint32_t member)
+{
+    struct awaited *awaited = context;
+
+    awaited->n++;
+    awaited->member = member;
+}
+
+static struct awaited awaited_by(uint32_t relay)
+{
+    struct awaited awaited = {0};
+
+    relay_awaited(grid.relays[relay], note_awaited, &awaited);
+    return awaited;
+}
+
+/* Relays wait for the next member while they connect to it, and while it takes no data from a
+ * buffer. They wait for none while nothing moves. */
+START_TEST(a_relay_waits_for_the_next_member)
+{
+    bool has_waited = false;
+
+    open_line(4);
+    route(0, 3, 8);
+    for (uint32_t i = 0; i < 1000 && !has_waited; i++) {
+        grid_step_for(&grid, FABRIC_MS / 100);
+        has_waited = awaited_by(2).n > 0;
+    }
+    ck_assert(has_waited);
+    ck_assert_uint_eq(awaited_by(2).member, 3);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_step_for(&grid, FABRIC_MS);
+    ck_assert_uint_eq(awaited_by(1).n, 0);
+    ck_assert_uint_eq(awaited_by(2).n, 0);
+    send_mixed(0, 40);
+    grid_step_for(&grid, FABRIC_MS / 5);
+    grid_down(&grid, 2, 3, 0, 100 * FABRIC_MS);
+    grid_step_for(&grid, 10 * FABRIC_MS);
+    ck_assert_uint_eq(awaited_by(1).n, 0);
+    ck_assert_uint_eq(awaited_by(2).n, 1);
+    ck_assert_uint_eq(awaited_by(2).member, 3);
+    for (uint32_t i = 0; grid.flows[0].traffic.n_received < 40; i++) {
+        ck_assert_uint_lt(i, 2000);
+        grid_step_for(&grid, FABRIC_MS);
+    }
+    grid_step_for(&grid, FABRIC_MS);
+    ck_assert_uint_eq(awaited_by(2).n, 0);
+    grid_close(&grid);
+}
+END_TEST
+
 static uint64_t lane_id(uint32_t flow, uint32_t lane)
 {
     const struct conn *conn = flow_lane_conn(grid.flows[flow].out, lane);
@@ -440,6 +495,7 @@ int main(void)
     tcase_add_test(tcase, a_stalled_receiver_fills_no_relay);
     tcase_add_loop_test(tcase, relays_refuse_what_exceeds_them, 0, 4);
     tcase_add_test(tcase, lanes_share_the_memory);
+    tcase_add_test(tcase, a_relay_waits_for_the_next_member);
     tcase_add_loop_test(tcase, a_new_epoch_replaces_its_own_lane_only, 0, 4);
     tcase_add_loop_test(tcase, a_new_epoch_needs_no_room_beside_the_last, 0, 2);
     tcase_add_loop_test(tcase, the_member_at_the_failed_end_is_named, 0, 2);
