@@ -2,400 +2,105 @@
 #include "diag/observations.h"
 
 #include <limits.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
+#include "diag/fields.h"
 
 #define HOSTS_MAX 4096
 #define CABLES_MAX 65536
 #define LIST_MAX 4096
 
-/* ---- values ---- */
-
-static void put_int(json_t *object, const char *key, int64_t number)
-{
-    if (number != IO_UNKNOWN) {
-        json_object_set_new(object, key, json_integer(number));
-    }
-}
-
-/* Omits text that is not UTF-8, because a peer's name arrives over the network. */
-static void put_text(json_t *object, const char *key, const char *text)
-{
-    json_t *value = text[0] != '\0' ? json_string(text) : NULL;
-
-    if (value != NULL) {
-        json_object_set_new(object, key, value);
-    }
-}
-
-static void put_known(json_t *object, const char *key, enum diag_known value)
-{
-    if (value != DIAG_UNKNOWN) {
-        json_object_set_new(object, key, json_boolean(value == DIAG_YES));
-    }
-}
-
-/* The position of the decoder, for messages, and its first error. */
-struct cursor {
-    char path[160];
-    weft_status status;
-    struct weft_error *error;
-};
-
-static void bad(struct cursor *at, const char *key, const char *what)
-{
-    if (at->status == WEFT_OK) {
-        at->status = weft_fail(at->error, WEFT_ERR_INPUT, WEFT_PHASE_OBSERVATIONS,
-                               "%s%s: %s", at->path, key, what);
-    }
-}
-
-static int64_t get_int(struct cursor *at, const json_t *object, const char *key,
-                       int64_t absent)
-{
-    const json_t *value = json_object_get(object, key);
-
-    if (value == NULL) {
-        return absent;
-    }
-    if (!json_is_integer(value)) {
-        bad(at, key, "must be an integer");
-        return absent;
-    }
-    return json_integer_value(value);
-}
-
-/* Returns a number from 0 to `most`, or IO_UNKNOWN if that is written, or `absent`. */
-static int get_small(struct cursor *at, const json_t *object, const char *key, int most,
-                     int absent)
-{
-    int64_t value = get_int(at, object, key, absent);
-
-    if (value != IO_UNKNOWN && (value < 0 || value > most)) {
-        bad(at, key, "is out of range");
-        return absent;
-    }
-    return (int)value;
-}
-
-static void get_text(struct cursor *at, const json_t *object, const char *key, char *out,
-                     size_t out_bytes)
-{
-    const json_t *value = json_object_get(object, key);
-
-    out[0] = '\0';
-    if (value == NULL) {
-        return;
-    }
-    if (!json_is_string(value) || strlen(json_string_value(value)) >= out_bytes) {
-        bad(at, key, "must be a text that is not too long");
-        return;
-    }
-    weft_format(out, out_bytes, "%s", json_string_value(value));
-}
-
-static bool get_bool(struct cursor *at, const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-
-    if (value != NULL && !json_is_boolean(value)) {
-        bad(at, key, "must be true or false");
-    }
-    return json_is_true(value);
-}
-
-/* Returns UNKNOWN if the key is absent. */
-static enum diag_known get_known(struct cursor *at, const json_t *object, const char *key)
-{
-    if (json_object_get(object, key) == NULL) {
-        return DIAG_UNKNOWN;
-    }
-    return get_bool(at, object, key) ? DIAG_YES : DIAG_NO;
-}
-
-/* Returns the list `key`; NULL if it is absent, invalid or longer than `max`. */
-static const json_t *get_list(struct cursor *at, const json_t *object, const char *key,
-                              size_t max, uint32_t *out_n)
-{
-    const json_t *list = json_object_get(object, key);
-
-    *out_n = 0;
-    if (list == NULL) {
-        return NULL;
-    }
-    if (!json_is_array(list) || json_array_size(list) > max) {
-        bad(at, key, "must be a list that is not too long");
-        return NULL;
-    }
-    *out_n = (uint32_t)json_array_size(list);
-    return list;
-}
-
-/* Returns element `i` and appends it to the path; leave() undoes that. NULL if it is not an
- * object. */
-static const json_t *go_into(struct cursor *at, const json_t *list, const char *key,
-                             uint32_t i, size_t *out_mark)
-{
-    const json_t *item = json_array_get(list, i);
-
-    *out_mark = strlen(at->path);
-    weft_format(at->path + *out_mark, sizeof(at->path) - *out_mark, "%s[%u].", key, i);
-    if (!json_is_object(item)) {
-        bad(at, "", "must be an object");
-        return NULL;
-    }
-    return item;
-}
-
-static void leave(struct cursor *at, size_t mark)
-{
-    at->path[mark] = '\0';
-}
-
 /* ---- fields ---- */
 
-enum field_type {
-    FIELD_INT,   /* int64_t */
-    FIELD_SMALL, /* int from 0 to `most`, or IO_UNKNOWN */
-    FIELD_TEXT,  /* char[n_bytes]; absent if it is "" */
-    FIELD_KNOWN, /* enum diag_known; absent if unknown */
-    FIELD_STATE, /* enum diag_known: "up" or "down"; absent if unknown */
-    FIELD_BOOL,  /* bool */
-    FIELD_FLAG,  /* bool; absent if false */
-    FIELD_IP,    /* struct io_ip */
-    FIELD_ROCE   /* int: 1 for "RoCE v1", 2 for "RoCE v2"; absent if 0 */
-};
-
-/* A member of a JSON object and of the struct that it stands for. Both directions follow these
- * tables, whose order is that of the members. */
-struct field {
-    const char *key;
-    enum field_type type;
-    size_t offset;
-    size_t n_bytes; /* of FIELD_TEXT */
-    int most;       /* of FIELD_SMALL */
-    int64_t absent; /* of FIELD_INT and FIELD_SMALL: not written, like IO_UNKNOWN */
-};
-
-#define INT_OR(type, key, member, absent)                                                \
-    {                                                                                    \
-        key, FIELD_INT, offsetof(type, member), 0, 0, absent                             \
-    }
-#define INT(type, key, member) INT_OR(type, key, member, IO_UNKNOWN)
-#define SMALL(type, key, member, most, absent)                                           \
-    {                                                                                    \
-        key, FIELD_SMALL, offsetof(type, member), 0, most, absent                        \
-    }
-#define TEXT(type, key, member)                                                          \
-    {                                                                                    \
-        key, FIELD_TEXT, offsetof(type, member), sizeof(((type *)NULL)->member), 0, 0    \
-    }
-#define OTHER(kind, type, key, member)                                                   \
-    {                                                                                    \
-        key, FIELD_##kind, offsetof(type, member), 0, 0, 0                               \
-    }
-
 static const struct field gid_fields[] = {
-    OTHER(IP, struct diag_gid, "gid", ip),
-    OTHER(ROCE, struct diag_gid, "type", type),
-    SMALL(struct diag_gid, "prefix_len", prefix_len, 128, IO_UNKNOWN),
-    SMALL(struct diag_gid, "index", index, INT_MAX, IO_UNKNOWN),
-    SMALL(struct diag_gid, "vlan_id", vlan_id, 4095, IO_UNKNOWN),
+    FIELD(IP, struct diag_gid, "gid", ip),
+    FIELD(ROCE, struct diag_gid, "type", type),
+    FIELD_SMALL(struct diag_gid, "prefix_len", prefix_len, 128, IO_UNKNOWN),
+    FIELD_SMALL(struct diag_gid, "index", index, INT_MAX, IO_UNKNOWN),
+    FIELD_SMALL(struct diag_gid, "vlan_id", vlan_id, 4095, IO_UNKNOWN),
 };
 
 static const struct field port_fields[] = {
-    TEXT(struct diag_port, "name", name),
-    OTHER(STATE, struct diag_port, "state", is_up),
-    INT(struct diag_port, "netdev_mtu", netdev_mtu),
-    INT(struct diag_port, "active_mtu", active_mtu),
-    INT(struct diag_port, "rate_bps", rate_bps),
-    INT(struct diag_port, "device", device),
-    OTHER(KNOWN, struct diag_port, "opened", is_opened),
-    OTHER(KNOWN, struct diag_port, "software", is_software),
-    INT(struct diag_port, "rp_filter", rp_filter),
-    INT(struct diag_port, "arp_ignore", arp_ignore),
-    OTHER(KNOWN, struct diag_port, "bonded", is_bonded),
-    TEXT(struct diag_port, "master", master),
-    INT(struct diag_port, "addresses", n_addresses),
-    INT(struct diag_port, "pcie_lanes", pcie_lanes),
-    INT(struct diag_port, "pcie_lanes_max", pcie_lanes_max),
-    INT(struct diag_port, "pcie_mts", pcie_mts),
-    INT(struct diag_port, "pcie_mts_max", pcie_mts_max),
-    OTHER(KNOWN, struct diag_port, "gids_cut", gids_cut),
+    FIELD_TEXT(struct diag_port, "name", name),
+    FIELD(STATE, struct diag_port, "state", is_up),
+    FIELD(INT, struct diag_port, "netdev_mtu", netdev_mtu),
+    FIELD(INT, struct diag_port, "active_mtu", active_mtu),
+    FIELD(INT, struct diag_port, "rate_bps", rate_bps),
+    FIELD(INT, struct diag_port, "device", device),
+    FIELD(KNOWN, struct diag_port, "opened", is_opened),
+    FIELD(KNOWN, struct diag_port, "software", is_software),
+    FIELD(INT, struct diag_port, "rp_filter", rp_filter),
+    FIELD(INT, struct diag_port, "arp_ignore", arp_ignore),
+    FIELD(KNOWN, struct diag_port, "bonded", is_bonded),
+    FIELD_TEXT(struct diag_port, "master", master),
+    FIELD(INT, struct diag_port, "addresses", n_addresses),
+    FIELD(INT, struct diag_port, "pcie_lanes", pcie_lanes),
+    FIELD(INT, struct diag_port, "pcie_lanes_max", pcie_lanes_max),
+    FIELD(INT, struct diag_port, "pcie_mts", pcie_mts),
+    FIELD(INT, struct diag_port, "pcie_mts_max", pcie_mts_max),
+    FIELD(KNOWN, struct diag_port, "gids_cut", gids_cut),
 };
 
 static const struct field use_fields[] = {
-    TEXT(struct diag_use, "peer", peer),
-    TEXT(struct diag_use, "local_port", local_port),
-    TEXT(struct diag_use, "remote_port", remote_port),
-    TEXT(struct diag_use, "local_gid", local_gid),
-    TEXT(struct diag_use, "remote_gid", remote_gid),
-    INT(struct diag_use, "path_mtu", path_mtu),
-    INT(struct diag_use, "vanished_mtu", vanished_mtu),
-    INT(struct diag_use, "timed_bytes", timed_bytes),
-    INT(struct diag_use, "best_bps", best_bps),
-    INT(struct diag_use, "rtt_ns", rtt_ns),
+    FIELD_TEXT(struct diag_use, "peer", peer),
+    FIELD_TEXT(struct diag_use, "local_port", local_port),
+    FIELD_TEXT(struct diag_use, "remote_port", remote_port),
+    FIELD_TEXT(struct diag_use, "local_gid", local_gid),
+    FIELD_TEXT(struct diag_use, "remote_gid", remote_gid),
+    FIELD(INT, struct diag_use, "path_mtu", path_mtu),
+    FIELD(INT, struct diag_use, "vanished_mtu", vanished_mtu),
+    FIELD(INT, struct diag_use, "timed_bytes", timed_bytes),
+    FIELD(INT, struct diag_use, "best_bps", best_bps),
+    FIELD(INT, struct diag_use, "rtt_ns", rtt_ns),
 };
 
 static const struct field wait_fields[] = {
-    TEXT(struct diag_wait, "peer", peer),
-    INT(struct diag_wait, "waited_ns", waited_ns),
+    FIELD_TEXT(struct diag_wait, "peer", peer),
+    FIELD(INT, struct diag_wait, "waited_ns", waited_ns),
 };
 
 static const struct field event_fields[] = {
-    TEXT(struct diag_event, "type", type),
-    TEXT(struct diag_event, "port", port),
-    TEXT(struct diag_event, "device", device),
-    INT(struct diag_event, "at_ns", at_ns),
+    FIELD_TEXT(struct diag_event, "type", type),
+    FIELD_TEXT(struct diag_event, "port", port),
+    FIELD_TEXT(struct diag_event, "device", device),
+    FIELD(INT, struct diag_event, "at_ns", at_ns),
 };
 
 static const struct field error_fields[] = {
-    TEXT(struct diag_error, "object", error.object),
-    TEXT(struct diag_error, "message", error.message),
-    SMALL(struct diag_error, "errno", error.sys_errno, INT_MAX, 0),
-    SMALL(struct diag_error, "wc_status", error.wc_status, INT_MAX, 0),
-    TEXT(struct diag_error, "peer", peer),
-    INT(struct diag_error, "at_ns", at_ns),
+    FIELD_TEXT(struct diag_error, "object", error.object),
+    FIELD_TEXT(struct diag_error, "message", error.message),
+    FIELD_SMALL(struct diag_error, "errno", error.sys_errno, INT_MAX, 0),
+    FIELD_SMALL(struct diag_error, "wc_status", error.wc_status, INT_MAX, 0),
+    FIELD_TEXT(struct diag_error, "peer", peer),
+    FIELD(INT, struct diag_error, "at_ns", at_ns),
 };
 
 static const struct field host_fields[] = {
-    TEXT(struct diag_host, "name", name),
-    OTHER(BOOL, struct diag_host, "observed", was_observed),
-    OTHER(FLAG, struct diag_host, "vanished", has_vanished),
-    OTHER(FLAG, struct diag_host, "hung", has_hung),
-    TEXT(struct diag_host, "state", state),
-    INT(struct diag_host, "memlock_bytes", memlock_bytes),
-    TEXT(struct diag_host, "policy", policy),
-    INT(struct diag_host, "gid_index", gid_index),
-    INT_OR(struct diag_host, "subnet_len", subnet_len, DIAG_SUBNET_LEN),
-    TEXT(struct diag_host, "hca_list", hca_list),
-    OTHER(KNOWN, struct diag_host, "merges_nics", merges_nics),
-    OTHER(KNOWN, struct diag_host, "forwards_ip", forwards_ip),
-    OTHER(KNOWN, struct diag_host, "management_down", management_down),
+    FIELD_TEXT(struct diag_host, "name", name),
+    FIELD(BOOL, struct diag_host, "observed", was_observed),
+    FIELD(FLAG, struct diag_host, "vanished", has_vanished),
+    FIELD(FLAG, struct diag_host, "hung", has_hung),
+    FIELD_TEXT(struct diag_host, "state", state),
+    FIELD(INT, struct diag_host, "memlock_bytes", memlock_bytes),
+    FIELD_TEXT(struct diag_host, "policy", policy),
+    FIELD(INT, struct diag_host, "gid_index", gid_index),
+    FIELD_INT_OR(struct diag_host, "subnet_len", subnet_len, DIAG_SUBNET_LEN),
+    FIELD_TEXT(struct diag_host, "hca_list", hca_list),
+    FIELD(KNOWN, struct diag_host, "merges_nics", merges_nics),
+    FIELD(KNOWN, struct diag_host, "forwards_ip", forwards_ip),
+    FIELD(KNOWN, struct diag_host, "management_down", management_down),
 };
 
 static const struct field cable_fields[] = {
-    TEXT(struct diag_cable, "from", from),
-    TEXT(struct diag_cable, "from_port", from_port),
-    TEXT(struct diag_cable, "to", to),
-    TEXT(struct diag_cable, "to_port", to_port),
-    INT_OR(struct diag_cable, "rate_bps", rate_bps, 0),
+    FIELD_TEXT(struct diag_cable, "from", from),
+    FIELD_TEXT(struct diag_cable, "from_port", from_port),
+    FIELD_TEXT(struct diag_cable, "to", to),
+    FIELD_TEXT(struct diag_cable, "to_port", to_port),
+    FIELD_INT_OR(struct diag_cable, "rate_bps", rate_bps, 0),
 };
-
-_Static_assert(sizeof(weft_ns) == sizeof(int64_t), "FIELD_INT reads times too");
-
-static void put_field(json_t *object, const struct field *field, const void *at)
-{
-    char ip[IO_IP_TEXT_BYTES];
-    int64_t number;
-
-    switch (field->type) {
-    case FIELD_INT:
-    case FIELD_SMALL:
-        number = field->type == FIELD_INT ? *(const int64_t *)at : *(const int *)at;
-        if (number != field->absent) {
-            put_int(object, field->key, number);
-        }
-        break;
-    case FIELD_TEXT:
-        put_text(object, field->key, at);
-        break;
-    case FIELD_KNOWN:
-        put_known(object, field->key, *(const enum diag_known *)at);
-        break;
-    case FIELD_STATE:
-        if (*(const enum diag_known *)at != DIAG_UNKNOWN) {
-            put_text(object, field->key,
-                     *(const enum diag_known *)at == DIAG_YES ? "up" : "down");
-        }
-        break;
-    case FIELD_BOOL:
-    case FIELD_FLAG:
-        if (field->type == FIELD_BOOL || *(const bool *)at) {
-            json_object_set_new(object, field->key, json_boolean(*(const bool *)at));
-        }
-        break;
-    case FIELD_IP:
-        put_text(object, field->key, io_ip_format(at, ip, sizeof(ip)));
-        break;
-    case FIELD_ROCE:
-        if (*(const int *)at != 0) {
-            put_text(object, field->key, *(const int *)at == 2 ? "RoCE v2" : "RoCE v1");
-        }
-        break;
-    }
-}
-
-/* Returns 1 or 2 if the text is `first` or `second`, 0 for any other or none. */
-static int get_word(struct cursor *at, const json_t *object, const char *key,
-                    const char *first, const char *second)
-{
-    char text[16];
-
-    get_text(at, object, key, text, sizeof(text));
-    return strcmp(text, first) == 0 ? 1 : strcmp(text, second) == 0 ? 2 : 0;
-}
-
-static void get_field(struct cursor *at, const json_t *object, const struct field *field,
-                      void *out)
-{
-    static const enum diag_known states[] = {DIAG_UNKNOWN, DIAG_YES, DIAG_NO};
-    char ip[IO_IP_TEXT_BYTES];
-
-    switch (field->type) {
-    case FIELD_INT:
-        *(int64_t *)out = get_int(at, object, field->key, field->absent);
-        break;
-    case FIELD_SMALL:
-        *(int *)out = get_small(at, object, field->key, field->most, (int)field->absent);
-        break;
-    case FIELD_TEXT:
-        get_text(at, object, field->key, out, field->n_bytes);
-        break;
-    case FIELD_KNOWN:
-        *(enum diag_known *)out = get_known(at, object, field->key);
-        break;
-    case FIELD_STATE:
-        *(enum diag_known *)out = states[get_word(at, object, field->key, "up", "down")];
-        break;
-    case FIELD_BOOL:
-    case FIELD_FLAG:
-        *(bool *)out = get_bool(at, object, field->key);
-        break;
-    case FIELD_IP:
-        get_text(at, object, field->key, ip, sizeof(ip));
-        if (!io_ip_parse(ip, out)) {
-            bad(at, field->key, "must be an IP address");
-        }
-        break;
-    case FIELD_ROCE:
-        *(int *)out = get_word(at, object, field->key, "RoCE v1", "RoCE v2");
-        break;
-    }
-}
-
-static void put_all(json_t *object, const struct field *fields, size_t n,
-                    const void *from)
-{
-    for (size_t i = 0; i < n; i++) {
-        put_field(object, &fields[i], (const char *)from + fields[i].offset);
-    }
-}
-
-static void get_all(struct cursor *at, const json_t *object, const struct field *fields,
-                    size_t n, void *out)
-{
-    for (size_t i = 0; i < n; i++) {
-        get_field(at, object, &fields[i], (char *)out + fields[i].offset);
-    }
-}
-
-/* A table and its length. */
-#define ALL(fields) fields, WEFT_LENGTH(fields)
 
 /* ---- ports ---- */
 
@@ -404,7 +109,7 @@ static json_t *encode_counters(const struct diag_port *port)
     json_t *object = json_object();
 
     for (int i = 0; i < DIAG_N_COUNTERS; i++) {
-        put_int(object, diag_counter_name((enum diag_counter)i), port->counters[i]);
+        field_put_int(object, diag_counter_name((enum diag_counter)i), port->counters[i]);
     }
     return object;
 }
@@ -416,7 +121,7 @@ static void put_gids(json_t *object, const struct diag_port *port)
     for (uint32_t j = 0; j < port->n_gids; j++) {
         json_t *gid = json_object();
 
-        put_all(gid, ALL(gid_fields), &port->gids[j]);
+        fields_put(gid, FIELDS(gid_fields), &port->gids[j]);
         json_array_append_new(gids, gid);
     }
     json_object_set_new(object, "gids", gids);
@@ -429,7 +134,7 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         json_t *object = json_object();
 
-        put_all(object, ALL(port_fields), &ports[i]);
+        fields_put(object, FIELDS(port_fields), &ports[i]);
         if (ports[i].has_gids) {
             put_gids(object, &ports[i]);
         }
@@ -439,58 +144,60 @@ static json_t *encode_ports(const struct diag_port *ports, uint32_t n)
     return array;
 }
 
-static void decode_gid(struct cursor *at, const json_t *object, struct diag_gid *out)
+static void decode_gid(struct field_cursor *at, const json_t *object,
+                       struct diag_gid *out)
 {
-    get_all(at, object, ALL(gid_fields), out);
+    fields_get(at, object, FIELDS(gid_fields), out);
     if (io_ip_is_v4(&out->ip) && out->prefix_len > 32) {
-        bad(at, "prefix_len", "is out of range");
+        field_bad(at, "prefix_len", "is out of range");
         out->prefix_len = IO_UNKNOWN;
     }
 }
 
-static void decode_counters(struct cursor *at, const json_t *object,
+static void decode_counters(struct field_cursor *at, const json_t *object,
                             struct diag_port *out)
 {
     for (int i = 0; i < DIAG_N_COUNTERS; i++) {
         const char *name = diag_counter_name((enum diag_counter)i);
 
-        out->counters[i] = get_int(at, object, name, IO_UNKNOWN);
+        out->counters[i] = field_get_int(at, object, name, IO_UNKNOWN);
     }
 }
 
-static void decode_port(struct cursor *at, const json_t *object, struct diag_port *out)
+static void decode_port(struct field_cursor *at, const json_t *object,
+                        struct diag_port *out)
 {
     uint32_t n;
-    const json_t *gids = get_list(at, object, "gids", DIAG_GIDS_MAX, &n);
+    const json_t *gids = field_get_list(at, object, "gids", DIAG_GIDS_MAX, &n);
 
-    get_all(at, object, ALL(port_fields), out);
+    fields_get(at, object, FIELDS(port_fields), out);
     decode_counters(at, json_object_get(object, "counters"), out);
     out->has_gids = gids != NULL;
     for (uint32_t i = 0; i < n; i++) {
         size_t mark;
-        const json_t *item = go_into(at, gids, "gids", i, &mark);
+        const json_t *item = field_enter(at, gids, "gids", i, &mark);
 
         if (item != NULL) {
             decode_gid(at, item, &out->gids[out->n_gids++]);
         }
-        leave(at, mark);
+        field_leave(at, mark);
     }
 }
 
-static struct diag_port *decode_ports(struct cursor *at, const json_t *object,
+static struct diag_port *decode_ports(struct field_cursor *at, const json_t *object,
                                       uint32_t *out_n)
 {
-    const json_t *list = get_list(at, object, "ports", LIST_MAX, out_n);
+    const json_t *list = field_get_list(at, object, "ports", LIST_MAX, out_n);
     struct diag_port *ports = weft_calloc(*out_n + 1, sizeof(*ports));
 
     for (uint32_t i = 0; i < *out_n; i++) {
         size_t mark;
-        const json_t *item = go_into(at, list, "ports", i, &mark);
+        const json_t *item = field_enter(at, list, "ports", i, &mark);
 
         if (item != NULL) {
             decode_port(at, item, &ports[i]);
         }
-        leave(at, mark);
+        field_leave(at, mark);
     }
     return ports;
 }
@@ -523,13 +230,13 @@ json_t *diag_error_encode(const struct diag_error *failure)
     json_t *object = json_object();
     char phase[WEFT_PHASE_TEXT_BYTES];
 
-    put_text(object, "status", weft_status_name(failure->error.status));
-    put_text(object, "phase", weft_error_phase_text(&failure->error, phase));
-    put_all(object, ALL(error_fields), failure);
-    put_known(object, "hearsay",
-              failure->source == DIAG_MAYBE_OWN ? DIAG_UNKNOWN
-              : failure->source == DIAG_HEARSAY ? DIAG_YES
-                                                : DIAG_NO);
+    field_put_text(object, "status", weft_status_name(failure->error.status));
+    field_put_text(object, "phase", weft_error_phase_text(&failure->error, phase));
+    fields_put(object, FIELDS(error_fields), failure);
+    field_put_known(object, "hearsay",
+                    failure->source == DIAG_MAYBE_OWN ? DIAG_UNKNOWN
+                    : failure->source == DIAG_HEARSAY ? DIAG_YES
+                                                      : DIAG_NO);
     json_object_set_new(object, "values", encode_values(&failure->error));
     return object;
 }
@@ -554,7 +261,8 @@ static weft_status status_by_name(const char *name)
     return WEFT_ERR_PROTOCOL;
 }
 
-static void decode_error(struct cursor *at, const json_t *object, struct diag_error *out)
+static void decode_error(struct field_cursor *at, const json_t *object,
+                         struct diag_error *out)
 {
     struct weft_error *error = &out->error;
     char status[32];
@@ -564,12 +272,12 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
     const char *name;
     json_t *value;
 
-    get_text(at, object, "status", status, sizeof(status));
+    field_get_text(at, object, "status", status, sizeof(status));
     error->status = status_by_name(status);
-    get_text(at, object, "phase", phase, sizeof(phase));
+    field_get_text(at, object, "phase", phase, sizeof(phase));
     weft_error_set_phase(error, phase);
-    get_all(at, object, ALL(error_fields), out);
-    hearsay = get_known(at, object, "hearsay");
+    fields_get(at, object, FIELDS(error_fields), out);
+    hearsay = field_get_known(at, object, "hearsay");
     out->source = hearsay == DIAG_NO    ? DIAG_OWN
                   : hearsay == DIAG_YES ? DIAG_HEARSAY
                                         : DIAG_MAYBE_OWN;
@@ -580,7 +288,7 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
         } else if (json_is_string(value)) {
             weft_error_text(error, weft_value_find(name), json_string_value(value));
         } else {
-            bad(at, "values", "must be integers and texts");
+            field_bad(at, "values", "must be integers and texts");
         }
     }
 }
@@ -588,11 +296,11 @@ static void decode_error(struct cursor *at, const json_t *object, struct diag_er
 weft_status diag_error_decode(const json_t *object, struct diag_error *out,
                               struct weft_error *error)
 {
-    struct cursor at = {.status = WEFT_OK, .error = error};
+    struct field_cursor at = {.status = WEFT_OK, .error = error};
 
     *out = (struct diag_error){.at_ns = IO_UNKNOWN};
     if (!json_is_object(object)) {
-        bad(&at, "", "must be an object");
+        field_bad(&at, "", "must be an object");
         return at.status;
     }
     decode_error(&at, object, out);
@@ -600,16 +308,16 @@ weft_status diag_error_decode(const json_t *object, struct diag_error *out,
 }
 
 /* Returns the list `key` of errors. */
-static struct diag_error *decode_errors(struct cursor *at, const json_t *object,
+static struct diag_error *decode_errors(struct field_cursor *at, const json_t *object,
                                         const char *key, uint32_t *out_n)
 {
-    const json_t *list = get_list(at, object, key, LIST_MAX, out_n);
+    const json_t *list = field_get_list(at, object, key, LIST_MAX, out_n);
     struct diag_error *errors = weft_calloc(*out_n + 1, sizeof(*errors));
     size_t mark;
 
     for (uint32_t i = 0; i < *out_n; i++) {
-        decode_error(at, go_into(at, list, key, i, &mark), &errors[i]);
-        leave(at, mark);
+        decode_error(at, field_enter(at, list, key, i, &mark), &errors[i]);
+        field_leave(at, mark);
     }
     return errors;
 }
@@ -623,7 +331,7 @@ static json_t *encode_uses(const struct diag_host *host)
     for (uint32_t i = 0; i < host->n_uses; i++) {
         json_t *use = json_object();
 
-        put_all(use, ALL(use_fields), &host->uses[i]);
+        fields_put(use, FIELDS(use_fields), &host->uses[i]);
         json_array_append_new(array, use);
     }
     return array;
@@ -636,8 +344,8 @@ static json_t *encode_waits(const struct diag_host *host)
     for (uint32_t i = 0; i < host->n_waits; i++) {
         json_t *wait = json_object();
 
-        put_text(wait, "for", weft_wait_name(host->waits[i].what));
-        put_all(wait, ALL(wait_fields), &host->waits[i]);
+        field_put_text(wait, "for", weft_wait_name(host->waits[i].what));
+        fields_put(wait, FIELDS(wait_fields), &host->waits[i]);
         json_array_append_new(array, wait);
     }
     return array;
@@ -650,7 +358,7 @@ static json_t *encode_events(const struct diag_host *host)
     for (uint32_t i = 0; i < host->n_events; i++) {
         json_t *event = json_object();
 
-        put_all(event, ALL(event_fields), &host->events[i]);
+        fields_put(event, FIELDS(event_fields), &host->events[i]);
         json_array_append_new(events, event);
     }
     return events;
@@ -663,7 +371,7 @@ static json_t *encode_told(const struct diag_host *host)
     for (uint32_t i = 0; i < host->n_told; i++) {
         json_t *one = json_object();
 
-        put_text(one, "peer", host->told[i].peer);
+        field_put_text(one, "peer", host->told[i].peer);
         json_object_set_new(one, "ports",
                             encode_ports(host->told[i].ports, host->told[i].n_ports));
         json_array_append_new(told, one);
@@ -675,7 +383,7 @@ json_t *diag_host_encode(const struct diag_host *host)
 {
     json_t *object = json_object();
 
-    put_all(object, ALL(host_fields), host);
+    fields_put(object, FIELDS(host_fields), host);
     json_object_set_new(object, "ports", encode_ports(host->ports, host->n_ports));
     json_object_set_new(object, "errors", encode_errors(host->errors, host->n_errors));
     if (host->n_left_out > 0) {
@@ -698,73 +406,79 @@ json_t *diag_host_encode(const struct diag_host *host)
     return object;
 }
 
-static void decode_waits(struct cursor *at, const json_t *object, struct diag_host *out)
+static void decode_waits(struct field_cursor *at, const json_t *object,
+                         struct diag_host *out)
 {
     uint32_t n;
-    const json_t *waits = get_list(at, object, "waits", LIST_MAX, &n);
+    const json_t *waits = field_get_list(at, object, "waits", LIST_MAX, &n);
     size_t mark;
 
     out->waits = weft_calloc(n + 1, sizeof(*out->waits));
     for (uint32_t i = 0; i < n; i++) {
-        const json_t *item = go_into(at, waits, "waits", i, &mark);
+        const json_t *item = field_enter(at, waits, "waits", i, &mark);
         struct diag_wait *wait = &out->waits[out->n_waits];
         char name[32];
 
-        get_text(at, item, "for", name, sizeof(name));
-        get_all(at, item, ALL(wait_fields), wait);
+        field_get_text(at, item, "for", name, sizeof(name));
+        fields_get(at, item, FIELDS(wait_fields), wait);
         /* An unknown one, or one without a peer, leads to no host. */
         out->n_waits += weft_wait_find(name, &wait->what) && wait->peer[0] != '\0';
-        leave(at, mark);
+        field_leave(at, mark);
     }
 }
 
-static void decode_uses(struct cursor *at, const json_t *object, struct diag_host *out)
+static void decode_uses(struct field_cursor *at, const json_t *object,
+                        struct diag_host *out)
 {
-    const json_t *uses = get_list(at, object, "uses", LIST_MAX, &out->n_uses);
+    const json_t *uses = field_get_list(at, object, "uses", LIST_MAX, &out->n_uses);
     size_t mark;
 
     out->has_uses = uses != NULL;
     out->uses = weft_calloc(out->n_uses + 1, sizeof(*out->uses));
     for (uint32_t i = 0; i < out->n_uses; i++) {
-        get_all(at, go_into(at, uses, "uses", i, &mark), ALL(use_fields), &out->uses[i]);
-        leave(at, mark);
+        fields_get(at, field_enter(at, uses, "uses", i, &mark), FIELDS(use_fields),
+                   &out->uses[i]);
+        field_leave(at, mark);
     }
 }
 
-static void decode_events(struct cursor *at, const json_t *object, struct diag_host *out)
+static void decode_events(struct field_cursor *at, const json_t *object,
+                          struct diag_host *out)
 {
-    const json_t *events = get_list(at, object, "events", LIST_MAX, &out->n_events);
+    const json_t *events = field_get_list(at, object, "events", LIST_MAX, &out->n_events);
     size_t mark;
 
-    out->has_events = !get_bool(at, object, "events_cut") && events != NULL;
+    out->has_events = !field_get_bool(at, object, "events_cut") && events != NULL;
     out->events = weft_calloc(out->n_events + 1, sizeof(*out->events));
     for (uint32_t i = 0; i < out->n_events; i++) {
-        get_all(at, go_into(at, events, "events", i, &mark), ALL(event_fields),
-                &out->events[i]);
-        leave(at, mark);
+        fields_get(at, field_enter(at, events, "events", i, &mark), FIELDS(event_fields),
+                   &out->events[i]);
+        field_leave(at, mark);
     }
 }
 
-static void decode_told(struct cursor *at, const json_t *object, struct diag_host *out)
+static void decode_told(struct field_cursor *at, const json_t *object,
+                        struct diag_host *out)
 {
     uint32_t n;
-    const json_t *told = get_list(at, object, "told", LIST_MAX, &n);
+    const json_t *told = field_get_list(at, object, "told", LIST_MAX, &n);
     size_t mark;
 
     out->told = weft_calloc(n + 1, sizeof(*out->told));
     for (uint32_t i = 0; i < n; i++) {
-        const json_t *item = go_into(at, told, "told", i, &mark);
+        const json_t *item = field_enter(at, told, "told", i, &mark);
 
-        get_text(at, item, "peer", out->told[i].peer, sizeof(out->told[i].peer));
+        field_get_text(at, item, "peer", out->told[i].peer, sizeof(out->told[i].peer));
         out->told[i].ports = decode_ports(at, item, &out->told[i].n_ports);
         out->n_told = i + 1;
-        leave(at, mark);
+        field_leave(at, mark);
     }
 }
 
-static void decode_host(struct cursor *at, const json_t *object, struct diag_host *out)
+static void decode_host(struct field_cursor *at, const json_t *object,
+                        struct diag_host *out)
 {
-    get_all(at, object, ALL(host_fields), out);
+    fields_get(at, object, FIELDS(host_fields), out);
     decode_uses(at, object, out);
     decode_waits(at, object, out);
     out->ports = decode_ports(at, object, &out->n_ports);
@@ -777,7 +491,7 @@ static void decode_host(struct cursor *at, const json_t *object, struct diag_hos
 weft_status diag_host_decode(const json_t *object, struct diag_host *out,
                              struct weft_error *error)
 {
-    struct cursor at = {.status = WEFT_OK, .error = error};
+    struct field_cursor at = {.status = WEFT_OK, .error = error};
 
     *out = (struct diag_host){.name = ""};
     decode_host(&at, object, out);
@@ -793,7 +507,7 @@ static json_t *encode_cables(const struct diag_input *input)
     for (uint32_t i = 0; i < input->n_cables; i++) {
         json_t *object = json_object();
 
-        put_all(object, ALL(cable_fields), &input->cables[i]);
+        fields_put(object, FIELDS(cable_fields), &input->cables[i]);
         json_array_append_new(array, object);
     }
     return array;
@@ -822,65 +536,67 @@ json_t *diag_observations_encode(const struct diag_input *input)
     return document;
 }
 
-static void decode_rank_order(struct cursor *at, const json_t *object,
+static void decode_rank_order(struct field_cursor *at, const json_t *object,
                               struct diag_rank_order *out)
 {
     if (object == NULL) {
         return;
     }
-    int64_t missing = get_int(at, object, "missing", 0);
-    int64_t better = get_int(at, object, "better_missing", 0);
+    int64_t missing = field_get_int(at, object, "missing", 0);
+    int64_t better = field_get_int(at, object, "better_missing", 0);
 
     out->is_known = json_object_get(object, "missing") != NULL &&
                     json_object_get(object, "better_missing") != NULL;
     if (!json_is_object(object) || missing < 0 || missing > UINT32_MAX || better < 0 ||
         better > UINT32_MAX) {
-        bad(at, "rank_order", "must say how many neighbours share no cable");
+        field_bad(at, "rank_order", "must say how many neighbours share no cable");
         return;
     }
     out->missing = (uint32_t)missing;
     out->better_missing = (uint32_t)better;
-    get_text(at, object, "better_order", out->better_order, sizeof(out->better_order));
+    field_get_text(at, object, "better_order", out->better_order,
+                   sizeof(out->better_order));
 }
 
-static void decode_cables(struct cursor *at, const json_t *document,
+static void decode_cables(struct field_cursor *at, const json_t *document,
                           struct diag_input *out)
 {
-    const json_t *cables = get_list(at, document, "cables", CABLES_MAX, &out->n_cables);
+    const json_t *cables =
+        field_get_list(at, document, "cables", CABLES_MAX, &out->n_cables);
     size_t mark;
 
     out->cables = weft_calloc(out->n_cables + 1, sizeof(*out->cables));
     for (uint32_t i = 0; i < out->n_cables; i++) {
-        get_all(at, go_into(at, cables, "cables", i, &mark), ALL(cable_fields),
-                &out->cables[i]);
-        leave(at, mark);
+        fields_get(at, field_enter(at, cables, "cables", i, &mark), FIELDS(cable_fields),
+                   &out->cables[i]);
+        field_leave(at, mark);
     }
 }
 
 weft_status diag_observations_decode(const json_t *document, struct diag_input *out,
                                      struct weft_error *error)
 {
-    struct cursor at = {.status = WEFT_OK, .error = error};
+    struct field_cursor at = {.status = WEFT_OK, .error = error};
     uint32_t n;
-    const json_t *hosts = get_list(&at, document, "hosts", HOSTS_MAX, &n);
+    const json_t *hosts = field_get_list(&at, document, "hosts", HOSTS_MAX, &n);
 
     *out = (struct diag_input){.hosts = NULL};
-    if (get_int(&at, document, "schema_version", 0) != 1) {
-        bad(&at, "schema_version", "must be 1");
+    if (field_get_int(&at, document, "schema_version", 0) != 1) {
+        field_bad(&at, "schema_version", "must be 1");
         return at.status;
     }
     if (hosts == NULL) {
-        bad(&at, "hosts", "must be a list");
+        field_bad(&at, "hosts", "must be a list");
         return at.status;
     }
     out->hosts = weft_calloc(n + 1, sizeof(*out->hosts));
     for (uint32_t i = 0; i < n; i++) {
         size_t mark;
-        const json_t *item = go_into(&at, hosts, "hosts", i, &mark);
+        const json_t *item = field_enter(&at, hosts, "hosts", i, &mark);
 
         decode_host(&at, item, &out->hosts[i]);
         out->n_hosts = i + 1;
-        leave(&at, mark);
+        field_leave(&at, mark);
     }
     decode_rank_order(&at, json_object_get(document, "rank_order"), &out->rank_order);
     decode_cables(&at, document, out);
@@ -912,17 +628,17 @@ static void encode_candidates(const struct diag_finding *finding, json_t *eviden
 
         weft_text_add(&question, "whether %s", entry->cause);
         weft_format(key, sizeof(key), "candidate_%u", i + 1);
-        put_text(evidence, key, entry->code);
+        field_put_text(evidence, key, entry->code);
         weft_format(key, sizeof(key), "question_%u", i + 1);
-        put_text(evidence, key, question.bytes);
+        field_put_text(evidence, key, question.bytes);
         weft_format(key, sizeof(key), "to_decide_%u", i + 1);
-        put_text(evidence, key, entry->decide);
+        field_put_text(evidence, key, entry->decide);
         weft_text_fini(&question);
     }
     if (finding->entry->id == DIAG_UNDETERMINED && finding->n_candidates == 0) {
-        put_text(evidence, "question_1",
-                 "what the ports, addresses and settings of both ends are");
-        put_text(evidence, "to_decide_1", finding->entry->decide);
+        field_put_text(evidence, "question_1",
+                       "what the ports, addresses and settings of both ends are");
+        field_put_text(evidence, "to_decide_1", finding->entry->decide);
     }
 }
 
@@ -934,9 +650,9 @@ static json_t *encode_behind(const struct diag_finding *finding)
         const struct diag_behind *behind = &finding->behind[i];
         json_t *object = json_object();
 
-        put_text(object, "host", behind->host);
-        put_text(object, "for", weft_wait_name(behind->what));
-        put_text(object, "peer", behind->peer);
+        field_put_text(object, "host", behind->host);
+        field_put_text(object, "for", weft_wait_name(behind->what));
+        field_put_text(object, "peer", behind->peer);
         json_array_append_new(array, object);
     }
     return array;

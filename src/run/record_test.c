@@ -234,6 +234,54 @@ START_TEST(what_is_malformed_is_a_dead_host)
 }
 END_TEST
 
+/* Numbers that no host writes, by member; those of lists are of their first element. */
+START_TEST(a_number_out_of_range_is_malformed)
+{
+    static const struct {
+        const char *list, *key;
+        json_int_t bad, good;
+    } numbers[] = {
+        {NULL, "state", -1, HOST_FAILED},
+        {NULL, "state", HOST_DEAD + 1, HOST_FAILED},
+        {NULL, "failed_in", -1, HOST_JOBS},
+        {NULL, "failed_in", HOST_DEAD + 1, HOST_JOBS},
+        {NULL, "row", INT64_C(1) << 32, 1},
+        {"rows", "algorithm", -1, 0},
+        {"rows", "algorithm", WEFT_N_ALGORITHMS, WEFT_ALGORITHM_RING},
+        {"rows", "wrong", -1, 7},
+        {"connections", "to", 2, 1},
+        {"connections", "to", INT64_C(1) << 32, 0},
+        {"connections", "transport", -1, 0},
+        {"connections", "transport", WEFT_N_TRANSPORTS, 0},
+        {"connections", "best_bps", -1, 1},
+        {"events", "port", 256, 255},
+        {"completions", "qp", -1, 2},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(numbers); i++) {
+        for (int is_good = 0; is_good < 2; is_good++) {
+            struct host *host = make(), *got;
+            json_t *record = run_record_encode(host);
+            struct weft_error error = {0};
+            json_t *object =
+                numbers[i].list == NULL
+                    ? record
+                    : json_array_get(json_object_get(record, numbers[i].list), 0);
+
+            json_object_set_new(object, numbers[i].key,
+                                json_integer(is_good ? numbers[i].good : numbers[i].bad));
+            got = run_record_decode(record, "iceberg", &config, 0, &error);
+            ck_assert_msg(error.status == (is_good ? WEFT_OK : WEFT_ERR_PROTOCOL),
+                          "%s %lld: %s", numbers[i].key, (long long)numbers[i].bad,
+                          error.message);
+            run_record_free(got);
+            json_decref(record);
+            destroy(host);
+        }
+    }
+}
+END_TEST
+
 /* A record must have the first eight completions of a queue, or all if there are fewer. */
 START_TEST(a_queue_tells_as_many_as_it_says)
 {
@@ -348,6 +396,7 @@ int main(void)
     tcase_add_test(tcase, a_host_that_did_not_start_has_no_limits);
     tcase_add_test(tcase, times_are_counted_from_the_origin);
     tcase_add_test(tcase, what_is_malformed_is_a_dead_host);
+    tcase_add_test(tcase, a_number_out_of_range_is_malformed);
     tcase_add_test(tcase, a_queue_tells_as_many_as_it_says);
     tcase_add_test(tcase, a_peer_that_is_no_member_is_nobody);
     tcase_add_test(tcase, a_prefix_longer_than_its_address_is_malformed);
