@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "nccl/private.h"
+#include "nccl/search.h"
 
 enum order { ORDER_FREE, ORDER_PCI, ORDER_REPLAY };
 

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "nccl/graph_search.h"
-#include "nccl/private.h"
+#include "nccl/search.h"
 
 /* ---- bandwidth ---- */
 

@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "nccl/dump.h"
 #include "nccl/paths.h"
-#include "nccl/private.h"
+#include "nccl/search.h"
 
 enum { LINE_MAX_BYTES = 1023 }; /* longer lines are truncated */
 

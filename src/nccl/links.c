@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "nccl/private.h"
+#include "nccl/search.h"
 
 /* ---- Broadcom switches ---- */
 

@@ -2,7 +2,7 @@
 #ifndef WEFT_NCCL_LOAD_H
 #define WEFT_NCCL_LOAD_H
 
-#include "nccl/private.h"
+#include "nccl/search.h"
 #include "nccl/xml.h"
 
 struct loading {

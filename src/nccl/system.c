@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "nccl/private.h"
+#include "nccl/search.h"
 
 enum { FIRST_CHUNK_HOPS = 1 << 10, CHUNK_HOPS_MAX = 1 << 16 };
 

@@ -408,7 +408,7 @@ static void decode_connections(struct record_decoder *decoder, const json_t *rec
     }
 }
 
-/* A queue without completions has no entry; one with more than CONN_JOURNAL_FIRST has only these. */
+/* A queue without completions has no entry. One with more than CONN_JOURNAL_FIRST has the first. */
 static void decode_queue(struct record_decoder *decoder, const json_t *from,
                          struct conn_journal_entry *out)
 {
