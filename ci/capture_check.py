@@ -72,7 +72,7 @@ class Story:
                 self.foreign.add((f"{host}:{name}", int(at_ns), int(facts["qpn"]), int(facts["psn"])))
 
     def lives(self, port, qpn):
-        """[(from ns, {state: ns when it was entered})]; one for ever if no states are told."""
+        """[(from ns, {state: ns when it was entered})]; one for ever if no states are known."""
         lives, key = [], (port, qpn)
         if port not in self.named:  # a device of several ports has the name of its first
             others = self.devices.get((port.split(":")[0], qpn), ())
@@ -177,7 +177,7 @@ class Judge:
                                              str(seen)))
 
     def endpoint(self, frame):
-        """Whose frame it is at its port, or None if nobody has that queue pair then."""
+        """Whose frame it is at its port, or None if no port has that queue pair then."""
         if frame.is_out:
             flow, back = frame.flow, self.partner.get(frame.flow)
         else:
@@ -255,7 +255,7 @@ class Judge:
             self.complain(frame, frame.port, "port.carrier", "no frame without carrier",
                           f"psn {frame.psn}")
         if self.story.is_whole and frame.is_out and qpn > 1 and qpn not in self.story.qpns:
-            self.complain(frame, frame.port, "qp.destination", "a queue pair that somebody has or had",
+            self.complain(frame, frame.port, "qp.destination", "a queue pair that a port has or had",
                           qpn)
 
     def judge_wire(self):

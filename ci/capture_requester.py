@@ -61,7 +61,7 @@ class Requester:
         is_after_dark = self.endpoint.was_dark(self.sent_ns, frame.at_ns)
         self.sent_ns = frame.at_ns
         if is_after_dark:
-            self.since_ack_req = 0  # what it sent in the dark nobody saw
+            self.since_ack_req = 0  # what it sent without carrier was not captured
         if psn != self.next:
             self.jump(frame, is_after_dark)
         elif self.nak is not None:

@@ -36,7 +36,7 @@ class Responder:
         self.naks = set()  # (PSN, syndrome) of those that were sent
         self.message, self.left = None if self.options.late else 0, None  # kind, and bytes of its RETH to come
         self.messages = deque()  # (PSN, MSN after it, refusable, state before) not yet `acked`
-        self.gap = None  # the PSN that is missing, since when, and whether that was told
+        self.gap = None  # the PSN that is missing, since when, and whether a NAK said so
         self.gap_ns, self.gap_told = 0, False
         self.late_naks = set()  # PSNs of gaps that closed before their NAKs were sent
         self.owed = None  # (PSN, since when) of the oldest AckReq without an answer

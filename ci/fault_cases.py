@@ -1,7 +1,7 @@
 """The seventy fault cases: where each lives, and within what it must be over.
 
 A case is a scenario of scenarios/, judged by its own `expect` (its bound is `expect: time`), or a
-test beside the code, FILE:TEST, whose bound is asserted there and told here. `NOT` says why what
+test beside the code, FILE:TEST, whose bound is asserted there and repeated here. `NOT` says why what
 is left of a case is not expressible. ci/test_fault_cases.py makes docs/faults.md of it."""
 
 L, D, X = "src/conn/listener_test.c:", "src/conn/dial_test.c:", "src/conn/connect_test.c:"
@@ -158,7 +158,7 @@ CASES = {
          "its own", "NVIDIA's GPUs: machines that test this have none"),
     66: ("10 000 connections", ["backends/soft/host_test.c:a_thousand_connections_leave_nothing",
                                 X + "connections_come_and_go"], "60 s",
-         "1 000 of them: ten times as many tell nothing more and cost a minute"),
+         "1 000 of them: ten times as many show nothing more and cost a minute"),
     67: ("two jobs on one host", [B + "boot_test.c:another_job_key_does_not_get_in",
                                   B + "mesh_test.c:jobs_of_different_keys_do_not_mix",
                                   "ci/test_plugin.py:test_two_hosts_with_a_secret_meet_and_others_do_not"],
@@ -172,8 +172,8 @@ CASES = {
     70: ("one rank 100 times as slow", ["scenarios/calls/c70-slow-rank.yaml"], "", ""),
 }
 
-# Scenarios that soft and rxe run as they are, within so many seconds of this machine: a busy one is
-# slow, and whoever hangs is later than this. In the guest fewer: each takes its second there.
+# Scenarios that soft and rxe run as they are, within this many seconds of this machine. A busy one is
+# slow, and a run that hangs takes longer than this. In the guest fewer: each takes its second there.
 REAL_BOUND_S = 60
 BOTH = ["calls/c05-dribble", "calls/c14-half-open", "calls/c17-short-streams", "calls/c18-accept-refused",
         "calls/c26-no-arp-answer", "calls/c27-unreachable", "calls/c33-peer-not-ready",

@@ -190,7 +190,7 @@ def conn_no_route(rng):
 
 
 def conn_foreign_address(rng):
-    """The first host of the list is called by an address that another host has, or nobody."""
+    """The first host of the list is called by an address that another host has, or none."""
     mesh = Mesh(rng, rng.choice(["weft", *NCCL])).shape()
     theirs = [mesh.addresses(link)[i] for link in mesh.links for i, end in enumerate(link["endpoints"])
               if not end.startswith(f"{mesh.hosts[0]}:")]

@@ -120,7 +120,7 @@ def route_forward_blocked(rng):
 
 
 def mesh_no_cable(rng):
-    """Everybody to everybody in a ring, whose neighbours alone have cables."""
+    """All to all in a ring, in which only neighbours have cables."""
     mesh = ring_of(rng, rng.randrange(4, 7), "nccl-2.30-subnet-aware")
     mesh.jobs = [mesh.job(rng.choice([4096, "1MiB"]), "all_to_all")]
     return mesh, {"mesh.no_cable"}
@@ -208,7 +208,7 @@ def gid_peer_address(rng):
 
 
 def gid_type_mismatch(rng):
-    """Each host was told an index of its own, and one of them holds a RoCE v1 GID."""
+    """Each host has a setting of its own index, and one of them holds a RoCE v1 GID."""
     mesh = one_cable(rng, rng.choice(NCCL), profile=rng.choice(HARD_PROFILES))
     indices = ["2", "3"]
     rng.shuffle(indices)
@@ -277,7 +277,7 @@ def gid_link_local(rng):
 
 
 def gid_private(rng):
-    """Addresses that Mooncake takes for overlay networks: it chooses fe80::, which nobody routes."""
+    """Addresses that Mooncake takes for overlay networks: it chooses fe80::, which no host routes."""
     mesh = transit(rng, "mooncake-2026-06", (10, 172), sysctl={"ip_forward": 1})
     return mesh, {"gid.link_local"}
 
@@ -329,7 +329,7 @@ def route_slow_lane(rng):
 
 
 def route_merged_one_end(rng):
-    """One host sees two functions of its NIC, one of which nobody faces; the other sees one."""
+    """One host sees two functions of its NIC, one of which faces no port; the other sees one."""
     mesh = Mesh(rng, "nccl-2.25")
     mesh.host(2)
     merged, plain = rng.sample(mesh.hosts, 2)

@@ -32,7 +32,7 @@ class Place:
 
     def __init__(self, *places, peers=(), sender=""):
         self.places = set(places)  # "titanic" or "titanic:p0"
-        self.peers = set(peers)  # of whom the finding may be about, "": anybody
+        self.peers = set(peers)  # hosts that the finding may be about; "": any
         self.sender = sender  # the end whose frames alone are lost, "": both, or unknown
 
     def hosts(self):
@@ -360,7 +360,7 @@ def path_narrowed(rng, mesh, at):
     link = mesh.any_link()
     mesh.mtu = 9000
     mesh.fault(on=rng.choice(ends_of(mesh, link)), kind="path_limit", size=rng.choice([1500, 2000]), **at_of(at))
-    # Once full frames have passed, nothing tells one that is too long from one that is lost.
+    # Once full frames have passed, nothing distinguishes one that is too long from one that is lost.
     return Planted({"link.black_hole"}, either_host(mesh, link), also={"link.left_out", "link.lossy", "link.one_way"})
 
 
@@ -772,7 +772,7 @@ VANISHING = {"silent_one_way", "silent", "lossy", "corrupting", "paused", "mtu_m
 CUT = {"cut", "cut_one_way", "flapping"}
 AT_RANDOM = {"lossy", "corrupting", "lossy_one_way", "corrupting_one_way"}
 SET_UP = {"before start", "rendezvous", "hello", "facts", "rtr", "probe"}
-# An address in a network that nobody shares may be changed for the right one, as `readdressed` does in the set-up.
+# An address in a network without other hosts may be changed for the right one, as `readdressed` does in the set-up.
 LACKING = {"gid_deleted", "address_gone", "unnumbered", "readdressed", "misnumbered",
            "prefix_mismatch"}
 IN_ROWS = {"first row", "mid-row", "between jobs"}
@@ -847,12 +847,12 @@ ONCE_WRONG = {
     ("address_gone", "star", "rtr", "weft", "/24", 5701842044): "right",
     # Behind a switch the carrier of one end is lost, and the finding was headed by the other.
     ("flapping", "switch", "mid-row", "mesh-plugin-2026-01", "/31", 5019126431): "right",
-    # The stream was on the cable that failed, and the silence of the first set-up was told instead.
+    # The stream was on the cable that failed, and the silence of the first set-up was reported instead.
     ("cut_one_way", "switch", "facts", "weft", "/24", 7714175975): "right",
     ("address_gone", "pair", "facts", "weft", "/31", 8451048746, "gid_deleted"): "right",
     ("readdressed", "star", "hello", "weft", "ipv6", 4503798686, "flapping"): "right",
     ("lossy", "pair", "facts", "weft", "/24", 7459156730, "no_qp"): "right",
-    # A lane over relays was told for its first silence, and not for the port that had no carrier.
+    # A lane over relays was reported for its first silence, and not for the port that had no carrier.
     ("flapping", "grid", "facts", "weft", "/24", 4551631005): "right",
     ("cut_one_way", "torus", "hello", "weft", "/24", 6403458709): "right",
     # The program paired other ports, because a device was gone.
@@ -897,7 +897,7 @@ ONCE_LATE = [
     # A cable whose neighbour did not answer for 3 s was silent for no longer than its queue pairs, 1 s.
     ("swapped", "star", "before start", "weft", "/24", 8082663653),
     ("silent", "switch", "rendezvous", "weft", "/24", 6900590185),
-    # Nobody was told that a process had ended before it came to the rendezvous.
+    # No member learned that a process had ended before it came to the rendezvous.
     ("device_gone", "two triangles", "before start", "weft", "ipv6", 5001319398),
     ("prefix_mismatch", "star", "before start", "weft", "/24", 7249256196),
     # One of two lanes always waited for queue pairs.

@@ -189,7 +189,7 @@ def tell(judged):
 
 
 def judge_all(weft, seed, numbers, want, jobs):
-    """Judge settings, and tell of each as soon as those before it are judged."""
+    """Judge settings, and print each as soon as those before it are judged."""
     settings = []
     with ThreadPoolExecutor(jobs) as pool:
         for judged in pool.map(lambda index: Judged(weft, seed, index, want).judge(), numbers):

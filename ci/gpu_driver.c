@@ -100,7 +100,7 @@ static int add(size_t n_bytes, bool is_host, int fd, void **out)
         return CUDA_OUT_OF_MEMORY;
     }
     if (!is_host && fd < 0) {
-        memset(memory->there, 0x5a, n_bytes); /* nobody promised zeroes */
+        memset(memory->there, 0x5a, n_bytes); /* zeroes are not promised */
     }
     pthread_mutex_lock(&lock);
     memory->id = ++n_memories;

@@ -117,7 +117,7 @@ static int append(struct cuda_stream *stream, const struct work *given)
     struct work *work = malloc(sizeof(*work));
 
     if (stream == NULL) {
-        abort(); /* nobody here means the default stream */
+        abort(); /* no caller here means the default stream */
     }
     *work = *given;
     work->next = NULL;

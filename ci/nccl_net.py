@@ -34,7 +34,7 @@ class Plugin:
         return handle, listener
 
     def join(self, handle, listener):
-        """Both a comm to `handle` and one from whoever comes to `listener`."""
+        """Both a comm to `handle` and one from the peer that connects to `listener`."""
         sender, receiver = ctypes.c_void_p(), ctypes.c_void_p()
 
         def both():

@@ -1,4 +1,4 @@
-"""Runs a command and tells of which TOS bytes the RoCE packets were that went over the loopback
+"""Runs a command and prints which TOS bytes the RoCE packets had that went over the loopback
 interface meanwhile, and how many of each. Needs CAP_NET_RAW. For ci/test_plugin.py.
 
     plugin_classes.py COMMAND...

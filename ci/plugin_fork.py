@@ -1,4 +1,4 @@
-"""A process that forks once the plugin is up, as data loaders do: what the child is told, and a message
+"""A process that forks once the plugin is up, as data loaders do: what the child gets, and a message
 in the parent afterwards. For ci/test_plugin.py; argument: the object.
 """
 

@@ -1,4 +1,4 @@
-"""A job that hangs, for ci/test_plugin.py: a send in one process that nobody receives, and then what
+"""A job that hangs, for ci/test_plugin.py: a send in one process that is never received, and then what
 the plugin says of it when it is asked by signal. Prints the file; argument: the object."""
 
 import ctypes

@@ -1,4 +1,4 @@
-"""What a caller and the log are told where something is missing or wrong. For ci/test_plugin.py.
+"""What a caller and the log get where something is missing or wrong. For ci/test_plugin.py.
 
     plugin_told.py OBJECT descriptors [N]  init with 0, 1, 2 ... free descriptors, until it succeeds
     plugin_told.py OBJECT memory           buffers that are not in the memory of their handle
@@ -88,7 +88,7 @@ def member(number, object_path, ours, handles):
 
         until("refusal", is_told)
         tell(f"listener: {next(line for line in plugin.lines if 'refused' in line)}")
-        handles.recv()  # the other one has been told, too
+        handles.recv()  # the other one has its error, too
         return
     theirs = ctypes.create_string_buffer(handles.recv(), 128)
     comm, results = ctypes.c_void_p(), [0]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random connected meshes, random jobs: every byte right, nobody waits for ever.
+"""Random connected meshes, random jobs: every byte right, no rank waits for ever.
 
     ci/random_meshes.py [--count 2000] [--seed N] [--first 0] [--build build]
     ci/random_meshes.py --sample 60 [--seed 1] [--build build]
@@ -55,7 +55,7 @@ PROFILES = ["mlx5", "mlx5", "hns-hip08", "hns-hip09", "rxe"]
 SMALL_PROFILES = [*PROFILES, "minimal", "minimal"]
 SMALL_HOSTS = 5
 HOSTS_MAX = 12
-# A handle has room for ten IPv4 addresses: without a management network nobody could dial the
+# A handle has room for ten IPv4 addresses: without a management network no peer could dial the
 # eleventh port (docs/wire.md, "The handle").
 HANDLE_ADDRESSES = 10
 # What a cable carries besides payload: handshakes, ARP, probes.
@@ -208,7 +208,7 @@ def relays_within(counters, n_buffers):
 
 
 def went_on(document):
-    """Whether a job with faults passed with the right data. A warning may tell what it lived through."""
+    """Whether a job with faults passed with the right data. A warning may name what it survived."""
     return all(row["ok"] or row["expect"].startswith("findings: ")
                for row in document["expectations"]) and \
         all(finding["severity"] != "error" for finding in document["findings"])
@@ -232,7 +232,7 @@ def complaint(status, document, text):
         if link["drops"] != 0:
             return f"{link['link']} dropped {link['drops']} frames"
         if (a, b) not in allowed and link["bytes"] > control:
-            return f"{link['link']} carried {link['bytes']} bytes, and is on nobody's way"
+            return f"{link['link']} carried {link['bytes']} bytes, and is on no route"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the seeds that CI always runs came to when somebody last looked: ci/swarm-outcomes.tsv.
+"""Outcomes of the seeds that CI always runs, as of the last update: ci/swarm-outcomes.tsv.
 
 The invariants of a run leave much open: a job may end later, send more, or fail with another
 finding, and still hold all of them. A recorded outcome does not. A run is worse if it ends in

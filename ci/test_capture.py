@@ -21,12 +21,12 @@ CODES = {name: code for code, (name, _) in capture.OPCODES.items()}
 MTU = 1024
 A, B = b"\x0a\0\0\1", b"\x0a\0\0\2"
 MS = 1_000_000
-# What the judge is told of QPs that weft makes: ibv_qp_attr.timeout 14, profiles mlx5 and rxe.
+# What the judge assumes of QPs that weft makes: ibv_qp_attr.timeout 14, profiles mlx5 and rxe.
 WEFT_QPS = Options(timeout=14, window=16384, retries=7, rd_atomic=16)
 RXE_QPS = Options(timeout=14, window=129, ack_req=66, rdma_rxe=True)
 
 
-# ---- stories told by hand ----
+# ---- stories written by hand ----
 
 class Wire:
     """A cable between QP 17 of host a and QP 34 of host b. Frames take 500 ns."""

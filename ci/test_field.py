@@ -116,7 +116,7 @@ def test_from_the_other_end(path):
     ("nccl-2.29-port-recovery", True, "at_most: 0"), ("nccl-2.29-port-recovery", False, "at_least: 2"),
     ("weft", True, "at_least: 2"), ("weft", False, "at_least: 2")])
 def test_only_a_kept_slot_that_moved_costs_a_rail(policy, moves, returns):
-    """S26: both flows get their rail back, unless its GID has moved and nobody looks where to."""
+    """S26: both flows get their rail back, unless its GID has moved and is not looked up again."""
     path = Path("scenarios/field/s26-stale-index.yaml")
     document = yaml.load(path.read_text(), Loader=yaml.BaseLoader)  # `on` is a word
     faults = [fault for fault in document["faults"]

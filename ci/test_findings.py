@@ -238,7 +238,7 @@ def test_ranks_hear_of_one_that_will_not_come(boot, code, host, nodes, faults, a
 
 @pytest.mark.heavy
 def test_forgotten_evidence_leads_to_no_other_cause():
-    """Seed 743564966 named a timeout too where nobody said whether a failure was hearsay."""
+    """Seed 743564966 named a timeout too where it was unknown whether a failure was hearsay."""
     done = findings("--cause", "host_permission", "--seed", 743564966, "--count", 1, "--forget")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^\d{3,} pieces of evidence of 1 causes .*: 0 led to another", done.stdout, re.M)

@@ -80,7 +80,7 @@ def test_neighbours_answer_as_the_rules_say():
         row = rules[answer["row"]]
         port = re.fullmatch(r"b\.p(\d)", row["mac"])
         assert answer["errno"] == ERRNOS[row["errno"]], row["case"]
-        # Whom nobody had to ask has no entry.
+        # A neighbour that was never resolved has no entry.
         assert answer["mac"] == (f"0200000001{int(port[1]) + 1:02x}" if port else "-"), row["case"]
         # An answer within this one kernel comes before the kernel waits for it, so that the
         # whole second passes; that is why only the other rows are measured.

@@ -143,7 +143,7 @@ def test_the_table_has_both_transports_side_by_side():
 
 
 class Hours:
-    """A clock that shows an hour more whenever somebody looks, once it goes."""
+    """A clock that shows an hour more at each reading, once it goes."""
 
     def __init__(self):
         self.at, self.goes = 0, False

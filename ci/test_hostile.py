@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
 N_SILENT = 1000
-FDS_MAX = 400  # of a process: doors have limits, whoever waits before them
+FDS_MAX = 400  # of a process: doors have limits, however many wait before them
 WORDS = [b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
          b"SSH-2.0-OpenSSH_9.2\r\n", b"WEFT", b"WEFT" + bytes(60), b"\xff" * 300, b"\x00" * 4096]
 
@@ -95,7 +95,7 @@ def finish(job):
     ("scenarios/partial/line-3-relay.yaml", 3, ["--set", "topology.nodes.h2.start=1s"]),
     ("scenarios/inside/plain-2.yaml", 0, [])], ids=["pair", "relay", "inside"])
 def test_strangers_at_every_door(path, n_doors, extra):
-    """Noise on TCP and UDP from the moment somebody listens, to the end."""
+    """Noise on TCP and UDP from the moment a process listens, to the end."""
     rng = random.Random(1)
     job = start(path, *extra, "--set", "jobs=[{all_reduce: {bytes: 256KiB, repeat: 400}}]", "--set",
                 "expect={data: exact}")

@@ -131,7 +131,7 @@ KEPT = {
     # Its neighbours have its blob of a round that cannot complete without those behind it.
     "relay-killed": (LINE, [1], "static", False, "barrier: {repeat: 3}",
                      "{at: 13435ns, on: h1, kind: kill}", [("peer.dead", "h0", None, "h1")]),
-    # Its neighbours are done, and so is the job: nobody misses a relay, nor does it fail the job.
+    # Its neighbours are done, and so is the job: no rank needs the relay, and its end does not fail the job.
     "leaf-cut-off": (LINE, [0], "neighbours", False, "all_to_all: {bytes: 64KiB}",
                      '{at: row 1+5us, on: "h0:p0", kind: down}', []),
     "leaf-silent": (STAR, [2], "static", False, "barrier: {repeat: 3}",
@@ -157,7 +157,7 @@ KEPT = {
     "rank-lost-in-set-up": (LINE, [0, 1], "static", False, "barrier: {repeat: 3}",
                             "{at: 15979ns, on: h3, kind: loss, share: 100%}",
                             [("undetermined", "h2", None, "h3")]),
-    # Nobody misses it, but it did not end well.
+     # No rank needed it, but it did not end well.
     "relay-killed-at-the-end": (LINE[:2], [0], "rendezvous", True, "barrier: {repeat: 3}",
                                 "{at: 900us, on: h0, kind: kill}", [("peer.dead", None, None, "h0")]),
 }

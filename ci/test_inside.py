@@ -79,7 +79,7 @@ def test_a_document_has_a_gpu_for_every_process(tmp_path):
 
 
 # --- recorded machines ---------------------------------------------------------------------
-# A machine is a list of PCI paths with what sysfs tells of them. The oracle below makes the
+# A machine is a list of PCI paths with what sysfs shows of them. The oracle below makes the
 # expected document from the list alone: the way up of each device, every second port left out.
 
 SM = {0x2330: 90, 0x20b2: 80, 0x2e12: 121}
@@ -511,7 +511,7 @@ def test_net_ib_merges_the_ports_of_a_card():
     text = weft("show", triangle, "--policy", "nccl-2.25").stdout
     assert ("NCCL will ask NIC 2 (p0+p1) to reach iceberg; the cable of p0 goes to iceberg:p1, "
             "where NCCL waits at p0, the cable of p1 goes to carpathia") in text
-    # Told not to, it takes the ports one by one, and the run fails at the one it chose.
+    # With that setting it uses single ports, and the run fails at the one that it chose.
     told = ["--set", "topology.defaults.env={NCCL_IB_MERGE_NICS: 0}", "--policy", "nccl-2.25"]
     single = json.loads(weft("show", triangle, *told, "--json").stdout)["nccl"]
     assert {tuple(c["send"]["ports"]) for c in single["connections"]} == {("p0",), ("p1",)}

@@ -291,7 +291,7 @@ def lintian_is_silent(files):
 
 
 def test_a_cross_compiler_that_is_missing_is_named(tmp_path):
-    """Of an architecture that nobody has one for."""
+    """Of an architecture that none exists for."""
     ran = subprocess.run(["ci/deb/build", "--build", str(WEFT.parent), "--arch", "m68k"], cwd=ROOT,
                          capture_output=True, text=True, check=False, timeout=300)
     if shutil.which("dpkg-shlibdeps") is not None:

@@ -64,7 +64,7 @@ class Labs:
         assert self("up", file, *args) == (0, "", "")
 
     def daemons(self):
-        """Their process numbers: what runs `weft lab up`, and is nobody's child any more."""
+        """Their process numbers: what runs `weft lab up`, and has no parent any more."""
         found = []
         for entry in Path("/proc").iterdir():
             try:
@@ -355,7 +355,7 @@ def test_what_was_written_stays_until_it_is_read(pair):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_who_writes_for_ever_is_interrupted(pair, number):
-    """Also while nobody reads."""
+    """Also while no process reads."""
     with pair.start("exec", "titanic", "--", "yes") as running:
         assert running.stdout.readline() == "y\n"
         running.send_signal(number)
@@ -614,7 +614,7 @@ def test_who_does_not_answer_is_named(labs):
 
 
 def test_what_killed_ones_left_goes_but_not_while_one_comes_up(labs):
-    """A socket that nobody listens at, one without a name yet, a log; and nothing that is not ours."""
+    """A socket without a listener, one without a name yet, a log; and nothing that is not ours."""
     labs.folder.mkdir(mode=0o700)
     for name in ("old", ".new"):
         with socket.socket(socket.AF_UNIX) as end:

@@ -74,7 +74,7 @@ AT_FAULT = [("foreign-slot", "iceberg", "p0"), ("slot-of-other-family", "iceberg
 @pytest.mark.parametrize("name, host, port", AT_FAULT, ids=lambda value: str(value))
 @pytest.mark.parametrize("is_reversed", [False, True], ids=["as written", "reversed"])
 def test_the_end_at_fault_heads_the_finding(name, host, port, is_reversed):
-    """Whoever of the two met the failure, and in whatever order the hosts are."""
+    """Whichever end detected the failure, and in whatever order the hosts are."""
     ranks = ["carpathia"] if name == "misnumbered-end" else []
     ranks = [*ranks, "iceberg", "titanic"] if is_reversed else ["titanic", "iceberg", *ranks]
     document = json.loads(run(name, "--json", "--set", f"ranks=[{', '.join(ranks)}]", "--set",
@@ -290,7 +290,7 @@ PLAIN = ["--set", "expect={result: pass}", "--set",
 
 @pytest.mark.parametrize("end", ["titanic:p0->", "iceberg:p0->", "titanic:p1->", "iceberg:p1->"])
 def test_a_cable_that_is_dumb_one_way_is_left_out(end):
-    """Who cannot resolve its neighbour tells the sender by which rail: its own queues are ready."""
+    """An end that cannot resolve its neighbour notifies the sender of the rail: its own queues are ready."""
     fault = f"faults=[{{on: '{end}', kind: loss, share: 100%}}]"
     document = json.loads(run("arp-next-path", "--json", *PLAIN, "--set", fault))
     used = {"p0", "p1"} - {end[-4:-2]}
@@ -387,7 +387,7 @@ def test_a_rail_that_stays_dumb_is_tried_ever_more_rarely():
 
 
 def test_a_gid_that_moved_is_found_again():
-    """GIDs are told by value: set-up that meets its GID away begins again, and finds it elsewhere."""
+    """GIDs are sent by value: a set-up whose GID is gone begins again, and finds it in another slot."""
     events = list(story("gid-moved"))
     changes = [(values["ip"], values["change"]) for host, _, event, values in events
                if event == "gid" and host == "titanic"][-3:]
@@ -444,7 +444,7 @@ def test_a_handle_without_management_has_the_address_of_every_cable(port, addres
 
 
 def test_who_fails_back_finds_the_gid_that_a_flap_moved():
-    """A second after the flap, for nobody was asked for the neighbour while the cable was dark."""
+    """A second after the flap, because the neighbour was not asked for while the cable was dark."""
     events = [(what, event, values) for host, what, event, values in story("flap-moves-gid")
               if host == "titanic"]
     tried = next(i for i, (_, event, _) in enumerate(events) if event == "trial")

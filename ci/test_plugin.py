@@ -168,7 +168,7 @@ def simulated(*arguments, code=0, **environment):
 @pytest.mark.heavy
 def test_the_contract_in_one_process_and_in_virtual_time():
     """The same object over a simulated mesh: connections within a host, over a cable and, on a line,
-    over a relay, for a device tells whose it is; no process needs another."""
+    over a relay, because each device names its host; no process needs another."""
     result, log = simulated(*FEW)
     assert (result["result"], result["versions"]) == ("pass", VERSIONS)
     assert [line.split() for line in log.splitlines()] == [
@@ -285,7 +285,7 @@ def test_a_start_without_descriptors_says_so_of_netdevs_too():
 
 
 def test_a_library_that_cannot_be_opened_for_want_of_descriptors():
-    """Then nobody knows whether there are devices."""
+    """Then it is unknown whether there are devices."""
     lines = what_is_told("descriptors", "3", NCCL_MESH_BACKEND="verbs")
     assert len(lines) == 3
     for line in lines:

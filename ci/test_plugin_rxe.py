@@ -36,7 +36,7 @@ def test_an_end_may_close_at_once():
 
 @needs_guest
 def test_the_contract_on_a_triangle():
-    """And, in the same guest, that the kernel's own limit of locked memory is told by its finding."""
+    """And, in the same guest, that the kernel's own limit of locked memory is reported by its finding."""
     ran = subprocess.run(
         [WEFT, "guest", "--time-limit", "300", "--", "env", "MESH_RXE=1", "bash", "-c", BOTH, "bash",
          "ci/mesh-namespaces", "3", "0-1 1-2 0-2", WEFT, "plugin-check", "-q", "--json",

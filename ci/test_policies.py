@@ -259,7 +259,7 @@ def test_only_port_recovery_says_which_slot_it_keeps():
 
 
 def test_stock_nccl_leaves_by_the_cable_to_somebody_else():
-    """S01: no L2 path from 192.168.0.1 to what the listener told; the right NIC is another."""
+    """S01: no L2 path from 192.168.0.1 to the address that the listener sent; the right NIC is another."""
     pair = pair_of(show("scenarios/field/s01-triangle-stock.yaml", "nccl-2.25"),
                    "titanic", "carpathia")
     assert [rail["is_wired"] for rail in pair["rails"]] == [False, False]

@@ -254,7 +254,7 @@ FOUND_IN_JOBS = [
       'expect: {status: hangs, within: 9s}}',
       f'{{a: "{PINGPONG} -g 1", b: "{PINGPONG} -g 0 {{address}}", expect: {{status: 1, within: 9s}}}}'],
      "faults: [{at: jobs+2ms, on: a, kind: stop}]\n", ["peer.silent", "gid.link_local"]),
-    # A carrier that one job lost is not lost in the next; nobody needs a fault for that.
+    # A carrier that one job lost is not lost in the next; that needs no fault.
     (['{a: "ip link set p0 down; sleep 0.1; ip link set p0 up; sleep 2"}',
       f'{{a: "{PINGPONG} -g 1", b: "sleep 99", expect: {{status: hangs, within: 3s}}}}'],
      "", ["undetermined"]),

@@ -1,4 +1,4 @@
-"""What a finding tells its reader to do works: each remedy is applied to a scenario that shows the
+"""What a finding advises works: each remedy is applied to a scenario that shows the
 finding, among them its example, and the run passes. What only a machine shows is mended before the
 doctor. A finding without a row fails."""
 

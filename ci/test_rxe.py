@@ -236,7 +236,7 @@ def test_a_killed_host_is_named_and_nothing_remains(place, at):
     document = json.loads(document + "\n}")
     assert document["result"] == "pass", document["expectations"]
     assert [f["where"]["peer"] for f in document["findings"]] == ["iceberg"]
-    # Nobody's patience ran out: the others were told of the end, or saw the streams end.
+    # No limit passed: the others got a notice of the end, or saw the streams end.
     assert "did not come" not in document["symptom"]["text"]
     if at == "0s":
         assert "ended before it came" in document["symptom"]["text"]

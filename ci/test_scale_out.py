@@ -99,7 +99,7 @@ def test_the_commands_of_the_page(place):
             code, out, err = ended(place, f"block{i}", j)
             assert code == 0, f"{machine}$ {command}\n{out}{err}"
             if "weft node" in command and j > 0:
-                assert out == "", f"only rank 0 tells the result: {command}"
+                assert out == "", f"only rank 0 prints the result: {command}"
         if "weft node" in lines[0][1] and "--json" not in lines[0][1]:
             assert "PASS" in ended(place, f"block{i}", 0)[1]
     document = json.loads((place / "result.json").read_text())
@@ -113,7 +113,7 @@ def test_the_commands_of_the_page(place):
 @needs_machines
 @needs_mpirun
 def test_the_commands_with_mpirun(place):
-    """PMIx tells ranks, and where rank 0 is, on one machine and on three."""
+    """PMIx gives the ranks, and where rank 0 is, on one machine and on three."""
     lines = [line for block in blocks() for line in block if "mpirun" in line[1]]
     assert len(lines) == 2
     script = []
@@ -146,14 +146,14 @@ def test_the_commands_with_srun(place, how):
 # ---- doctor ----
 
 def doctors(place, *flags, before=()):
-    """Iceberg has a setting that nobody knows."""
+    """Iceberg has an unknown setting."""
     command = "weft doctor --nranks 3 --rendezvous titanic:29500 --backend soft " + " ".join(flags)
     lines = [("titanic", f"{command} --rank 0 --json=doctor.json"),
              ("iceberg", f"NCCL_MESH_NONSENSE=1 {command} --rank 1"),
              ("carpathia", f"{command} --rank 2")]
     run_machines(place, [*before, *together(place, "doctor", lines)])
     ends = [ended(place, "doctor", i) for i in range(3)]
-    assert ends[1][1] == ends[2][1] == "", "only rank 0 tells"
+    assert ends[1][1] == ends[2][1] == "", "only rank 0 prints"
     return [code for code, _, _ in ends], json.loads((place / "doctor.json").read_text()), ends
 
 
@@ -181,7 +181,7 @@ def test_what_only_two_ends_together_know(place):
 
 @needs_machines
 def test_what_cannot_work_is_not_tried(place):
-    """Everybody exits with it, and the document is the doctor's."""
+    """Every process exits with it, and the document is the doctor's."""
     codes, document, _ = doctors(place, "--qualify", before=[
         "on iceberg ip addr flush dev p0", "on iceberg ip addr add 192.168.100.2/24 dev p0"])
     assert codes == [1, 1, 1] and "result" not in document
@@ -360,7 +360,7 @@ def test_over_cables_alone_the_first_that_lives_tells_the_result(place, dead):
     for host in (first, other):
         code, _, err = ended(place, "kill", HOSTS.index(host))
         assert code == 1 and "no common result" not in err, err
-    assert not (place / f"{other}.json").exists(), "one of them tells it"
+    assert not (place / f"{other}.json").exists(), "one of them writes it"
     document = json.loads((place / f"{first}.json").read_text())
     assert document["result"] == "fail"
     told = [finding for finding in document["findings"] if finding["code"] == "peer.dead"]
@@ -470,7 +470,7 @@ def test_a_scenario_that_cannot_be_saved_is_not_run(place):
 
 @needs_machines
 def test_another_secret_is_refused_by_name(place):
-    """Iceberg has another, carpathia none: both are told so, and rank 0 goes on waiting."""
+    """Iceberg has another, carpathia none: both get an error, and rank 0 goes on waiting."""
     (place / "secret").write_text("0f" * 32 + "\n")
     lines = [("titanic", f"{NODE}titanic --secret secret & rank0=$!\n"
                          "until [ -s iceberg.json ] && [ -s carpathia.json ]; do\n"

@@ -16,7 +16,7 @@ WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "
 SCENARIOS = sorted(str(path.relative_to(ROOT)) for folder in ("basic", "partial")
                    for path in ROOT.glob(f"scenarios/{folder}/*.yaml"))
 SMALL = ["--set", "jobs=[{all_reduce: {bytes: [8, 64KiB, 1MiB]}}]"]
-# Bounds on bandwidth are of 256 MiB, and mean nothing on a wire that nobody paces.
+# Bounds on bandwidth are of 256 MiB, and mean nothing on a wire without a rate limit.
 CHANGES = {"scenarios/basic/triangle.yaml": [*SMALL, "--set", "expect={data: exact}"]}
 
 
@@ -70,7 +70,7 @@ def test_a_port_without_a_cable_keeps_nobody_from_starting():
 
 @needs_namespaces
 def test_a_cable_that_flaps_is_up_when_it_is():
-    """The kernel tells of carriers once a second; a port that is up is one at once."""
+    """The kernel reports carriers once a second; a port that is up is one at once."""
     document = run("--backend", "soft", "scenarios/faults/flap.yaml", layout="namespaces")
     assert all(row["ok"] for row in document["expectations"])
 
@@ -94,7 +94,7 @@ def test_the_raw_wire_has_whole_packets():
 @needs_namespaces
 @pytest.mark.parametrize("wire", ["udp", "raw"])
 def test_what_is_captured_is_go_back_n(tmp_path, wire):
-    """Frames of both ends of every cable, judged by somebody else's reading of the rules."""
+    """Frames of both ends of every cable, judged by another program's reading of the rules."""
     made = tmp_path / "run.pcapng"
     done = subprocess.run(
         [WEFT, "run", "--backend", "soft", "scenarios/basic/triangle.yaml", "-q", "--pcap", made,
@@ -127,7 +127,7 @@ def two_rows(repeat):
 
 
 def first_at(events, *words):
-    """When the first event that has these words was told, in nanoseconds; None: none was."""
+    """Time in nanoseconds of the first event that has these words, or None."""
     return next((int(line.split(" ", 1)[0]) for line in events.read_text().splitlines()
                  if all(word in line for word in words)), None)
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OVER = "over"  # final: nobody is in it who waits
+OVER = "over"  # final: no host that waits is in it
 IDLE = "idle"  # the machine has nothing to do; its owner's state says what for
 ROUND, CONNECTION, SEND, CLOSE, OWN = "round", "connection", "send or receive", "close", "own"
 STATES = {

@@ -20,12 +20,12 @@ SECOND_NS = 1_000_000_000
 # Seven times of 4.096 us * 2^16, as software is waited for, and the guest's ticks of 10 ms.
 TIMEOUT_NS = 4096 << 16
 RETRIES_NS = 6 * TIMEOUT_NS
-# All from the fault on. What a port or a stream tells; and what nobody does, until retries have run
+# All from the fault on. What a port or a stream reports; and what nothing does, until retries have run
 # out.
 LIMIT_NS = 2 * SECOND_NS
 FAILOVER_NS = 3 * SECOND_NS  # how long a flow over software looks for another way
 RETRIED_NS = 7 * TIMEOUT_NS + FAILOVER_NS + SECOND_NS // 2
-# After a fault that no port tells of: one to two seconds of silence before a sign of life is asked
+# After a fault that no port reports: one to two seconds of silence before a sign of life is asked
 # for, its retries, and what a flow looks for another way.
 SILENT_NS = RETRIED_NS + 2 * SECOND_NS
 # The kernel keeps a queue pair for as long as its packets wait for a neighbour: three requests,
@@ -139,7 +139,7 @@ def test_a_cable_that_loses_some_is_survived(place):
     document, _, _ = run(place, ("64KiB", 200), 'on: "titanic:p0", kind: loss, share: 1%',
                       "{data: exact}")
     assert document["result"] == "pass"
-    # What is lost and repeated may be told of, where it is counted.
+    # What is lost and repeated may be reported, where it is counted.
     assert all("survived" in finding["evidence"] for finding in document["findings"])
     assert [job["nwrong"] for job in document["jobs"]] == [0]
 

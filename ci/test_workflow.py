@@ -1,4 +1,4 @@
-"""What GitHub is told to run exists, and runs the same here."""
+"""What GitHub runs exists, and runs the same here."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-/* Calls it an error that nobody has connected yet. */
+/* Returns an error if no peer has connected yet. */
 #define BAD_PLUGIN
 #include "../good-plugins/reference.c"
 

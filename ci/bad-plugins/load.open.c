@@ -1,4 +1,4 @@
-/* Needs a function that nobody has. */
+/* Needs a function that does not exist. */
 #include "plugin/nccl_abi.h"
 
 extern abi_status nobody_has_this(int *n);

@@ -1,4 +1,4 @@
-/* Tells all names in one place. */
+/* Returns all names in one buffer. */
 #define BAD_PLUGIN
 #include "../good-plugins/reference.c"
 

@@ -1,4 +1,4 @@
-/* Cannot tell of its second port. */
+/* Fails to describe its second port. */
 #define BAD_PLUGIN
 #include "../good-plugins/reference.c"
 

@@ -1,4 +1,4 @@
-/* Tells the size that was posted. */
+/* Returns the size that was posted. */
 #define BAD_PLUGIN
 #include "../good-plugins/reference.c"
 

@@ -1,4 +1,4 @@
-/* Tells nothing of a send. */
+/* Returns no size of a send. */
 #define BAD_PLUGIN
 #include "../good-plugins/reference.c"
 

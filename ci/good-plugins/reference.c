@@ -34,7 +34,7 @@ ref_properties_v11(int device, struct abi_properties_v11 *out)
     .close_send = ref_close, .close_recv = ref_close, .close_listen = ref_close_listen,  \
     .devices = ref_devices, .name = "Reference"
 
-/* Versions 11 and 12 differ in what they tell of a device. */
+/* Versions 11 and 12 differ in what they report of a device. */
 #define SINCE_V11(properties)                                                            \
     REST, .init = ref_init, .get_properties = properties, .listen = ref_listen,          \
           .connect = ref_connect, .isend = ref_isend, .irecv = ref_irecv,                \

@@ -235,7 +235,7 @@ class History:
         if op == "hold":
             return self.hold(int(argument))
         if op == "release":
-            for qp in self.held.get(int(argument), [])[-1:]:  # nothing to do if nobody has it
+            for qp in self.held.get(int(argument), [])[-1:]:  # nothing to do if it is gone
                 assert VERBS.ibv_destroy_qp(qp) == 0
                 self.held[int(argument)].pop()
         elif op == "promote_secondaries":

@@ -314,9 +314,9 @@ static weft_status hold(struct coll_exec *exec, struct exec_queue *queue,
     return transport_register(queue->link, memory, n_bytes, &queue->holds[which], error);
 }
 
-/* Returns true if registration failed because NICs cannot reach this memory, and host memory has not
- * been tried. EFAULT, EINVAL and EOPNOTSUPP are the errors of a NIC that cannot reach the memory.
- * Staging does not help with others, nor if the GPU did not allocate memory. */
+/* Returns true if registration failed because NICs cannot reach this memory, and host memory has
+ * not been tried. EFAULT, EINVAL and EOPNOTSUPP are the errors of a NIC that cannot reach the
+ * memory. Staging does not help with others, nor if the GPU did not allocate memory. */
 static bool exec_memory_may_stage(const struct coll_exec *exec,
                                   const struct weft_error *error)
 {
