@@ -267,7 +267,7 @@ static void add_ends(const struct program_observing *o, uint32_t program, uint32
     bool with_gid = !is_idle && !(is_unanswered && other != PROGRAM_NONE &&
                                   is_link_local(o, program) && is_link_local(o, other));
 
-    if (with_gid && o->words[program].local_gid[0] != '\0') {
+    if (with_gid && o->words[program].has_read_gid) {
         weft_error_int(out, WEFT_VALUE_GID_WAS_READ, 1);
     }
     add_end(o, program, false, with_gid, out);

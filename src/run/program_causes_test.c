@@ -311,6 +311,7 @@ static void down_there_by_timeout(struct job *job)
     ":78   :0:78] rc_verbs_iface.c:121  [rqpn 0x16 dlid=0 dgid=::ffff:" gid              \
     " sgid_index=1 traffic_class=106]\n"
 #define RTR "Failed to modify QP to RTR\n"
+#define INCOMPATIBLE " Found Incompatibility issue with GID types.\n"
 #define FLUSHED "Failed status Work Request Flushed Error (5) for wr_id 2\n"
 #define RETRIES "Failed status transport retry counter exceeded (12) for wr_id 2\n"
 #define EINVAL_RTR                                                                       \
@@ -339,6 +340,16 @@ static const struct {
      .found = "route.wrong_nic b:p1>a"},
     {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "") RTR},
               {1, FAILS, "ibv_rc_pingpong -g 0 -d b-p0 a", WROTE("fe80::2:1", "") LEFT}},
+     .n = 2,
+     .found = "gid.link_local b:p0>a"},
+    {.seen = {{0, FAILS, "ib_write_lat -x 1 -d a-p0",
+               "ethernet_read_keys: Couldn't read remote address\n"},
+              {1, FAILS, "ib_write_lat -x 1 -d b-p1 a",
+               "Failed to modify QP 18 to RTR\n"}},
+     .n = 2,
+     .found = "route.wrong_nic b:p1>a"},
+    {.seen = {{0, FAILS, "ib_send_lat -x 1 -d a-p0", INCOMPATIBLE},
+              {1, FAILS, "ib_send_lat -x 0 -d b-p0 a", INCOMPATIBLE}},
      .n = 2,
      .found = "gid.link_local b:p0>a"},
     {.seen = {{0, FAILS, "ibv_rc_pingpong -g 99 -d a-p0",

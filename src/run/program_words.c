@@ -18,6 +18,12 @@
 
 /* Texts of strerror(3) for an address that is not resolved. */
 #define UNRESOLVED "Connection timed out|No route to host|Network is unreachable"
+/* Lines of perftest */
+#define MTU_LINE "^ *Mtu +: (" NUMBER ")[[]B[]]"
+#define GID_LINE "^ *GID index +: (" NUMBER ")$"
+#define HAS_READ_GID                                                                     \
+    "^Failed to modify QP " NUMBER " to RTR|^ *Found Incompatibility issue with GID "    \
+                                   "types"
 #define UCX_AH "UCX +ERROR +ibv_create_ah[(]"
 
 /* A line that a program prints, and its meaning. The last group of the pattern is the number, or
@@ -35,8 +41,11 @@ static const struct line lines[] = {
     /* rdma-core, libibverbs/examples/{rc,uc,ud,srq,xsrq}_pingpong.c */
     {"^Failed status .*[(](" NUMBER ")[)] for wr_id", COMPLETION, WEFT_OK, 0,
      WEFT_PHASE_DATA},
-    {"^Failed to modify QP to RTR", NAMED, WEFT_ERR_SYSTEM, 0, WEFT_PHASE_RTR},
-    {"^Failed to modify QP to RTS", NAMED, WEFT_ERR_SYSTEM, 0, WEFT_PHASE_RTS},
+    /* perftest prints the QP's number as well. */
+    {"^Failed to modify QP (" NUMBER " )?to RTR", NAMED, WEFT_ERR_SYSTEM, 0,
+     WEFT_PHASE_RTR},
+    {"^Failed to modify QP (" NUMBER " )?to RTS", NAMED, WEFT_ERR_SYSTEM, 0,
+     WEFT_PHASE_RTS},
     {"^Failed to modify QP to INIT", NAMED, WEFT_ERR_SYSTEM, 0, WEFT_PHASE_INIT},
     {"^(can't|Failed to|Could not|Couldn't) (read|get|query) (local )?(sgid|gid)", NAMED,
      WEFT_ERR_SYSTEM, ENODATA, WEFT_PHASE_RTR},
@@ -51,6 +60,12 @@ static const struct line lines[] = {
     {"^ *Failed status (" NUMBER "): wr_id", COMPLETION, WEFT_OK, 0, WEFT_PHASE_DATA},
     {"^ *Unable to find the Infiniband/RoCE device", NAMED, WEFT_ERR_ENVIRONMENT, 0,
      WEFT_PHASE_DISCOVER},
+    {"^ *Gid index should be between ", NAMED, WEFT_ERR_SYSTEM, ENODATA, WEFT_PHASE_RTR},
+    /* Each end compares the kinds of both addresses before it connects its QP. */
+    {"^ *Found Incompatibility issue with GID types", NAMED, WEFT_ERR_SYSTEM, 0,
+     WEFT_PHASE_RTR},
+    {"^ethernet_read_keys: Couldn't read remote address", NAMED, WEFT_ERR_CLOSED, 0,
+     WEFT_PHASE_BOOT},
     /* NCCL, transport/net_ib and misc/ibvwrap.cc */
     {"Got completion from peer .* with (status=|error )[A-Z_]*[(]?(" NUMBER ")[), ]",
      COMPLETION, WEFT_OK, 0, WEFT_PHASE_DATA},
@@ -357,7 +372,19 @@ static void read_option(const struct tool *tool, struct word word, struct word n
     }
 }
 
-static void read_flags(const char *command, struct program_words *out)
+/* Returns the number in a line of perftest, which prints what it uses: its defaults are the device's.
+ * Returns -1 if there is none. */
+static int printed(const struct tool *tool, const char *pattern, const char *output)
+{
+    const char *part = NULL;
+    size_t n;
+
+    return tool->gid_flag == 'x' && find(pattern, output, &part, &n)
+               ? number_of((struct word){part, n})
+               : -1;
+}
+
+static void read_flags(const char *command, const char *output, struct program_words *out)
 {
     const struct tool *tool = NULL;
     const char *rest = command;
@@ -391,6 +418,12 @@ static void read_flags(const char *command, struct program_words *out)
     if (tool == NULL || has_tool(rest)) {
         return; /* with several programs it is unknown which printed what */
     }
+    if (printed(tool, MTU_LINE, output) > 0) {
+        flags.mtu = printed(tool, MTU_LINE, output);
+    }
+    if (printed(tool, GID_LINE, output) >= 0) {
+        flags.gid_index = printed(tool, GID_LINE, output);
+    }
     mtu = flags.mtu > 0 ? flags.mtu : tool->mtu;
     size = flags.size > 0 ? flags.size : tool->size;
     /* Nothing else is in the command that can hang. */
@@ -406,11 +439,16 @@ static void read_flags(const char *command, struct program_words *out)
 void program_words_read(const char *command, const char *output,
                         struct program_words *out)
 {
+    const char *part = NULL;
+    size_t n;
+
     *out = (struct program_words){.gid_index = PROGRAM_NO_INDEX};
     read_failure(output, &out->error);
     read_gid("^ *local address: .*GID ([0-9a-fA-F:.]+)", output, out->local_gid);
     read_gid("^ *remote address: .*GID ([0-9a-fA-F:.]+)", output, out->remote_gid);
-    read_flags(command, out);
+    out->has_read_gid =
+        out->local_gid[0] != '\0' || find(HAS_READ_GID, output, &part, &n);
+    read_flags(command, output, out);
     read_process(output, out);
 }
 

@@ -15,6 +15,7 @@ struct program_words {
     struct weft_error error;          /* status WEFT_OK if no line is known */
     char local_gid[IO_IP_TEXT_BYTES]; /* "" if the output has none */
     char remote_gid[IO_IP_TEXT_BYTES];
+    bool has_read_gid; /* before it failed: its slot had a GID */
     /* Host and RDMA device of the process that failed, because the program can be a launcher that
      * prints what processes at other hosts write. "" if unknown. */
     char host[PROGRAM_NAME_BYTES], device[PROGRAM_NAME_BYTES];

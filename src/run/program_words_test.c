@@ -39,6 +39,17 @@ static const struct {
      WEFT_ERR_COMPLETION, "data", 0, 12},
     {" Unable to find the Infiniband/RoCE device\n", WEFT_ERR_ENVIRONMENT, "discover", 0,
      0},
+    {"Failed to modify QP 18 to RTR\n Unable to Connect the HCA's through the link\n",
+     WEFT_ERR_SYSTEM, "rtr", 0, 0},
+    {"Failed to modify QP 18 to RTS\n", WEFT_ERR_SYSTEM, "rts", 0, 0},
+    {" Gid index should be between 0 and 64\n Parser function exited with Error\n",
+     WEFT_ERR_SYSTEM, "rtr", ENODATA, 0},
+    {"\n Found Incompatibility issue with GID types.\n Please Try to use a different IP "
+     "version.\n",
+     WEFT_ERR_SYSTEM, "rtr", 0, 0},
+    {"ethernet_read_keys: Couldn't read remote address\n Unable to read to "
+     "socket/rdma_cm\n Failed to exchange data between server and clients\n",
+     WEFT_ERR_CLOSED, "boot", 0, 0},
     /* NCCL */
     {"a:1:9 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=12 "
      "opcode=0 len=0 vendor err 129 (Send)\n",
@@ -150,6 +161,12 @@ static const struct {
     {"ib_send_lat -m 4096", "", PROGRAM_NO_INDEX, 2, "", ""},
     {"ib_send_lat -d x", "", PROGRAM_NO_INDEX, 0, "", ""},
     {"ib_write_bw -g 1", "", PROGRAM_NO_INDEX, 0, "", ""},
+    {"ib_write_bw -x 1", " Mtu             : 4096[B]\n", 1, 4096, "", ""},
+    {"ib_write_lat -x 1 -m 2048", " Mtu             : 1024[B]\n", 1, 2, "", ""},
+    {"ib_send_bw -x 1 -m 2048 -a", " Mtu             : 1024[B]\n", 1, 1024, "", ""},
+    {"ibv_rc_pingpong -g 1", " Mtu             : 4096[B]\n GID index       : 3\n", 1,
+     1024, "", ""},
+    {"ib_write_bw", " GID index       : 3\n", 3, 0, "", ""},
     {"./mine -g 1 -m 4096", "", PROGRAM_NO_INDEX, 0, "", ""},
     {"ibv_devinfo -g 1", "", PROGRAM_NO_INDEX, 0, "", ""},
     {"ibv_pingpong", "", PROGRAM_NO_INDEX, 0, "", ""},
