@@ -157,7 +157,7 @@ KEPT = {
     "rank-lost-in-set-up": (LINE, [0, 1], "static", False, "barrier: {repeat: 3}",
                             "{at: 15979ns, on: h3, kind: loss, share: 100%}",
                             [("undetermined", "h2", None, "h3")]),
-     # No rank needed it, but it did not end well.
+    # No rank needed it, but it did not end well.
     "relay-killed-at-the-end": (LINE[:2], [0], "rendezvous", True, "barrier: {repeat: 3}",
                                 "{at: 900us, on: h0, kind: kill}", [("peer.dead", None, None, "h0")]),
 }
