@@ -88,6 +88,16 @@ static bool read_no_gdr(struct paths_session *session, const char *text)
     return true;
 }
 
+static bool has_gpu(const struct topo_system *system, uint64_t number)
+{
+    for (uint32_t i = 0; i < system->n[TOPO_GPU]; i++) {
+        if ((uint64_t)system->nodes[TOPO_GPU][i]->u.gpu.dev == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Parses "a,b;c,d": pairs of GPU numbers. */
 static bool read_p2p_off(struct paths_session *session, const char *text)
 {
@@ -98,7 +108,8 @@ static bool read_p2p_off(struct paths_session *session, const char *text)
 
         if (machine->n_p2p_off == PATHS_PAIRS_MAX ||
             !read_number(&text, 10, INT32_MAX, &a) || *text++ != ',' ||
-            !read_number(&text, 10, INT32_MAX, &b) || (*text != '\0' && *text != ';')) {
+            !read_number(&text, 10, INT32_MAX, &b) || (*text != '\0' && *text != ';') ||
+            a == b || !has_gpu(session->system, a) || !has_gpu(session->system, b)) {
             return false;
         }
         session->pairs[machine->n_p2p_off][0] = (int)a;
@@ -201,7 +212,8 @@ static int set_up(struct paths_session *session)
     }
     for (size_t i = 0; i < options->p2poff.n; i++) {
         if (!read_p2p_off(session, options->p2poff.values[i])) {
-            return refuse("p2poff", "two GPU numbers A,B", options->p2poff.values[i]);
+            return refuse("p2poff", "the numbers of two of the GPUs, as A,B",
+                          options->p2poff.values[i]);
         }
     }
     return CLI_OK;
