@@ -193,6 +193,27 @@ static bool refuse_peer(const struct place *place)
     return false;
 }
 
+static bool refuse_port(const struct place *place, const struct world_host *host,
+                        const char *name)
+{
+    struct weft_text *why = place->parse->why;
+    const char **names = weft_calloc((size_t)host->n_ports + 1, sizeof(*names));
+    char hint[64];
+
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        names[i] = host->ports[i].name;
+    }
+    refuse(place, "that host has no port of this name");
+    weft_text_add(why, "%s (its ports are ",
+                  diagnose_hint(name, names, host->n_ports, hint, sizeof(hint)));
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        weft_text_add(why, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    weft_text_add(why, ")");
+    free(names);
+    return false;
+}
+
 /* Both ends of the cable that a placeholder refers to. */
 struct ends {
     bool has_own; /* false if no cable connects this host to that port */
@@ -211,7 +232,7 @@ static bool find_port(const struct place *place, uint32_t peer, const char *name
         }
     }
     if (out->peer_port == host->n_ports) {
-        return refuse(place, "that host has no port of this name");
+        return refuse_port(place, host, name);
     }
     for (uint32_t i = 0; i < place->spec->n_cables; i++) {
         const struct world_end *ends = place->spec->cables[i].ends;

@@ -141,7 +141,9 @@ static const struct {
      "port, and names of hosts stand in /etc/hosts"},
     {"a -- {device:c:p0}", "! {device:c:p0} on a: no cable leads from here to that port"},
     {"a -- {address:c:p1}", "! {address:c:p1} on a: that port has no address"},
-    {"a -- {address:b:p9}", "! {address:b:p9} on a: that host has no port of this name"},
+    {"a -- {address:b:p9}",
+     "! {address:b:p9} on a: that host has no port of this name; did you mean 'p0'? "
+     "(its ports are p0, p1, p2)"},
     {"a -- {address:other}",
      "! {address:other}: no such host: other (the hosts are a, b, c)"},
     {"a -- {address:other:p0}",
