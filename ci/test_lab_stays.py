@@ -552,6 +552,7 @@ def test_several_labs_and_their_names(labs):
     (("up", "a", "b"), 2, "up takes one file, got 2"), (("ups",), 2, "unknown command 'ups'; did you mean 'up'?"),
     (("fault",), 2, "fault takes one word, such as '{on: \"HOST:PORT\", kind: down, for: 2s}', got 0"),
     (("clear", "x"), 2, "clear takes no words (--name names the lab), got 1"),
+    (("ls", "--name", "pair"), 2, "--name: not with ls, which lists all labs"),
     (("xyz", "x"), 2, "unknown command 'xyz'\n"),
     (("up", "--name", "a b", PAIR), 2, "a lab has a name of letters, digits, - and _"),
     (("up", "--json", PAIR), 2, "--json goes with diagnose"), (("ls", "--json"), 2, "--json goes with diagnose"),

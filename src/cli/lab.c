@@ -432,7 +432,9 @@ int cli_lab(struct cli_options *options)
         return lab_exec(options, strcmp(what, "run") == 0);
     }
     if (strcmp(what, "ls") == 0 && n == 1) {
-        return list();
+        return cli_refuse_given(options, "name", "not with ls, which lists all labs")
+                   ? CLI_USAGE
+                   : list();
     }
     if (strcmp(what, "fault") == 0 && n == 2) {
         return do_now(options->name, what, options->operands[1]);
