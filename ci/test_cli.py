@@ -614,13 +614,14 @@ def test_list_fails_where_a_folder_or_file_cannot_be_read(tmp_path):
     assert done.stderr == f"weft list: {deep}/gone.yaml: No such file or directory\n"
 
 
-def test_list_follows_no_link_to_a_folder_above(tmp_path):
+def test_list_follows_no_link_to_a_folder_above_and_reads_no_pipe(tmp_path):
     inside, other = tmp_path / "inside", tmp_path / "other"
     for folder in (inside, other):
         folder.mkdir()
         (folder / "s.yaml").write_text((ROOT / PAIR).read_text())
     (inside / "up").symlink_to("..")
     (inside / "self").symlink_to(".")
+    os.mkfifo(inside / "pipe.yaml")
     (other / "beside").symlink_to("../inside")
     listed = json.loads(weft("list", tmp_path, "--json").stdout)["scenarios"]
     assert [entry["file"] for entry in listed] == [

@@ -68,7 +68,7 @@ static bool find_scenarios(const char *path, const struct folder *above,
                            struct paths *out);
 
 /* Adds the file, or what is below the folder. Ignores a link to nothing, unless it has the name of
- * a scenario, and a link to a folder above. */
+ * a scenario, a link to a folder above, and a pipe, which could wait forever for its writer. */
 static bool find_entry(const char *path, const char *name, const struct folder *folder,
                        struct paths *out)
 {
@@ -80,7 +80,7 @@ static bool find_entry(const char *path, const char *name, const struct folder *
     if (S_ISDIR(status.st_mode) && folder->depth < LIST_DEPTH_MAX) {
         return is_or_above(folder, &status) || find_scenarios(path, folder, out);
     }
-    if (is_scenario(name)) {
+    if (is_scenario(name) && S_ISREG(status.st_mode)) {
         add_path(out, path);
     }
     return true;
