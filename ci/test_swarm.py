@@ -89,9 +89,9 @@ def test_the_same_rows_whatever_the_processes_and_shards():
 def test_what_is_no_range_is_refused():
     for args, words in ((["--seeds", "5"], "--seeds: expected A..B"),
                         ([], "--seeds: expected A..B"),
-                        (["--seeds", "5..4"], "not 5..4"),
+                        (["--seeds", "5..4"], "got '5..4'"),
                         (["--seeds", "1..99999999999"], "2^32"),
-                        (["--seeds", "-1..4"], "not -1..4"),
+                        (["--seeds", "-1..4"], "got '-1..4'"),
                         (["--seeds", "1..4", "--shard", "0/2"], "--shard: expected i/N"),
                         (["--seeds", "1..4", "--shard", "3/2"], "--shard: expected i/N"),
                         (["--seeds", "1..4", "--jobs", "0"], "--jobs: expected"),

@@ -296,7 +296,7 @@ def test_a_swarm_says_what_it_needs(tmp_path):
     ask = ("swarm", "scenarios/basic/pair.yaml", "--seeds", "1..2", "--backend")
     refused = weft(*ask, "verbs")
     assert refused.returncode == 2
-    assert "--backend: expected sim, soft or rxe, not verbs" in refused.stderr
+    assert "--backend: expected sim, soft or rxe, got 'verbs'" in refused.stderr
     missing = weft(*ask, "rxe", kernel=tmp_path / "none")
     assert missing.returncode == 3 and not missing.stdout
     assert "WEFT_GUEST_KERNEL is no program" in missing.stderr

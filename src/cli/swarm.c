@@ -14,6 +14,7 @@
 #include "cli/isolate.h"
 #include "cli/progress.h"
 #include "report/json_read.h"
+#include "scenario/diagnose.h"
 
 /* SHRINK_GUESTS_MAX is lower than SHRINK_RUNS_MAX, because a run in a guest takes seconds. */
 enum {
@@ -170,11 +171,11 @@ static int choose_backend(struct cli_options *options)
         return CLI_OK;
     }
     if (backend == NULL || strstr(backend->clocks, "virtual") == NULL) {
-        fprintf(
-            stderr,
-            "weft swarm: --backend: expected sim, soft or rxe, not %s: a seed of a swarm "
-            "repeats, and that backend lives in real time\n",
-            options->backend);
+        fprintf(stderr,
+                "weft swarm: --backend: expected sim, soft or rxe, got '%s': a seed of a "
+                "swarm "
+                "repeats, and that backend lives in real time\n",
+                options->backend);
         return CLI_USAGE;
     }
     options->clock = "virtual"; /* for replay commands */
@@ -187,10 +188,13 @@ static int choose_backend(struct cli_options *options)
     return CLI_OK;
 }
 
-static bool complain(const char *flag, const char *wanted, const char *got)
+static bool refuse(const char *flag, const char *wanted, const char *got)
 {
-    fprintf(stderr, "weft swarm: --%s: expected %s%s%s\n", flag, wanted,
-            got != NULL ? ", not " : "", got != NULL ? got : "");
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+
+    fprintf(stderr, "weft swarm: --%s: expected %s%s%s%s\n", flag, wanted,
+            got != NULL ? ", got '" : "", got != NULL ? diagnose_quote(got, quoted) : "",
+            got != NULL ? "'" : "");
     return false;
 }
 
@@ -215,7 +219,7 @@ static bool read_seeds(struct swarm *swarm, const char *text)
                     *end == '\0';
 
     if (!is_range || last < swarm->first_seed || last - swarm->first_seed > UINT32_MAX) {
-        return complain("seeds", wanted, text);
+        return refuse("seeds", wanted, text);
     }
     swarm->n_seeds = last - swarm->first_seed + 1;
     return true;
@@ -231,7 +235,7 @@ static bool read_shard(struct swarm *swarm, const char *text)
                           parse_number(end + 1, &end, &swarm->n_shards) && *end == '\0' &&
                           swarm->shard >= 1 && swarm->shard <= swarm->n_shards &&
                           swarm->n_shards <= UINT32_MAX)) {
-        return complain("shard", "i/N, from 1/N to N/N", text);
+        return refuse("shard", "i/N, from 1/N to N/N", text);
     }
     swarm->shard--;
     swarm->n_seeds_here =
@@ -249,7 +253,7 @@ static bool read_jobs(struct swarm *swarm, const char *text)
 
     if (text != NULL &&
         !(parse_number(text, &end, &n) && *end == '\0' && n >= 1 && n <= JOBS_MAX)) {
-        return complain("jobs", "a number from 1 to 256", text);
+        return refuse("jobs", "a number from 1 to 256", text);
     }
     swarm->n_jobs = (uint32_t)(n < JOBS_MAX ? n : JOBS_MAX);
     return true;
