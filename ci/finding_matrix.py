@@ -872,6 +872,8 @@ ONCE_WRONG = {
     ("swapped", "triangle", "before start", "nccl-2.30-subnet-aware", "ipv6", 5576453723, "mtu_mismatch"): "right",
     # Of two ends behind a switch only one got another address.
     ("corrupting_one_way", "switch", "before start", "weft", "/31", 6684762036, "readdressed"): "right",
+    # A device that fails refuses access to memory that it no longer has.
+    ("device_gone", "pair", "first row", "mesh-plugin-2026-01", "/24", 5109129692): "right",
     # A cable without carrier has no address either.
     ("cut_one_way", "two triangles", "mid-row", "weft", "/31", 5466786498, "unnumbered"): "right",
     # Link-local GIDs are unique on the only cable; whether it has a VLAN is not observed.

@@ -268,8 +268,24 @@ static bool is_explained(const struct diag_findings *out,
     return false;
 }
 
+/* Returns true if the peer's device refused access because it failed, and lost its memory regions
+ * before its queue pairs. */
+static bool is_of_gone_device(const struct diag_findings *out,
+                              const struct diag_finding *finding)
+{
+    for (uint32_t i = 0; i < out->n; i++) {
+        if (finding->entry->id == DIAG_DATA_ACCESS_REFUSED &&
+            out->items[i].entry->id == DIAG_DEVICE_FAILED &&
+            diag_is_same_machine(out->items[i].host, finding->peer)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Removes `undetermined` if another finding is decided. Removes conn.timeout if one explains it, or
- * if a host hangs, because that host could have been on the path. */
+ * if a host hangs, because that host could have been on the path. Removes data.access_refused of a
+ * device that failed. */
 static void drop_decided(const struct diag_input *input, struct diag_findings *out)
 {
     bool is_decided = false, any_hangs = false;
@@ -286,6 +302,7 @@ static void drop_decided(const struct diag_input *input, struct diag_findings *o
         bool is_timeout = code == DIAG_CONN_TIMEOUT;
 
         if ((!is_decided || code != DIAG_UNDETERMINED) &&
+            !is_of_gone_device(out, &out->items[i]) &&
             (!is_timeout || (!any_hangs && !is_explained(out, &out->items[i])))) {
             diag_add(&kept, &out->items[i]);
         }

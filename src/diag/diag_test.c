@@ -1324,6 +1324,28 @@ START_TEST(a_member_that_nobody_heard_of_is_missed_by_its_neighbours)
 }
 END_TEST
 
+/* Loop 1: iceberg's device did not fail, but titanic's. */
+START_TEST(a_device_that_failed_refuses_no_access)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_host *host;
+    struct diag_error *error;
+
+    scene_set(&s);
+    weft_fail_completion(&s.failure->error, 10, WEFT_PHASE_DATA, "failed");
+    host = _i == 0 ? s.b : s.a;
+    error = &host->errors[host->n_errors++];
+    weft_fail_errno(&error->error, EIO, WEFT_PHASE_DEVICE, "p1 is gone");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, _i == 0 ? 1 : 2);
+    ck_assert_str_eq(findings.items[findings.n - 1].entry->code, "device.failed");
+    ck_assert_str_eq(findings.items[findings.n - 1].host, host->name);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* Two running hosts wait for each other. Loop 1: their rail has carried packets; 2: iceberg waits
  * for no host; 3: no answer came over the only way, which is the cable; 4: none over two ways. */
 START_TEST(a_cable_that_has_carried_nothing_may_carry_nothing)
@@ -1465,6 +1487,7 @@ int main(void)
     tcase_add_loop_test(tests, a_cable_that_separates_two_hosts_is_named, 0, 5);
     tcase_add_loop_test(tests, a_member_that_nobody_heard_of_is_missed_by_its_neighbours,
                         0, 2);
+    tcase_add_loop_test(tests, a_device_that_failed_refuses_no_access, 0, 2);
     tcase_add_loop_test(tests, a_cable_that_has_carried_nothing_may_carry_nothing, 0, 5);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_loop_test(tests, mtus_are_those_of_the_ends_of_a_cable, 0, 2);
