@@ -5,26 +5,11 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/memory.h"
-#include "sim/pool.h"
-#include "sim/train.h"
 
 enum { RING_MIN = 2, QUEUE_MIN = 16 };
 
 /* The rate of a port without a cable, which spends time on its frames, too. */
 static const uint64_t uncabled_bps = 100000000000u;
-
-void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame)
-{
-    if ((frame->flags & SIM_FRAME_OWNED) != 0 || frame->n_payload == 0 ||
-        sim_is_phantom(sim_engine_phantom(engine), frame->payload)) {
-        return;
-    }
-    uint8_t *block = sim_pool_get(sim_engine_pool(engine));
-    memcpy(block, frame->payload, frame->n_payload);
-    frame->payload = block;
-    frame->flags |= SIM_FRAME_OWNED;
-}
 
 void sim_queue_push(struct sim_packet_queue *queue, weft_ps at, struct sim_packet *packet)
 {
@@ -67,68 +52,9 @@ void sim_queue_fini(struct sim_packet_queue *queue)
     queue->cap = 0;
 }
 
-/* Passes on `frame`, which was in the ring of `link`, and releases it. */
-static void hand_over(struct sim_link *link, struct sim_frame *frame)
-{
-    struct sim_port *to = link->to;
-    if (to == NULL) {
-        to = sim_network_find(link->from->network, frame->path->destination_mac);
-    }
-    if (to != NULL) {
-        sim_port_receive_frame(to, frame);
-    }
-    sim_frame_release(link->from->engine, frame);
-}
-
-/* Handles the last frame of a train, or a frame with trains behind it. Copies it, because
- * its execution can settle those, which replaces the ring. */
-static WEFT_APART void train_arrives(struct sim_link *link,
-                                     const struct sim_frame *in_ring)
-{
-    struct sim_frame frame = *in_ring;
-    if (frame.n_before > 0) {
-        sim_train_arrives(link, &frame);
-        frame.n_before = 0;
-    }
-    hand_over(link, &frame);
-    if (link->n_unasked > 0) {
-        sim_train_ask(link);
-    }
-}
-
-/* The frame is executed in place in the ring. No frame is put meanwhile, because what a
- * receiver sends has an event of its own. */
-static void frame_arrives(struct sim_event *event)
-{
-    struct sim_link *link = weft_container_of(event, struct sim_link, arrival);
-    struct sim_frame *frame = &link->ring[link->head];
-    link->head = (link->head + 1) & (link->cap - 1);
-    link->n--;
-    if (link->n > 0) {
-        sim_schedule(link->from->engine, event, link->ring[link->head].at);
-    }
-    struct sim_port *to = link->to;
-    if (link->n_trains > 0) {
-        train_arrives(link, frame);
-    } else if (to != NULL && frame->wire_bytes <= to->plain_bytes) {
-        sim_nic_input(to->nic, to, frame);
-        sim_frame_release(link->from->engine, frame);
-    } else {
-        hand_over(link, frame);
-    }
-}
-
-static void packet_arrives(struct sim_event *event)
-{
-    struct sim_link *link = weft_container_of(event, struct sim_link, flight_arrival);
-    struct sim_packet *packet = sim_queue_pop(&link->flight);
-    if (link->flight.n > 0) {
-        sim_schedule(link->from->engine, event, link->flight.ring[link->flight.head].at);
-    }
-    sim_port_receive_packet(link, packet);
-}
-
-void sim_link_init(struct sim_link *link, struct sim_port *from)
+void sim_link_init(struct sim_link *link, struct sim_port *from,
+                   void (*frame_arrives)(struct sim_event *event),
+                   void (*packet_arrives)(struct sim_event *event))
 {
     memset(link, 0, sizeof(*link));
     link->from = from;
@@ -158,6 +84,19 @@ void sim_link_set_rate(struct sim_link *link, uint64_t cable_bps,
     link->rate = sim_rate_of(rate);
 }
 
+bool sim_port_is_up(const struct sim_port *port)
+{
+    const struct sim_port *peer = port->out.to;
+    if (sim_port_has_outside(port)) {
+        return port->outside.is_up && !port->out.is_taken_down;
+    }
+    if (peer == NULL && port->network == NULL) {
+        return false;
+    }
+    bool inwards_down = peer == NULL ? port->inwards_down : peer->out.is_taken_down;
+    return !port->out.is_taken_down && !inwards_down;
+}
+
 void sim_link_set_impairment(struct sim_link *link,
                              const struct sim_impairment *impairment)
 {
@@ -183,7 +122,6 @@ void sim_link_configure(struct sim_link *link, const struct sim_cable_config *co
 uint32_t sim_link_lose_all(struct sim_link *link)
 {
     struct sim_engine *engine = link->from->engine;
-    sim_train_settle_link(link);
     uint32_t n_lost = link->n + link->flight.n;
     link->stats.packet_drops += link->flight.n;
     for (; link->n > 0; link->n--) {

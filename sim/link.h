@@ -17,7 +17,6 @@
 #include "sim/nic.h"
 #include "sim/port.h"
 #include "sim/root.h"
-#include "sim/switch.h"
 
 enum { SIM_PREAMBLE_AND_GAP_BYTES = 20, SIM_TRAIN_QPS_MAX = 8 };
 
@@ -114,6 +113,57 @@ struct sim_match_state {
     bool is_done;
 };
 
+struct sim_qp;
+struct sim_switch;
+
+/* What a port calls of its NIC, which is above it (sim/nic.c). */
+struct sim_nic_ops {
+    bool (*has_frames)(struct sim_nic *nic, const struct sim_port *port);
+    /* Builds the next frame of `port` in the slot of `port->out`. Returns NULL if there
+     * is none. `*has_more` is set to what has_frames() returns then. */
+    struct sim_frame *(*pull)(struct sim_nic *nic, struct sim_port *port, bool *has_more);
+    /* Handles a RoCE frame that is in the receive FIFO. */
+    void (*input)(struct sim_nic *nic, struct sim_port *port, struct sim_frame *frame);
+    void (*carrier)(struct sim_nic *nic, struct sim_port *port, bool is_up);
+    /* For trains: as the functions of the same names (sim/rc_impl.h, sim/train.h). */
+    bool (*build_request)(struct sim_qp *qp, struct sim_frame *out);
+    uint32_t (*train_limit)(const struct sim_qp *qp, uint32_t n_built);
+    void (*train_extend)(struct sim_qp *qp, struct sim_frame *frame, uint32_t n);
+    void (*train_take_back)(struct sim_qp *qp, uint32_t n);
+    bool (*train_fits)(const struct sim_nic *nic, const struct sim_port *port,
+                       const struct sim_frame *frame);
+    void (*train_execute)(struct sim_nic *nic, const struct sim_frame *frame, uint32_t n);
+};
+
+/* What a port calls of the host stack above it (sim/stack.c). */
+struct sim_stack_ops {
+    /* Handles a packet of kind NEIGH, TCP or UDP that arrived at `port`; takes it
+     * over. */
+    void (*input)(struct sim_stack *stack, struct sim_port *port,
+                  struct sim_packet *packet);
+    void (*carrier)(struct sim_stack *stack, struct sim_port *port, bool is_up);
+};
+
+extern const struct sim_stack_ops sim_stack_ops;
+
+/* What a port calls of the switch to which it belongs (sim/switch.c). */
+struct sim_switch_ops {
+    bool (*has_frames)(const struct sim_switch *bridge, const struct sim_port *port);
+    /* Removes what `port` sends next: `*out_packet`, or, if that is NULL, `*out_frame`.
+     * Returns false if there is nothing. */
+    bool (*pull)(struct sim_switch *bridge, const struct sim_port *port,
+                 struct sim_frame *out_frame, struct sim_packet **out_packet);
+    /* Forward what arrived at `port`. Take over the packet; of the frame they take over
+     * the payload if they need it beyond the call. */
+    void (*frame)(struct sim_switch *bridge, struct sim_port *port,
+                  struct sim_frame *frame);
+    void (*packet)(struct sim_switch *bridge, struct sim_port *port,
+                   struct sim_packet *packet);
+    /* Drops what waits for `port`, which lost its carrier, and forgets the addresses
+     * learnt there. */
+    void (*carrier_lost)(struct sim_switch *bridge, const struct sim_port *port);
+};
+
 struct sim_port {
     struct sim_root *root;     /* Not owned; NULL if not shared */
     struct sim_switch *bridge; /* the switch whose port this is; or NULL */
@@ -135,6 +185,7 @@ struct sim_port {
     bool was_up;    /* the carrier state that was last announced */
     bool in_train;  /* `train` is being sent */
     struct sim_packet_queue waiting;
+    const struct sim_nic_ops *nic_ops; /* valid if there is a `nic` */
 
     _Alignas(WEFT_LINE_BYTES) struct sim_link out;
     struct sim_train train;
@@ -149,7 +200,9 @@ struct sim_port {
     _Alignas(WEFT_LINE_BYTES) struct sim_link loop;
     char *host, *name; /* Owned. */
     struct sim_stack *stack;
-    weft_ps rx_overhead_ps; /* of its NIC */
+    const struct sim_stack_ops *stack_ops;   /* valid if there is a `stack` */
+    const struct sim_switch_ops *bridge_ops; /* valid if there is a `bridge` */
+    weft_ps rx_overhead_ps;                  /* of its NIC */
     /* lower of the port's own limit and its root's; 0 if none */
     uint64_t root_bps;
     uint32_t bridge_index; /* index among the ports of `bridge` */
@@ -175,8 +228,10 @@ static inline bool sim_port_has_outside(const struct sim_port *port)
     return port->outside.frame != NULL;
 }
 
-/* Directions (sim/link.c). */
-void sim_link_init(struct sim_link *link, struct sim_port *from);
+/* Directions (sim/link.c). The two functions are called when the head of a ring is due. */
+void sim_link_init(struct sim_link *link, struct sim_port *from,
+                   void (*frame_arrives)(struct sim_event *event),
+                   void (*packet_arrives)(struct sim_event *event));
 void sim_link_fini(struct sim_link *link);
 /* Sets the rate to the lowest of the cable and both PCIe roots; `to` may be NULL. */
 void sim_link_set_rate(struct sim_link *link, uint64_t cable_bps,
@@ -202,7 +257,7 @@ struct sim_frame *sim_link_make_ring(struct sim_link *link, uint32_t cap);
 void sim_link_set_ring(struct sim_link *link, struct sim_frame *ring, uint32_t cap);
 /* Makes room in the ring. */
 void sim_link_grow(struct sim_link *link);
-/* Drops everything in flight. Returns how many frames and packets that were. */
+/* Drops all in flight, which must not be trains. Returns how many frames and packets that were. */
 uint32_t sim_link_lose_all(struct sim_link *link);
 /* Returns the slot in which to build the next frame; valid until anything is put. */
 static inline struct sim_frame *sim_link_slot(struct sim_link *link)
@@ -282,10 +337,12 @@ void sim_port_kick(struct sim_port *port);
 void sim_port_note_hold(struct sim_port *port);
 /* Sends one frame or packet, if there is one, and schedules the next. */
 void sim_port_transmit(struct sim_port *port);
-/* Take what arrives at the end of a direction (sim/port_receive.c), and the packet
- * over. */
+/* Takes a frame that arrives at the end of a direction (sim/port_receive.c). */
 void sim_port_receive_frame(struct sim_port *port, struct sim_frame *frame);
-void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet);
+/* Take the first frame or packet out of the ring of a direction, to whose end it has
+ * come. */
+void sim_port_frame_arrives(struct sim_event *event);
+void sim_port_packet_arrives(struct sim_event *event);
 /* Take what arrived at a port once it has passed the PCIe root, if there is one. */
 void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame);
 void sim_port_deliver_packet(struct sim_port *port, struct sim_packet *packet);
@@ -349,20 +406,20 @@ void sim_port_tap_frame(struct sim_port *port, bool is_outgoing,
 void sim_port_tap_packet(struct sim_port *port, bool is_outgoing,
                          const struct sim_packet *packet, const char *comment);
 
-/* Networks (sim/network.c). */
+/* Networks (sim/network.c). Copies the list. */
+struct sim_network *sim_network_create(struct sim_port *const *ports, size_t n_ports);
 struct sim_port *sim_network_find(const struct sim_network *network, uint64_t mac);
 size_t sim_network_size(const struct sim_network *network);
 struct sim_port *sim_network_port(const struct sim_network *network, size_t index);
 /* Removes a port from the network; frees the network with its last port. */
 void sim_network_leave(struct sim_network *network, struct sim_port *port);
 
-/* What a NIC offers its ports (sim/qp.c, sim/nic.c). */
-/* Builds the next frame of `port` in the slot of `port->out`. Returns NULL if there is
- * none. `*has_more` is set to what sim_nic_has_frames() returns then. */
-struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port,
-                               bool *has_more);
-bool sim_nic_has_frames(struct sim_nic *nic, const struct sim_port *port);
-weft_ps sim_nic_rx_overhead(const struct sim_nic *nic);
+/* Sets what is above the port: the NIC, whose receive overhead is `rx_overhead_ps`, and
+ * the host stack; each may be NULL. */
+void sim_port_set_users(struct sim_port *port, struct sim_nic *nic,
+                        const struct sim_nic_ops *nic_ops, weft_ps rx_overhead_ps,
+                        struct sim_stack *stack, const struct sim_stack_ops *stack_ops);
+
 /* Returns the ordinal (from 1, by creation) of the QP of `port` that sent `frame`, or is
  * to receive it if `is_inward`. Returns 0 for acknowledgements and CNPs, and for unknown
  * QPs. Sets the PSN relative to the first of that direction. */

@@ -18,25 +18,16 @@ static int by_mac(const void *a, const void *b)
     return mac_a < mac_b ? -1 : mac_a > mac_b;
 }
 
-void sim_network_connect(struct sim_engine *engine, const struct sim_cable_config *config,
-                         struct sim_port *const *ports, size_t n_ports)
+struct sim_network *sim_network_create(struct sim_port *const *ports, size_t n_ports)
 {
     struct sim_network *network = weft_calloc(1, sizeof(*network));
     network->ports = weft_calloc(n_ports, sizeof(struct sim_port *));
     network->n = n_ports;
     for (size_t i = 0; i < n_ports; i++) {
-        struct sim_port *port = ports[i];
-        char stream[160];
-        weft_check(port->out.cable_bps == 0);
-        network->ports[i] = port;
-        port->network = network;
-        weft_format(stream, sizeof(stream), "cable:%s:%s:%s", config->name, port->host,
-                    port->name);
-        weft_rng_init(&port->out.rng, sim_seed(engine), stream);
-        sim_link_configure(&port->out, config, NULL);
-        port->was_up = sim_port_is_up(port);
+        network->ports[i] = ports[i];
     }
     qsort(network->ports, n_ports, sizeof(struct sim_port *), by_mac);
+    return network;
 }
 
 struct sim_port *sim_network_find(const struct sim_network *network, uint64_t mac)

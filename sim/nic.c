@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/landing_impl.h"
-#include "sim/nic_impl.h"
+#include "sim/rc_impl.h"
 #include "sim/train.h"
 
 enum { QPN_BASE_MIN = 17, QPN_BASES = 200 };
@@ -177,11 +177,6 @@ void sim_nic_number_from(struct sim_nic *nic, uint32_t first)
 const struct sim_profile *sim_nic_profile(const struct sim_nic *nic)
 {
     return nic->profile;
-}
-
-weft_ps sim_nic_rx_overhead(const struct sim_nic *nic)
-{
-    return nic->profile->rx_overhead_ps;
 }
 
 static void settle_trains(struct sim_nic *nic)
@@ -362,10 +357,29 @@ static uint8_t port_number(const struct sim_nic *nic, const struct sim_port *por
     return (uint8_t)(i + 1);
 }
 
-void sim_nic_carrier(struct sim_nic *nic, struct sim_port *port, bool is_up)
+static void nic_carrier(struct sim_nic *nic, struct sim_port *port, bool is_up)
 {
     sim_nic_raise_port(nic, port_number(nic, port),
                        is_up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+}
+
+static const struct sim_nic_ops nic_ops = {
+    .has_frames = sim_nic_has_frames,
+    .pull = sim_nic_pull,
+    .input = sim_nic_input,
+    .carrier = nic_carrier,
+    .build_request = rc_build_request,
+    .train_limit = rc_train_limit,
+    .train_extend = rc_train_extend,
+    .train_take_back = rc_train_take_back,
+    .train_fits = rc_train_fits,
+    .train_execute = rc_train_execute,
+};
+
+void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stack *stack)
+{
+    weft_ps rx_overhead_ps = nic == NULL ? 0 : nic->profile->rx_overhead_ps;
+    sim_port_set_users(port, nic, &nic_ops, rx_overhead_ps, stack, &sim_stack_ops);
 }
 
 void sim_nic_gid_changed(struct sim_nic *nic, struct sim_port *port)

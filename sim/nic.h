@@ -191,11 +191,9 @@ void sim_nic_fence_gpu(struct sim_nic *nic);
 void sim_nic_fault_verb(struct sim_nic *nic, int verb, uint32_t nth, int error,
                         weft_ps by);
 
-/* Called by ports, when a RoCE frame is in the receive FIFO, and when the carrier
- * changed. */
+/* Handles a RoCE frame that is in the receive FIFO; called by ports. */
 struct sim_frame;
 void sim_nic_input(struct sim_nic *nic, struct sim_port *port, struct sim_frame *frame);
-void sim_nic_carrier(struct sim_nic *nic, struct sim_port *port, bool is_up);
 /* Called by the stack when a slot of the port's GID table changed (GID_CHANGE). */
 void sim_nic_gid_changed(struct sim_nic *nic, struct sim_port *port);
 

@@ -1,132 +1,26 @@
 #include "sim/port.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/link.h"
-#include "sim/stack.h"
+#include "sim/memory.h"
+#include "sim/packet.h"
+#include "sim/pool.h"
 #include "sim/train.h"
-
-void sim_packet_free(struct sim_packet *packet)
-{
-    if (packet != NULL) {
-        free(packet->payload);
-        free(packet);
-    }
-}
-
-const char *sim_frame_kind_name(enum sim_frame_kind kind)
-{
-    switch (kind) {
-    case SIM_FRAME_ROCE:
-        return "roce";
-    case SIM_FRAME_NEIGH:
-        return "neighbour";
-    case SIM_FRAME_TCP:
-        return "tcp";
-    case SIM_FRAME_UDP:
-        return "udp";
-    case SIM_FRAME_PAUSE:
-        return "pause";
-    }
-    return "?";
-}
 
 enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + SIM_PREAMBLE_AND_GAP_BYTES };
 
-struct sim_port *sim_port_create(struct sim_engine *engine,
-                                 const struct sim_port_config *config)
-{
-    struct sim_port *port = weft_arena_calloc(&engine->arena, sizeof(*port));
-    port->engine = engine;
-    port->host = weft_strdup(config->host);
-    port->name = weft_strdup(config->name);
-    port->mac = config->mac;
-    port->mtu_bytes = config->mtu_bytes;
-    port->root_bps = config->rate_bps;
-    port->root = config->root;
-    sim_link_init(&port->out, port);
-    sim_link_init(&port->loop, port);
-    port->loop.to = port;
-    port->has_loop_rate = config->loop_bps > 0;
-    if (port->has_loop_rate) {
-        port->loop.rate = sim_rate_of(config->loop_bps);
-    }
-    sim_port_init_transmitter(port);
-    return port;
-}
-
-/* Leaves the far end of a cable without one. */
-static void uncable(struct sim_port *port)
-{
-    struct sim_port *peer = port->out.to;
-    if (port->network != NULL) {
-        sim_network_leave(port->network, port);
-    }
-    if (peer != NULL) {
-        sim_link_lose_all(&peer->out);
-        peer->out.to = NULL;
-        sim_link_set_transit(&peer->out, peer->out.delay_ps, 0);
-        sim_link_set_rate(&peer->out, 0, NULL);
-        sim_port_check_carrier(peer);
-    }
-}
-
-void sim_port_destroy(struct sim_port *port)
-{
-    if (port == NULL) {
-        return;
-    }
-    uncable(port);
-    if (port->root != NULL) {
-        sim_root_forget(port->root, port);
-    }
-    sim_cancel(port->engine, &port->transmit);
-    sim_link_fini(&port->out);
-    sim_link_fini(&port->loop);
-    sim_queue_fini(&port->waiting);
-    while (port->paths != NULL) {
-        struct sim_path *path = port->paths;
-        port->paths = path->next;
-        free(path);
-    }
-    free(port->matches);
-    free(port->host);
-    free(port->name);
-    weft_arena_free(&port->engine->arena, port, sizeof(*port));
-}
-
-static void connect_direction(const struct sim_cable_config *config,
-                              struct sim_port *from, struct sim_port *to)
-{
-    char stream[160];
-    weft_check(from->out.cable_bps == 0);
-    weft_format(stream, sizeof(stream), "cable:%s:%s:%s", config->name, from->host,
-                from->name);
-    weft_rng_init(&from->out.rng, sim_seed(from->engine), stream);
-    sim_link_configure(&from->out, config, to);
-}
-
-void sim_cable_connect(struct sim_engine *engine, const struct sim_cable_config *config,
-                       struct sim_port *a, struct sim_port *b)
-{
-    weft_check(a->engine == engine && b->engine == engine && a != b);
-    weft_check(config->rate_bps > 0);
-    connect_direction(config, a, b);
-    connect_direction(config, b, a);
-    a->was_up = sim_port_is_up(a);
-    b->was_up = sim_port_is_up(b);
-    sim_port_review(a);
-    sim_port_review(b);
-}
-
-void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stack *stack)
+void sim_port_set_users(struct sim_port *port, struct sim_nic *nic,
+                        const struct sim_nic_ops *nic_ops, weft_ps rx_overhead_ps,
+                        struct sim_stack *stack, const struct sim_stack_ops *stack_ops)
 {
     port->nic = nic;
+    port->nic_ops = nic_ops;
     port->stack = stack;
-    port->rx_overhead_ps = nic == NULL ? 0 : sim_nic_rx_overhead(nic);
+    port->stack_ops = stack_ops;
+    port->rx_overhead_ps = rx_overhead_ps;
     sim_link_set_transit(&port->loop, port->loop.delay_ps, port->rx_overhead_ps);
     if (port->out.to != NULL) {
         sim_link_set_transit(&port->out.to->out, port->out.to->out.delay_ps,
@@ -214,19 +108,6 @@ uint64_t sim_port_in_flight(struct sim_port *port)
     return port->out.n + port->loop.n;
 }
 
-bool sim_port_is_up(const struct sim_port *port)
-{
-    const struct sim_port *peer = port->out.to;
-    if (sim_port_has_outside(port)) {
-        return port->outside.is_up && !port->out.is_taken_down;
-    }
-    if (peer == NULL && port->network == NULL) {
-        return false;
-    }
-    bool inwards_down = peer == NULL ? port->inwards_down : peer->out.is_taken_down;
-    return !port->out.is_taken_down && !inwards_down;
-}
-
 bool sim_path_is_same(const struct sim_path *a, const struct sim_path *b)
 {
     return a->source_mac == b->source_mac && a->destination_mac == b->destination_mac &&
@@ -292,4 +173,42 @@ void sim_port_own_range(struct sim_port *port, const void *addr, size_t length)
     sim_train_settle(port);
     own_matching(&port->out, is_in_range, &range);
     own_matching(&port->loop, is_in_range, &range);
+}
+
+void sim_port_set_encoder(struct sim_port *port, sim_packet_encoder encode)
+{
+    port->encode = encode;
+}
+
+void sim_port_tap_frame(struct sim_port *port, bool is_outgoing,
+                        const struct sim_frame *frame, const char *comment)
+{
+    uint8_t bytes[SIM_PACKET_BYTES_MAX];
+    if (port->tap == NULL) {
+        return;
+    }
+    static const uint8_t nothing[SIM_POOL_BLOCK_BYTES];
+    struct sim_frame shown = *frame;
+    if (is_outgoing) {
+        /* A tap at the sender sees what was sent, because the bit flips later. */
+        shown.flags &= (uint8_t)~SIM_FRAME_CORRUPT;
+    }
+    if (sim_is_phantom(sim_engine_phantom(port->engine), frame->payload)) {
+        shown.payload = nothing;
+    }
+    size_t n = sim_packet_encode(&shown, bytes, sizeof(bytes));
+    port->tap(port->tap_context, sim_now_ns(port->engine), port, is_outgoing, bytes, n,
+              comment);
+}
+
+void sim_port_tap_packet(struct sim_port *port, bool is_outgoing,
+                         const struct sim_packet *packet, const char *comment)
+{
+    uint8_t bytes[65536];
+    if (port->tap == NULL || port->encode == NULL) {
+        return;
+    }
+    size_t n = port->encode(packet, bytes, sizeof(bytes));
+    port->tap(port->tap_context, sim_now_ns(port->engine), port, is_outgoing, bytes, n,
+              comment);
 }

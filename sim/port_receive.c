@@ -1,24 +1,10 @@
 /* Handles what arrives at a port. */
-#include <string.h>
-
+#include "base/check.h"
 #include "base/text.h"
 #include "sim/link.h"
-#include "sim/stack.h"
 #include "sim/train.h"
 
 enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20 };
-
-struct sim_packet *sim_packet_copy(const struct sim_packet *packet)
-{
-    struct sim_packet *copy = weft_alloc(sizeof(*copy));
-    *copy = *packet;
-    copy->payload = NULL;
-    if (packet->n_payload > 0) {
-        copy->payload = weft_alloc(packet->n_payload);
-        memcpy(copy->payload, packet->payload, packet->n_payload);
-    }
-    return copy;
-}
 
 void sim_port_deliver_packet(struct sim_port *to, struct sim_packet *packet)
 {
@@ -29,7 +15,7 @@ void sim_port_deliver_packet(struct sim_port *to, struct sim_packet *packet)
         sim_packet_free(packet);
         return;
     }
-    sim_stack_input(to->stack, to, packet);
+    to->stack_ops->input(to->stack, to, packet);
 }
 
 /* Returns true if the frame is for another station. A switch that does not know an
@@ -45,7 +31,7 @@ static void deliver(struct sim_port *to, struct sim_packet *packet)
 {
     uint64_t mac = packet->destination_mac;
     if (to->bridge != NULL) {
-        sim_switch_packet(to->bridge, to, packet);
+        to->bridge_ops->packet(to->bridge, to, packet);
     } else if (!sim_mac_is_group(mac) && is_strangers(to, mac)) {
         sim_packet_free(packet);
     } else if (to->root != NULL) {
@@ -89,7 +75,7 @@ static void take_pause(struct sim_port *port, struct sim_packet *packet)
     sim_packet_free(packet);
 }
 
-void sim_port_receive_packet(struct sim_link *link, struct sim_packet *packet)
+static void receive_packet(struct sim_link *link, struct sim_packet *packet)
 {
     if (link->to == NULL && link->from->network == NULL) {
         sim_packet_free(packet);
@@ -124,14 +110,14 @@ void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame)
         sim_port_tap_frame(port, false, frame, is_corrupt ? "corrupt" : NULL);
     }
     if (port->nic != NULL) {
-        sim_nic_input(port->nic, port, frame);
+        port->nic_ops->input(port->nic, port, frame);
     }
 }
 
 void sim_port_receive_frame(struct sim_port *port, struct sim_frame *frame)
 {
     if (port->bridge != NULL) {
-        sim_switch_frame(port->bridge, port, frame);
+        port->bridge_ops->frame(port->bridge, port, frame);
     } else if (is_strangers(port, frame->path->destination_mac)) {
         return;
     } else if (port->root != NULL) {
@@ -139,4 +125,67 @@ void sim_port_receive_frame(struct sim_port *port, struct sim_frame *frame)
     } else {
         sim_port_deliver_frame(port, frame);
     }
+}
+
+/* ---- the end of a direction ---- */
+
+/* Passes on `frame`, which was in the ring of `link`, and releases it. */
+static void hand_over(struct sim_link *link, struct sim_frame *frame)
+{
+    struct sim_port *to = link->to;
+    if (to == NULL) {
+        to = sim_network_find(link->from->network, frame->path->destination_mac);
+    }
+    if (to != NULL) {
+        sim_port_receive_frame(to, frame);
+    }
+    sim_frame_release(link->from->engine, frame);
+}
+
+/* Handles the last frame of a train, or a frame with trains behind it. Copies it, because
+ * its execution can settle those, which replaces the ring. */
+static WEFT_APART void train_arrives(struct sim_link *link,
+                                     const struct sim_frame *in_ring)
+{
+    struct sim_frame frame = *in_ring;
+    if (frame.n_before > 0) {
+        sim_train_arrives(link, &frame);
+        frame.n_before = 0;
+    }
+    hand_over(link, &frame);
+    if (link->n_unasked > 0) {
+        sim_train_ask(link);
+    }
+}
+
+/* The frame is executed in place in the ring. No frame is put meanwhile, because what a
+ * receiver sends has an event of its own. */
+void sim_port_frame_arrives(struct sim_event *event)
+{
+    struct sim_link *link = weft_container_of(event, struct sim_link, arrival);
+    struct sim_frame *frame = &link->ring[link->head];
+    link->head = (link->head + 1) & (link->cap - 1);
+    link->n--;
+    if (link->n > 0) {
+        sim_schedule(link->from->engine, event, link->ring[link->head].at);
+    }
+    struct sim_port *to = link->to;
+    if (link->n_trains > 0) {
+        train_arrives(link, frame);
+    } else if (to != NULL && frame->wire_bytes <= to->plain_bytes) {
+        to->nic_ops->input(to->nic, to, frame);
+        sim_frame_release(link->from->engine, frame);
+    } else {
+        hand_over(link, frame);
+    }
+}
+
+void sim_port_packet_arrives(struct sim_event *event)
+{
+    struct sim_link *link = weft_container_of(event, struct sim_link, flight_arrival);
+    struct sim_packet *packet = sim_queue_pop(&link->flight);
+    if (link->flight.n > 0) {
+        sim_schedule(link->from->engine, event, link->flight.ring[link->flight.head].at);
+    }
+    receive_packet(link, packet);
 }

@@ -5,7 +5,6 @@
 #include "sim/link.h"
 #include "sim/memory.h"
 #include "sim/pool.h"
-#include "sim/stack.h"
 #include "sim/train.h"
 
 enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20, PAUSE_FRAME_BYTES = 64 };
@@ -13,9 +12,9 @@ enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20, PAUSE_FRAME_BYTES = 64 };
 static bool has_frames(const struct sim_port *port)
 {
     if (port->bridge != NULL) {
-        return sim_switch_has_frames(port->bridge, port);
+        return port->bridge_ops->has_frames(port->bridge, port);
     }
-    return port->nic != NULL && sim_nic_has_frames(port->nic, port);
+    return port->nic != NULL && port->nic_ops->has_frames(port->nic, port);
 }
 
 /* Schedules the next transmission for when the port is free: at once if nothing was
@@ -251,7 +250,7 @@ static bool send_from_bridge(struct sim_port *port)
 {
     struct sim_frame frame;
     struct sim_packet *packet = NULL;
-    if (!sim_switch_pull(port->bridge, port, &frame, &packet)) {
+    if (!port->bridge_ops->pull(port->bridge, port, &frame, &packet)) {
         return false;
     }
     if (packet != NULL) {
@@ -266,7 +265,7 @@ static bool send_from_bridge(struct sim_port *port)
 static inline bool send_from_nic(struct sim_port *port)
 {
     bool has_more;
-    struct sim_frame *frame = sim_nic_pull(port->nic, port, &has_more);
+    struct sim_frame *frame = port->nic_ops->pull(port->nic, port, &has_more);
     if (frame == NULL) {
         return false;
     }

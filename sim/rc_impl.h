@@ -39,6 +39,11 @@ void rc_start_requester(struct sim_qp *qp);
 /* Adapts the list of resources to a new max_dest_rd_atomic; keeps the newest. */
 void rc_resize_resources(struct sim_qp *qp);
 
+/* For ports, through sim_nic_ops (sim/qp.c). */
+bool sim_nic_has_frames(struct sim_nic *nic, const struct sim_port *port);
+struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port,
+                               bool *has_more);
+
 /* Sending. rc_kick() adds the QP to the list of its port if it has frames to send. */
 void rc_kick(struct sim_qp *qp);
 bool rc_build_request(struct sim_qp *qp, struct sim_frame *out);

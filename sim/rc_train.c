@@ -7,8 +7,6 @@
 #include "sim/rc_ready.h"
 #include "sim/train.h"
 
-enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + 20 };
-
 static bool has_replies(const struct sim_qp *qp)
 {
     return qp->rq.reply.is_pending || qp->rq.n_pending > 0 ||
@@ -63,12 +61,6 @@ uint32_t rc_train_limit(const struct sim_qp *qp, uint32_t n_built)
     n = n < to_ack_req ? n : to_ack_req;
     n = n < room ? n : room;
     return n > 0 && is_one_piece(qp, wqe, sq->packet - n_built, n + n_built) ? n : 0;
-}
-
-uint32_t rc_train_wire_bytes(const struct sim_qp *qp)
-{
-    uint32_t ip_bytes = sim_frame_ip_bytes(qp->path, 0, qp->mtu_bytes);
-    return ip_bytes + ETHERNET_OVERHEAD_BYTES + qp->path->tag_bytes;
 }
 
 void rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n)

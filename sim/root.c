@@ -18,6 +18,7 @@ struct arrival {
 
 struct sim_root {
     struct sim_engine *engine;
+    const struct sim_root_ops *ops; /* of its ports */
     struct sim_rate rate;
 
     weft_ps out_free_at;
@@ -51,7 +52,7 @@ static void on_turn(struct sim_event *event)
     struct sim_root *root = weft_container_of(event, struct sim_root, turn);
     weft_ps now = sim_now(root->engine);
     while (root->first != NULL && root->out_free_at <= now) {
-        sim_port_transmit(take_first(root));
+        root->ops->transmit(take_first(root));
     }
     if (root->first != NULL) {
         sim_schedule(root->engine, event, root->out_free_at);
@@ -113,9 +114,9 @@ static void on_through(struct sim_event *event)
     if (arrival.port == NULL) {
         discard(root, &arrival);
     } else if (arrival.packet != NULL) {
-        sim_port_deliver_packet(arrival.port, arrival.packet);
+        root->ops->deliver_packet(arrival.port, arrival.packet);
     } else {
-        sim_port_deliver_frame(arrival.port, &arrival.frame);
+        root->ops->deliver_frame(arrival.port, &arrival.frame);
         sim_frame_release(root->engine, &arrival.frame);
     }
 }
@@ -155,7 +156,7 @@ void sim_root_receive_frame(struct sim_root *root, struct sim_port *port,
 {
     weft_ps at = pass(root, frame->wire_bytes);
     if (at == sim_now(root->engine) && root->n == 0) {
-        sim_port_deliver_frame(port, frame);
+        root->ops->deliver_frame(port, frame);
         return;
     }
     /* It outlives its place in the ring of the cable, and possibly its work request. */
@@ -169,7 +170,7 @@ void sim_root_receive_packet(struct sim_root *root, struct sim_port *port,
 {
     weft_ps at = pass(root, packet->wire_bytes + SIM_PREAMBLE_AND_GAP_BYTES);
     if (at == sim_now(root->engine) && root->n == 0) {
-        sim_port_deliver_packet(port, packet);
+        root->ops->deliver_packet(port, packet);
         return;
     }
     push(root, &(struct arrival){.at = at, .port = port, .packet = packet});
@@ -186,6 +187,11 @@ struct sim_root *sim_root_create(struct sim_engine *engine, uint64_t rate_bps)
     sim_event_init(&root->turn, on_turn);
     sim_event_init(&root->through, on_through);
     return root;
+}
+
+void sim_root_set_ops(struct sim_root *root, const struct sim_root_ops *ops)
+{
+    root->ops = ops;
 }
 
 void sim_root_forget(struct sim_root *root, struct sim_port *port)

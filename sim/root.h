@@ -23,8 +23,17 @@ struct sim_port;
 struct sim_frame;
 struct sim_packet;
 
-/* Returns true if `port` may send now. Otherwise queues the port; sim_port_transmit() is
- * called at its turn. */
+/* What a root calls of its ports, which are above it. */
+struct sim_root_ops {
+    void (*transmit)(struct sim_port *port); /* it is the port's turn */
+    /* Take what has passed the root, and the packet over. */
+    void (*deliver_frame)(struct sim_port *port, struct sim_frame *frame);
+    void (*deliver_packet)(struct sim_port *port, struct sim_packet *packet);
+};
+
+void sim_root_set_ops(struct sim_root *root, const struct sim_root_ops *ops);
+/* Returns true if `port` may send now. Otherwise queues the port; transmit() is called at
+ * its turn. */
 bool sim_root_may_send(struct sim_root *root, struct sim_port *port);
 /* Occupies the root for `wire_bytes` from now on, for the port whose turn it is. */
 void sim_root_occupy(struct sim_root *root, uint32_t wire_bytes);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/link.h"
 #include "sim/stack_impl.h"
 
 #define FIRST_IFINDEX 2 /* 1 is lo */
@@ -201,8 +202,8 @@ uint32_t sim_stack_ifindex(const struct sim_stack *stack, const struct sim_port 
 
 /* ---- from the ports ---- */
 
-void sim_stack_input(struct sim_stack *stack, struct sim_port *port,
-                     struct sim_packet *packet)
+static void stack_input(struct sim_stack *stack, struct sim_port *port,
+                        struct sim_packet *packet)
 {
     struct sim_netdev *netdev = sim_stack_vlan_of(stack, port, packet->vlan_id);
     if (netdev != NULL && netdev->master != NULL) {
@@ -220,7 +221,7 @@ void sim_stack_input(struct sim_stack *stack, struct sim_port *port,
     }
 }
 
-void sim_stack_carrier(struct sim_stack *stack, struct sim_port *port, bool is_up)
+static void stack_carrier(struct sim_stack *stack, struct sim_port *port, bool is_up)
 {
     for (uint32_t i = 0; i < stack->n_netdevs; i++) {
         struct sim_netdev *netdev = stack->netdevs[i];
@@ -234,3 +235,6 @@ void sim_stack_carrier(struct sim_stack *stack, struct sim_port *port, bool is_u
         }
     }
 }
+
+const struct sim_stack_ops sim_stack_ops = {.input = stack_input,
+                                            .carrier = stack_carrier};

@@ -82,10 +82,4 @@ void sim_stack_watch_gids(struct sim_stack *stack, const struct sim_port *port,
                           void (*changed)(void *context, struct sim_port *port),
                           void *context);
 
-/* Handles a packet of kind NEIGH, TCP or UDP that arrived at `port`; takes it over. */
-void sim_stack_input(struct sim_stack *stack, struct sim_port *port,
-                     struct sim_packet *packet);
-/* Reports that the carrier of `port` changed. */
-void sim_stack_carrier(struct sim_stack *stack, struct sim_port *port, bool is_up);
-
 #endif

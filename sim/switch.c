@@ -246,8 +246,8 @@ static void forward(struct sim_switch *bridge, uint32_t in, uint64_t source,
 
 /* ---- for ports ---- */
 
-void sim_switch_frame(struct sim_switch *bridge, struct sim_port *port,
-                      struct sim_frame *frame)
+static void switch_frame(struct sim_switch *bridge, struct sim_port *port,
+                         struct sim_frame *frame)
 {
     /* It outlives its place in the ring of the cable, and possibly its work request. */
     sim_frame_own(bridge->engine, frame);
@@ -257,21 +257,22 @@ void sim_switch_frame(struct sim_switch *bridge, struct sim_port *port,
             frame->path->destination_mac, &waiting);
 }
 
-void sim_switch_packet(struct sim_switch *bridge, struct sim_port *port,
-                       struct sim_packet *packet)
+static void switch_packet(struct sim_switch *bridge, struct sim_port *port,
+                          struct sim_packet *packet)
 {
     struct waiting waiting = {.packet = packet};
     forward(bridge, index_of(bridge, port), packet->source_mac, packet->destination_mac,
             &waiting);
 }
 
-bool sim_switch_has_frames(const struct sim_switch *bridge, const struct sim_port *port)
+static bool switch_has_frames(const struct sim_switch *bridge,
+                              const struct sim_port *port)
 {
     return bridge->ways[index_of(bridge, port)].n > 0;
 }
 
-bool sim_switch_pull(struct sim_switch *bridge, const struct sim_port *port,
-                     struct sim_frame *out_frame, struct sim_packet **out_packet)
+static bool switch_pull(struct sim_switch *bridge, const struct sim_port *port,
+                        struct sim_frame *out_frame, struct sim_packet **out_packet)
 {
     uint32_t index = index_of(bridge, port);
     struct way *way = &bridge->ways[index];
@@ -287,7 +288,7 @@ bool sim_switch_pull(struct sim_switch *bridge, const struct sim_port *port,
     return true;
 }
 
-void sim_switch_carrier_lost(struct sim_switch *bridge, const struct sim_port *port)
+static void switch_carrier_lost(struct sim_switch *bridge, const struct sim_port *port)
 {
     uint32_t index = index_of(bridge, port);
     struct way *way = &bridge->ways[index];
@@ -306,6 +307,14 @@ void sim_switch_carrier_lost(struct sim_switch *bridge, const struct sim_port *p
     forget(bridge, index);
 }
 
+static const struct sim_switch_ops switch_ops = {
+    .has_frames = switch_has_frames,
+    .pull = switch_pull,
+    .frame = switch_frame,
+    .packet = switch_packet,
+    .carrier_lost = switch_carrier_lost,
+};
+
 /* ---- life ---- */
 
 struct sim_switch *sim_switch_create(struct sim_engine *engine, const char *name,
@@ -323,6 +332,7 @@ struct sim_switch *sim_switch_create(struct sim_engine *engine, const char *name
             .host = bridge->name, .name = number, .mtu_bytes = MTU_BYTES};
         bridge->ways[i].port = sim_port_create(engine, &config);
         bridge->ways[i].port->bridge = bridge;
+        bridge->ways[i].port->bridge_ops = &switch_ops;
         bridge->ways[i].port->bridge_index = i;
         bridge->ways[i].has_paused = weft_calloc(n_ports, sizeof(bool));
     }

@@ -11,8 +11,6 @@
 
 struct sim_switch;
 struct sim_port;
-struct sim_packet;
-struct sim_frame;
 
 /* Copies `name`. The ports are called "0", "1" ... and are cabled like others. */
 struct sim_switch *sim_switch_create(struct sim_engine *engine, const char *name,
@@ -20,20 +18,5 @@ struct sim_switch *sim_switch_create(struct sim_engine *engine, const char *name
 /* Destroys the switch with its ports. NULL is ignored. */
 void sim_switch_destroy(struct sim_switch *bridge);
 struct sim_port *sim_switch_port(const struct sim_switch *bridge, uint32_t index);
-
-/* For ports. Forward what arrived at `port`. Take over the packet; of the frame they take
- * over the payload if they need it beyond the call. */
-void sim_switch_frame(struct sim_switch *bridge, struct sim_port *port,
-                      struct sim_frame *frame);
-void sim_switch_packet(struct sim_switch *bridge, struct sim_port *port,
-                       struct sim_packet *packet);
-bool sim_switch_has_frames(const struct sim_switch *bridge, const struct sim_port *port);
-/* Removes what `port` sends next: `*out_packet`, or, if that is NULL, `*out_frame`.
- * Returns false if there is nothing. */
-bool sim_switch_pull(struct sim_switch *bridge, const struct sim_port *port,
-                     struct sim_frame *out_frame, struct sim_packet **out_packet);
-/* Drops what waits for `port`, which lost its carrier, and forgets the addresses learnt
- * there. */
-void sim_switch_carrier_lost(struct sim_switch *bridge, const struct sim_port *port);
 
 #endif

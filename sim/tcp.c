@@ -1,4 +1,4 @@
-/* TCP of a simulated host: streams, sending, receiving (RFC 9293), and what its users call. */
+/* TCP of a simulated host: streams, sending, receiving (RFC 9293), and calls of its users. */
 #include "sim/tcp.h"
 
 #include <errno.h>

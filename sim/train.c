@@ -109,13 +109,14 @@ static bool same_size(const struct sim_qp *a, const struct sim_qp *b)
 
 /* Returns how many packets the QPs can send in turn, including the one that the first has
  * built. */
-static uint32_t n_together(struct sim_qp *const *qps, uint32_t n_qps,
+static uint32_t n_together(const struct sim_port *port, uint32_t n_qps,
                            const struct sim_frame *built)
 {
+    struct sim_qp *const *qps = port->train.qps;
     uint32_t least = TRAIN_PACKETS_MAX;
     for (uint32_t i = 0; i < n_qps; i++) {
         uint32_t n_built = i == 0 && built != NULL;
-        uint32_t limit = rc_train_limit(qps[i], n_built);
+        uint32_t limit = port->nic_ops->train_limit(qps[i], n_built);
         if (limit == 0 || !same_size(qps[i], qps[0])) {
             return 0;
         }
@@ -166,13 +167,13 @@ static void build_shares(struct sim_port *port, struct sim_frame *frames,
         if (i == 0 && built != NULL) {
             frames[0] = *built;
         } else {
-            bool is_built = rc_build_request(qp, &frames[i]);
+            bool is_built = port->nic_ops->build_request(qp, &frames[i]);
             weft_check(is_built && frames[i].wire_bytes == frames[0].wire_bytes);
             train->turns[i] = qp->reply_turn;
             qp->reply_turn = true;
             qp->nic->tx_packets++;
         }
-        rc_train_extend(qp, &frames[i], share(train->n, train->n_qps, i) - 1);
+        port->nic_ops->train_extend(qp, &frames[i], share(train->n, train->n_qps, i) - 1);
         frames[i].stride = (uint8_t)train->n_qps;
         frames[i].is_agreed = false;
     }
@@ -191,6 +192,13 @@ static void put_shares(struct sim_port *port, const struct sim_frame *frames)
     }
 }
 
+/* Returns the bytes that each packet of a train occupies on the wire. */
+static uint32_t wire_bytes_of(const struct sim_qp *qp)
+{
+    uint32_t ip_bytes = sim_frame_ip_bytes(qp->path, 0, qp->mtu_bytes);
+    return ip_bytes + ETHERNET_OVERHEAD_BYTES + qp->path->tag_bytes;
+}
+
 /* Starts a train of the first `n_qps` QPs of the port's list at `at`. Returns false if
  * that is not possible. */
 static bool start(struct sim_port *port, weft_ps at, uint32_t n_qps,
@@ -199,13 +207,13 @@ static bool start(struct sim_port *port, weft_ps at, uint32_t n_qps,
     struct sim_train *train = &port->train;
     struct sim_link *link = &port->out;
     const struct sim_path *path = train->qps[0]->path;
-    uint32_t wire_bytes = rc_train_wire_bytes(train->qps[0]);
+    uint32_t wire_bytes = wire_bytes_of(train->qps[0]);
     if (!is_plain(port, path, wire_bytes)) {
         return false;
     }
     weft_ps spacing = sim_rate_time(&link->rate, wire_bytes);
-    weft_ps flight = link->delay_ps + sim_nic_rx_overhead(link->to->nic);
-    uint32_t n = n_together(train->qps, n_qps, built);
+    weft_ps flight = link->delay_ps + link->to->rx_overhead_ps;
+    uint32_t n = n_together(port, n_qps, built);
     if (n < ROUNDS_MIN * n_qps || flight <= 0 ||
         !comes_last(link, at + spacing + flight)) {
         return false;
@@ -315,7 +323,7 @@ static void deliver_if_past(struct sim_link *link, uint32_t index)
 {
     const struct sim_frame *frame = in_flight(link, index);
     if (sim_is_past(link->from->engine, frame->at, link->arrival.rank)) {
-        rc_train_execute(link->to->nic, frame, frame->n_before + 1u);
+        link->to->nic_ops->train_execute(link->to->nic, frame, frame->n_before + 1u);
         drop_at(link, index);
     }
 }
@@ -332,7 +340,7 @@ static void take_back(struct sim_port *port, uint32_t n_sent)
             continue;
         }
         uint32_t index = last_of(link, qp);
-        rc_train_take_back(qp, n);
+        port->nic_ops->train_take_back(qp, n);
         if (kept > 0) {
             shorten(link, index, n, train->spacing * train->n_qps);
             deliver_if_past(link, index);
@@ -380,7 +388,7 @@ static uint32_t unfold(struct sim_link *link, const struct sim_frame *frame,
                         spacing, frame->n_before, link->arrival.rank);
     if (n > 0) {
         weft_check(frame->is_agreed);
-        rc_train_execute(link->to->nic, frame, n);
+        link->to->nic_ops->train_execute(link->to->nic, frame, n);
     }
     uint32_t n_written = 0;
     for (uint32_t back = frame->n_before - n; back > 0; back--) {
@@ -476,7 +484,7 @@ void sim_train_ask(struct sim_link *link)
         if (frame->n_before == 0 || frame->is_agreed || !is_next_of_its_qp(link, i)) {
             continue;
         }
-        if (!rc_train_fits(link->to->nic, link->to, frame)) {
+        if (!link->to->nic_ops->train_fits(link->to->nic, link->to, frame)) {
             sim_train_settle_link(link);
             return;
         }
@@ -488,6 +496,6 @@ void sim_train_ask(struct sim_link *link)
 void sim_train_arrives(struct sim_link *link, const struct sim_frame *frame)
 {
     weft_check(frame->is_agreed);
-    rc_train_execute(link->to->nic, frame, frame->n_before);
+    link->to->nic_ops->train_execute(link->to->nic, frame, frame->n_before);
     link->n_trains--;
 }

@@ -82,12 +82,10 @@ static inline void sim_train_settle(struct sim_port *port)
     }
 }
 
-/* For trains only (sim/rc_train.c). Requester: returns how many packets can follow in a
- * train. Their bytes lie contiguously in memory behind those of the `n_built` packets
- * just built. */
+/* For trains only (sim/rc_train.c), called through sim_nic_ops. Requester: returns how
+ * many packets can follow in a train. Their bytes lie contiguously in memory behind those
+ * of the `n_built` packets just built. */
 uint32_t rc_train_limit(const struct sim_qp *qp, uint32_t n_built);
-/* Returns the bytes that each of them occupies on the wire. */
-uint32_t rc_train_wire_bytes(const struct sim_qp *qp);
 /* Adds `n` packets behind the one just built; `frame` becomes the last of them. */
 void rc_train_extend(struct sim_qp *qp, struct sim_frame *frame, uint32_t n);
 /* Takes back the last `n` packets. */
