@@ -164,13 +164,14 @@ static void transmit(struct sim_neighbour *entry, struct sim_packet *packet)
 
 static void fail(struct sim_neighbour *entry)
 {
+    const struct sim_stack *stack = entry->netdev->stack;
     /* Resolutions for RDMA devices continue to wait, because rdma_addr checks again when
      * its second has passed. */
     enter(entry, SIM_NEIGH_FAILED);
     struct sim_packet *packet;
     while ((packet = take_queued(entry)) != NULL) {
         if (packet->kind == SIM_FRAME_TCP) {
-            sim_tcp_unreachable(entry->netdev->stack->tcp, packet, EHOSTUNREACH);
+            stack->tcp_ops->unreachable(stack->tcp, packet, EHOSTUNREACH);
         }
         sim_packet_free(packet);
     }

@@ -1,6 +1,5 @@
 #include "sim/stack.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,10 @@
 #include "sim/link.h"
 #include "sim/stack_impl.h"
 
-#define FIRST_IFINDEX 2 /* 1 is lo */
+static const struct sim_tcp_ops tcp_ops = {
+    .input = sim_tcp_input,
+    .unreachable = sim_tcp_unreachable,
+};
 
 struct sim_stack *sim_stack_create(struct sim_engine *engine,
                                    const struct sim_stack_config *config)
@@ -26,6 +28,7 @@ struct sim_stack *sim_stack_create(struct sim_engine *engine,
         memcpy(stack->input_drop, config->input_drop, n_bytes);
     }
     stack->tcp = sim_tcp_create(stack, config->tcp_chunk_bytes);
+    stack->tcp_ops = &tcp_ops;
     sim_stack_loopback_init(stack);
     return stack;
 }
@@ -80,22 +83,6 @@ void sim_stack_kill(struct sim_stack *stack)
 
 /* ---- netdevs ---- */
 
-struct sim_netdev *sim_stack_new_netdev(struct sim_stack *stack, struct sim_port *port)
-{
-    struct sim_netdev *netdev = weft_calloc(1, sizeof *netdev);
-    netdev->stack = stack;
-    netdev->port = port;
-    netdev->ifindex = FIRST_IFINDEX + stack->n_netdevs;
-    netdev->mac = sim_port_mac(port);
-    weft_format(netdev->name, sizeof netdev->name, "%s", sim_port_name(port));
-    netdev->link_local = sim_ip_of_mac(netdev->mac);
-    stack->netdevs =
-        weft_realloc(stack->netdevs, (stack->n_netdevs + 1) * sizeof(*stack->netdevs));
-    stack->netdevs[stack->n_netdevs++] = netdev;
-    sim_port_set_encoder(port, sim_stack_encode);
-    return netdev;
-}
-
 uint32_t sim_stack_add_port(struct sim_stack *stack, struct sim_port *port,
                             const struct sim_gid_config *gids)
 {
@@ -103,18 +90,6 @@ uint32_t sim_stack_add_port(struct sim_stack *stack, struct sim_port *port,
     sim_gid_table_init(&netdev->gids, gids->n_slots, gids->has_roce_v1, gids->n_foreign,
                        netdev->ifindex, netdev->mac);
     return netdev->ifindex;
-}
-
-struct sim_netdev *sim_stack_vlan_of(const struct sim_stack *stack,
-                                     const struct sim_port *port, uint16_t vlan_id)
-{
-    for (uint32_t i = 0; i < stack->n_netdevs; i++) {
-        struct sim_netdev *netdev = stack->netdevs[i];
-        if (netdev->port == port && netdev->vlan_id == vlan_id) {
-            return netdev;
-        }
-    }
-    return NULL;
 }
 
 uint32_t sim_stack_add_vlan(struct sim_stack *stack, uint32_t lower, uint16_t vlan_id)
@@ -133,71 +108,11 @@ uint32_t sim_stack_add_vlan(struct sim_stack *stack, uint32_t lower, uint16_t vl
     return netdev->ifindex;
 }
 
-bool sim_stack_has_vlan(const struct sim_stack *stack, const struct sim_port *port,
-                        uint16_t vlan_id)
-{
-    return sim_stack_vlan_of(stack, port, vlan_id) != NULL;
-}
-
-void sim_netdev_send(struct sim_netdev *netdev, struct sim_packet *packet)
-{
-    /* A forwarded packet leaves with the tag of the outgoing netdev, not of the incoming
-     * one. */
-    packet->wire_bytes -= packet->vlan_id != 0 ? SIM_TAG_BYTES : 0;
-    packet->vlan_id = netdev->vlan_id;
-    packet->wire_bytes += packet->vlan_id != 0 ? SIM_TAG_BYTES : 0;
-    packet->source_mac = netdev->mac;
-    sim_port_send(netdev->port, packet);
-}
-
 uint32_t sim_stack_add_management(struct sim_stack *stack, struct sim_port *port)
 {
     struct sim_netdev *netdev = sim_stack_new_netdev(stack, port);
     netdev->is_management = true;
     return netdev->ifindex;
-}
-
-struct sim_netdev *sim_stack_find(const struct sim_stack *stack, uint32_t ifindex)
-{
-    if (ifindex < FIRST_IFINDEX || ifindex - FIRST_IFINDEX >= stack->n_netdevs) {
-        return NULL;
-    }
-    return stack->netdevs[ifindex - FIRST_IFINDEX];
-}
-
-struct sim_netdev *sim_stack_netdev_of(const struct sim_stack *stack,
-                                       const struct sim_port *port)
-{
-    return sim_stack_vlan_of(stack, port, 0);
-}
-
-uint32_t sim_stack_n_netdevs(const struct sim_stack *stack)
-{
-    return stack->n_netdevs;
-}
-
-struct sim_netdev_info sim_stack_netdev(const struct sim_stack *stack, uint32_t index)
-{
-    const struct sim_netdev *netdev = stack->netdevs[index];
-    return (struct sim_netdev_info){
-        .ifindex = netdev->ifindex,
-        .name = netdev->name,
-        .mac = netdev->mac,
-        .mtu_bytes = sim_port_mtu(netdev->port),
-        .speed_bps = sim_port_rate(netdev->port),
-        .is_up = sim_port_is_up(netdev->port),
-        .is_management = netdev->is_management,
-        .vlan_id = netdev->vlan_id,
-        .master = netdev->master == NULL ? 0 : netdev->master->ifindex,
-        .addresses = netdev->addresses,
-        .n_addresses = netdev->n_addresses};
-}
-
-uint32_t sim_stack_ifindex(const struct sim_stack *stack, const struct sim_port *port,
-                           uint16_t vlan_id)
-{
-    const struct sim_netdev *netdev = sim_stack_vlan_of(stack, port, vlan_id);
-    return netdev == NULL ? 0 : netdev->ifindex;
 }
 
 /* ---- from the ports ---- */

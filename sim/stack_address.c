@@ -1,28 +1,11 @@
 /* Addresses of netdevs, with their routes and GIDs (Linux net/ipv4/devinet.c,
  * net/ipv6/addrconf.c, drivers/infiniband/core/roce_gid_mgmt.c). */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/stack_impl.h"
-
-static struct sim_address *find_address(const struct sim_netdev *netdev,
-                                        const struct sim_ip *ip)
-{
-    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
-        if (sim_ip_equal(&netdev->addresses[i].ip, ip)) {
-            return &netdev->addresses[i];
-        }
-    }
-    return NULL;
-}
-
-bool sim_address_covers(const struct sim_address *address, const struct sim_ip *ip)
-{
-    return sim_ip_in_prefix(ip, &address->peer, address->prefix_len);
-}
 
 /* Returns the address in the GID table: for an IPv4 address its peer's (ifa_address,
  * which without a peer is the address itself), for an IPv6 address its own. */
@@ -116,7 +99,7 @@ int sim_stack_del_address(struct sim_stack *stack, uint32_t ifindex,
                           const struct sim_ip *ip)
 {
     struct sim_netdev *netdev = sim_stack_find(stack, ifindex);
-    struct sim_address *found = netdev == NULL ? NULL : find_address(netdev, ip);
+    struct sim_address *found = netdev == NULL ? NULL : sim_netdev_address(netdev, ip);
     if (found == NULL) {
         return EADDRNOTAVAIL;
     }
@@ -147,66 +130,6 @@ int sim_stack_del_address(struct sim_stack *stack, uint32_t ifindex,
 void sim_stack_set_promotion(struct sim_stack *stack, bool on)
 {
     stack->sysctl.promote_secondaries = on;
-}
-
-bool sim_netdev_owns(const struct sim_netdev *netdev, const struct sim_ip *ip)
-{
-    return sim_ip_equal(&netdev->link_local, ip) || find_address(netdev, ip) != NULL;
-}
-
-struct sim_netdev *sim_stack_owner(const struct sim_stack *stack, const struct sim_ip *ip)
-{
-    for (uint32_t i = 0; i < stack->n_netdevs; i++) {
-        if (sim_netdev_owns(stack->netdevs[i], ip)) {
-            return stack->netdevs[i];
-        }
-    }
-    return NULL;
-}
-
-bool sim_netdev_select(const struct sim_netdev *netdev, const struct sim_ip *to,
-                       struct sim_ip *out)
-{
-    const struct sim_address *first = NULL;
-    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
-        const struct sim_address *own = &netdev->addresses[i];
-        if (own->is_secondary) {
-            continue;
-        }
-        if (sim_address_covers(own, to)) {
-            *out = own->ip;
-            return true;
-        }
-        if (first == NULL && sim_ip_is_v4(&own->ip) == sim_ip_is_v4(to) &&
-            !sim_ip_is_link_local_v6(&own->ip)) {
-            first = own;
-        }
-    }
-    if (first != NULL && !sim_ip_is_link_local_v6(to)) {
-        *out = first->ip;
-        return true;
-    }
-    *out = netdev->link_local;
-    return !sim_ip_is_v4(to);
-}
-
-bool sim_netdev_is_broadcast(const struct sim_netdev *netdev, const struct sim_ip *ip)
-{
-    if (!sim_ip_is_v4(ip)) {
-        return false;
-    }
-    const struct sim_ip everybody = sim_ip_v4(255, 255, 255, 255);
-    if (sim_ip_equal(ip, &everybody)) {
-        return true;
-    }
-    for (uint32_t i = 0; i < netdev->n_addresses; i++) {
-        const struct sim_address *own = &netdev->addresses[i];
-        if (own->prefix_len < 31 && sim_address_covers(own, ip) &&
-            sim_ip_in_prefix(ip, &everybody, 0) && sim_ip_is_last(ip, own->prefix_len)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- GIDs of a new device ---- */
@@ -241,4 +164,19 @@ void sim_netdev_scan(struct sim_netdev *netdev)
     scan_v6(netdev, false);
     scan_v6(netdev, true);
     (void)sim_netdev_add_gid(netdev, &netdev->link_local);
+}
+
+int sim_stack_scan_gids(struct sim_stack *stack, const struct sim_port *port)
+{
+    struct sim_netdev *netdev = sim_stack_netdev_of(stack, port);
+    if (netdev == NULL || netdev->gids.n_slots == 0) {
+        return ENODEV;
+    }
+    sim_netdev_clear_gids(netdev);
+    for (uint32_t i = 0; i < stack->n_netdevs; i++) {
+        if (sim_netdev_holder(stack->netdevs[i]) == netdev) {
+            sim_netdev_scan(stack->netdevs[i]);
+        }
+    }
+    return 0;
 }

@@ -6,19 +6,13 @@
 #include "base/check.h"
 #include "sim/stack_impl.h"
 
-/* Returns the netdev whose table holds the GIDs of `netdev`. */
-static struct sim_netdev *holder_of(struct sim_netdev *netdev)
-{
-    return netdev->lower == NULL ? netdev : netdev->lower;
-}
-
 /* Reports a change, once for each entry, because v1 and v2 of an address are two entries.
  * Without a listener the host is still being built, which is not logged. */
-static void tell(const struct sim_netdev *netdev, const struct sim_ip *ip,
-                 const char *change, uint32_t n_changed)
+static void tell(struct sim_netdev *netdev, const struct sim_ip *ip, const char *change,
+                 uint32_t n_changed)
 {
     struct weft_trace *trace = sim_trace(netdev->stack->engine);
-    const struct sim_netdev *holder = netdev->lower == NULL ? netdev : netdev->lower;
+    const struct sim_netdev *holder = sim_netdev_holder(netdev);
     char text[SIM_IP_TEXT_BYTES];
     if (n_changed == 0 || holder->gids_changed == NULL) {
         return;
@@ -35,7 +29,7 @@ static void tell(const struct sim_netdev *netdev, const struct sim_ip *ip,
 
 int sim_netdev_add_gid(struct sim_netdev *netdev, const struct sim_ip *ip)
 {
-    struct sim_netdev *holder = holder_of(netdev);
+    struct sim_netdev *holder = sim_netdev_holder(netdev);
     if (holder->gids.n_slots == 0) {
         return 0;
     }
@@ -47,7 +41,7 @@ int sim_netdev_add_gid(struct sim_netdev *netdev, const struct sim_ip *ip)
 
 int sim_netdev_del_gid(struct sim_netdev *netdev, const struct sim_ip *ip)
 {
-    struct sim_netdev *holder = holder_of(netdev);
+    struct sim_netdev *holder = sim_netdev_holder(netdev);
     uint32_t n_changed = sim_gid_table_del(&holder->gids, ip, netdev->ifindex);
     tell(netdev, ip, "deleted", n_changed);
     return n_changed == 0 ? EADDRNOTAVAIL : 0;
@@ -55,16 +49,21 @@ int sim_netdev_del_gid(struct sim_netdev *netdev, const struct sim_ip *ip)
 
 void sim_netdev_set_default_gids(struct sim_netdev *netdev)
 {
-    struct sim_netdev *holder = holder_of(netdev);
+    struct sim_netdev *holder = sim_netdev_holder(netdev);
     tell(netdev, &netdev->link_local, "added",
          sim_gid_table_set_default(&holder->gids, netdev->ifindex, netdev->mac));
 }
 
 void sim_netdev_drop_gids(struct sim_netdev *netdev, bool with_default)
 {
-    struct sim_netdev *holder = holder_of(netdev);
+    struct sim_netdev *holder = sim_netdev_holder(netdev);
     tell(netdev, NULL, "deleted",
          sim_gid_table_drop(&holder->gids, netdev->ifindex, with_default));
+}
+
+void sim_netdev_clear_gids(struct sim_netdev *netdev)
+{
+    tell(netdev, NULL, "cleared", sim_gid_table_clear(&netdev->gids));
 }
 
 int sim_stack_del_gid(struct sim_stack *stack, uint32_t ifindex, const struct sim_ip *ip)
@@ -77,21 +76,6 @@ int sim_stack_add_gid(struct sim_stack *stack, uint32_t ifindex, const struct si
 {
     struct sim_netdev *netdev = sim_stack_find(stack, ifindex);
     return netdev == NULL ? ENODEV : sim_netdev_add_gid(netdev, ip);
-}
-
-int sim_stack_scan_gids(struct sim_stack *stack, const struct sim_port *port)
-{
-    struct sim_netdev *netdev = sim_stack_netdev_of(stack, port);
-    if (netdev == NULL || netdev->gids.n_slots == 0) {
-        return ENODEV;
-    }
-    tell(netdev, NULL, "cleared", sim_gid_table_clear(&netdev->gids));
-    for (uint32_t i = 0; i < stack->n_netdevs; i++) {
-        if (holder_of(stack->netdevs[i]) == netdev) {
-            sim_netdev_scan(stack->netdevs[i]);
-        }
-    }
-    return 0;
 }
 
 int sim_stack_gid(const struct sim_stack *stack, const struct sim_port *port,

@@ -1,4 +1,5 @@
-/* Internal to the host stack: shared by stack*.c, neighbour*.c, tcp*.c and udp.c only. */
+/* Internal to the host stack: shared by netdev.c, stack*.c, neighbour.c, tcp*.c
+ * and udp.c only. */
 #ifndef WEFT_SIM_STACK_IMPL_H
 #define WEFT_SIM_STACK_IMPL_H
 
@@ -43,6 +44,14 @@ struct sim_route {
     struct sim_ip gateway;
 };
 
+/* What IP reports to TCP, which is above it (struct net_protocol in Linux): a packet for
+ * this host, and one of this host for which no neighbour was found (sim/tcp.h). */
+struct sim_tcp_ops {
+    void (*input)(struct sim_tcp *tcp, struct sim_netdev *netdev,
+                  const struct sim_packet *packet);
+    void (*unreachable)(struct sim_tcp *tcp, const struct sim_packet *packet, int error);
+};
+
 struct sim_bond;   /* sim/stack_bond.c */
 struct sim_looped; /* a packet that the host sends to itself */
 
@@ -59,6 +68,7 @@ struct sim_stack {
     struct sim_route *routes; /* Owned [n_routes], in the order added */
     uint32_t n_routes;
     struct sim_tcp *tcp;
+    const struct sim_tcp_ops *tcp_ops;
     struct sim_announcer *announcers; /* Owned; in the order of opening */
     struct sim_event loopback;        /* delivers the first of `looped` */
     struct sim_looped *looped_first;
@@ -73,18 +83,29 @@ struct sim_netdev *sim_stack_vlan_of(const struct sim_stack *stack,
 struct sim_netdev *sim_stack_netdev_of(const struct sim_stack *stack,
                                        const struct sim_port *port);
 
+/* Returns the netdev's address `ip`, or NULL. */
+struct sim_address *sim_netdev_address(const struct sim_netdev *netdev,
+                                       const struct sim_ip *ip);
 /* Returns true if `ip` is in the address's subnet, which is its peer's
  * (inet_ifa_match). */
 bool sim_address_covers(const struct sim_address *address, const struct sim_ip *ip);
 /* Returns true for broadcast addresses of the netdev's subnets, and for
  * 255.255.255.255. */
 bool sim_netdev_is_broadcast(const struct sim_netdev *netdev, const struct sim_ip *ip);
+/* Returns the netdev whose table holds the GIDs of `netdev`. */
+static inline struct sim_netdev *sim_netdev_holder(struct sim_netdev *netdev)
+{
+    return netdev->lower == NULL ? netdev : netdev->lower;
+}
+
 /* Fill or empty the slots of `ip`, and report that. Fail with ENOSPC or EEXIST, and with
  * EADDRNOTAVAIL. */
 int sim_netdev_add_gid(struct sim_netdev *netdev, const struct sim_ip *ip);
 int sim_netdev_del_gid(struct sim_netdev *netdev, const struct sim_ip *ip);
 /* Fills the default slots of the table that holds its GIDs with the GID of its MAC. */
 void sim_netdev_set_default_gids(struct sim_netdev *netdev);
+/* Empties the table of a port's own netdev. */
+void sim_netdev_clear_gids(struct sim_netdev *netdev);
 /* Empties all slots of the netdev. */
 void sim_netdev_drop_gids(struct sim_netdev *netdev, bool with_default);
 /* Creates a netdev without GIDs, with the port's MAC and name. */
