@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-TIDY = Path(__file__).resolve().parent / "tidy"
+ROOT = Path(__file__).resolve().parent.parent
+TIDY = ROOT / "ci" / "tidy"
 
 HEADER = "#ifndef WEFT_{0}_H\n#define WEFT_{0}_H\n{1}\n#endif\n"
 
@@ -336,3 +337,19 @@ def test_a_mutant_that_no_longer_applies(tmp_path):
     status, output = tidy(tmp_path)
     assert status == 1
     assert "ci/mutants/a.patch:1: does not apply" in output
+
+
+def test_the_map_names_files_and_functions_that_exist():
+    """The table of folders in docs/architecture.md, and the routes through the code."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    rows = re.findall(r"^\| (`(?:src|sim|backends)[^|]*) \|[^|]*\|([^|]*)\|$", page, re.MULTILINE)
+    assert len(rows) > 25
+    for folders, first in rows:
+        for name in re.findall(r"`([^`]+\.[ch])`", first):
+            assert any((ROOT / folder / name).exists() for folder in re.findall(r"`([^`]+)`", folders)), name
+    routes = re.findall(r"^\| where [^|]*\|([^|]*)\|$", page, re.MULTILINE)
+    assert len(routes) == 4
+    for route in routes:
+        names = re.findall(r"`([^`]+)`", route)
+        code = "".join((ROOT / name).read_text() for name in names if name.endswith(".c"))
+        assert [name for name in names if not name.endswith(".c") and name not in code] == []
