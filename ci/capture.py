@@ -408,7 +408,7 @@ class FullPackets:
                 self.seen[frame.flow].append((frame.at_ns, frame.n_payload))
 
     def path_mtu(self, flows, begin_ns, end_ns):
-        """Of `flows`, the two directions of one connection, between two times; 4096 if none was
+        """Path MTU of `flows`, the two directions of one connection, between two times; 4096 if none was
         seen."""
         for flow in flows:
             seen = self.seen.get(flow, ())

@@ -24,7 +24,7 @@ def dependencies(root, build, sources):
         return {}
     table = subprocess.run(["nm", "-A", "-P", *objects], cwd=root, capture_output=True, text=True, check=True).stdout
     symbols = [line.split()[:3] for line in table.splitlines()]
-    # Of a symbol with a weak definition, which another file may replace, the weak one counts.
+    # A weak definition of a symbol counts, although another file may replace it.
     owner = {name: objects[obj[:-1]] for weak in (False, True) for obj, name, kind in symbols
              if kind.isupper() and kind != "U" and (kind in "WV") == weak}
     needs = {path: defaultdict(set) for path in sources}

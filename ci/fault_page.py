@@ -106,7 +106,7 @@ def row(number):
 
 
 def backends_of(number):
-    """Of a test its directory says on what it runs."""
+    """Backends of a test, by its directory."""
     found = set()
     for where in CASES[number][1]:
         name = where.removeprefix("scenarios/").removesuffix(".yaml")

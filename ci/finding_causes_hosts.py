@@ -113,7 +113,7 @@ def data_wrong(rng):
     """A device on the way flips a bit of one packet, and computes the checksum again. A job is
     run three times and the last is compared with what it must be: the packet is one of that."""
     mesh = one_cable(rng, mtu=9000)
-    # Of 4096 bytes, over two queue pairs, after a probe of four.
+    # A message of 4096 bytes over two queue pairs, after a probe of four.
     job, packets = rng.choice([("all_reduce", 128), ("all_gather", 64), ("all_to_all", 64)])
     mesh.jobs = [mesh.job("1MiB", job)]
     mesh.fault(on=rng.choice(mesh.links[0]["endpoints"]) + "->", kind="corrupt", icrc="good",

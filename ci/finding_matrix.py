@@ -553,7 +553,7 @@ def firewall_roce(rng, mesh, _):
 def firewall_tcp(rng, mesh, _):
     host = rng.choice(mesh.hosts)
     mesh.nodes[host]["firewall"] = {"input_drop": ["tcp:1024-65535"]}
-    # Of two hosts alone it is not known which drops what the other says.
+    # With two hosts alone it is unknown which one drops what the other sends.
     return Planted({"conn.filtered"}, Place(host) if len(mesh.hosts) > 2 else Place(*mesh.hosts))
 
 
@@ -563,7 +563,7 @@ def arp_ignored(rng, mesh, _):
     host = rng.choice(mesh.hosts)
     mesh.nodes[host]["sysctl"] = {"arp_ignore": 8}
     first = (getattr(mesh, "ranks", None) or list(mesh.nodes))[0]
-    # Who never answered may not have started yet, as long as the others wait for the rendezvous.
+    # A host that never answered may not have started yet, as long as the others wait for the rendezvous.
     return Planted({"neigh.arp_ignored"}, Place(host), boot_limit_s=PATIENCE_S if host == first else 0)
 
 
@@ -600,7 +600,7 @@ def fixed_slot(rng, mesh, _):
     host = rng.choice(mesh.hosts)
     slot = rng.choice(["0", "2", "5"])
     mesh.nodes[host].setdefault("env", {})["NCCL_IB_GID_INDEX"] = slot
-    # Of two versions none is the wrong one by itself.
+    # Neither of two versions is the wrong one by itself.
     place = Place(*mesh.hosts) if slot == "2" else Place(host)
     return Planted({{"0": "gid.link_local", "2": "gid.type_mismatch", "5": "gid.fixed_index"}[slot]}, place)
 
@@ -760,8 +760,8 @@ ROW_S = 60
 # What is posted counts as held after two beats of 0.6 s and 2.75 s. The flow then has 1.3 s to connect again, which are
 # taken from LATE_AFTER_S: 0.7 s of that are left.
 HELD_S = 2 * 0.6 + 2.75
-# Of an attempt whose frames are lost one by one: a second for RTR, and before TCP is connected SYNs at 0, 1 and 3 s,
-# before the first failure.
+# Time before the first failure of an attempt whose frames are lost: a second for RTR, and before TCP is connected SYNs
+# at 0, 1 and 3 s.
 RTR_S, SYNS_S = 1, 3
 LIMITS_S = {"late": PATIENCE_S, "stopped": STILL_S, "firewall_tcp": STILL_S, "no_descriptors": STILL_S, "no_route": 1,
             "loopback": 1, "killed": 3, "paused": HELD_S}
@@ -833,7 +833,7 @@ ONCE_WRONG = {
     ("misnumbered", "ring", "before start", "nccl-2.30-subnet-aware", "/24", 5017916444): "right",
     ("mtu_lowered", "triangle", "hello", "weft", "/31", 7196138069): "right",
     ("mtu_lowered", "ring", "first row", "weft", "/24", 5952714007): "right",
-    # Who cannot accept is not filtered by others, and not silent.
+    # A host that cannot accept is not filtered by others, and not silent.
     ("no_descriptors", "star", "before start", "weft", "/31", 5428367133): "right",
     ("no_descriptors", "triangle", "before start", "mesh-plugin-2026-01", "/24", 7018567352): "right",
     ("no_descriptors", "two triangles", "before start", "weft", "/24", 7180120462): "right",

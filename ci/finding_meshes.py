@@ -114,7 +114,7 @@ class Mesh:
             f"{network[self.rng.randrange(10, 250)]}/{network.prefixlen}")
 
     def addresses(self, link):
-        """Of the ends of a link with `subnet`, as the simulator gives them."""
+        """Addresses of the ends of a link with `subnet`, as the simulator gives them."""
         network = ipaddress.ip_network(link["subnet"])
         first = 0 if network.prefixlen == 31 else 1
         return [str(network[first]), str(network[first + 1])]

@@ -97,7 +97,7 @@ class Judged:
         """Return true if it was said later than the cause's own limit allows; other policies have theirs."""
         kinds_s = matrix.limit_s(self.setting.cause, self.setting.moment, self.setting.kind)
         limit_s = max(self.limit_s, kinds_s) + LATE_AFTER_S
-        # Of two causes the limits add up in ways that no table has.
+        # The limits of two causes add up in ways that no table has.
         return (self.took_s is not None and self.setting.policy == "weft" and not self.setting.second
                 and self.took_s > limit_s)
 

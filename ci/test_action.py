@@ -125,7 +125,7 @@ def program(path, text):
     path.chmod(0o755)
 
 
-# Of `weft run`: prints its words and a command of GitHub's, writes a document, and fails under `off`.
+# Stands in for `weft run`: prints its words and a command of GitHub's, writes a document, and fails under `off`.
 RUNS = """\
 [ "$1" = run ] || exec "$REAL" "$@"
 for word; do case $word in --json=*) echo '{"findings": [{"code": "link.down"}]}' >"${word#--json=}" ;; esac; done

@@ -162,7 +162,7 @@ def test_what_a_number_draws_stays_the_same():
 
 @pytest.mark.parametrize("policy, by_s", [("weft", 2), ("nccl-2.25", 901)])
 def test_no_route_to_the_rendezvous_is_said_at_once(policy, by_s, tmp_path):
-    """Whose program has times of its own keeps them; the finding is the same."""
+    """A program with times of its own keeps them; the finding is the same."""
     links = [{"endpoints": [f"h{i}:p0", f"h{(i + 1) % 4}:p1"], "subnet": f"192.168.{i}.0/24"} for i in range(4)]
     document = {"name": "unroutable", "policy": policy, "boot": "rendezvous", "jobs": [{"barrier": None}],
                 "topology": {"defaults": {"ports": ["p0", "p1"]}, "links": links,

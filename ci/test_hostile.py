@@ -37,7 +37,7 @@ def processes(job):
 
 
 def inodes(pid):
-    """Of its sockets."""
+    """Inodes of the sockets of a process."""
     found = set()
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):

@@ -442,7 +442,7 @@ def compare(tmp_path, document, dump):
         return asked["connections"] is None and not ring
     got = {channel: {} for channel in ring}
     for ask in asked["connections"]:
-        # Of crossing channels the second host takes those of a pair the other way round: what
+        # The second host uses the crossing channels of a pair the other way round: what
         # this host does is NCCL's own.
         if ask["kind"] == "ring" and ask["from"] < gpus:
             got[ask["channel"]]["out"] = ask["send"]["nic"]

@@ -211,7 +211,7 @@ def test_without_a_guest_it_says_how_to_build_one(tmp_path):
     assert code == 3 and "make rxe-guest" in errors
 
 
-# Who answers datagrams, and who sends eight of them, one a second, and prints what was answered.
+# A program that answers datagrams, and one that sends eight of them, one a second, and prints the answers.
 ANSWERS = """
 import socket
 end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -30,7 +30,7 @@ def run(path, *sets, code=0, flags=()):
 
 
 def share_of_bound(path, kind, size=LARGE):
-    """Of the bus bandwidth, timing only: verified runs of smaller sizes are elsewhere."""
+    """Share of the bound that the bus bandwidth reaches, timing only: verified runs of smaller sizes are elsewhere."""
     document = run(path, f"jobs=[{{{kind}: {{bytes: {size}}}}}]", "expect={result: pass}",
                    "payload=timing")
     job = document["jobs"][0]

@@ -114,7 +114,7 @@ def allowed():
 
 def beginnings(one, other):
     """How queues that both have begin differently, as far as both go and neither fails."""
-    # Of several connections with a peer, which is which is a matter of time.
+    # The order of several connections with a peer is a matter of time.
     firsts = []
     for told in (one, other):
         several = {(*row[:3], *row[4:7]) for row in told["completions"] if row[3] > 0}

@@ -201,7 +201,7 @@ def test_without_the_provider_a_finding_names_it(place):
 
 
 def assert_nothing_of_ours(words):
-    """Of ls /run/netns /sys/class/infiniband /sys/class/net; weft cleanup, in a guest."""
+    """In the words of ls /run/netns /sys/class/infiniband /sys/class/net; weft cleanup, in a guest."""
     own = {"dummy0", "lo", "sit0", "bond0", "bonding_masters"}
     assert [word for word in words if word not in own] == [
         "/run/netns:", "/sys/class/infiniband:", "/sys/class/net:", "0", "removed"]
