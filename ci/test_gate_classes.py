@@ -39,12 +39,12 @@ def ask(tree, *command, code=0, **environment):
     return done.stdout + done.stderr
 
 
-def check_run(tree, *words, code=0):
+def check_run(tree, *words, code=0, **environment):
     """What it printed, and the failures that it kept."""
     kept = tree / "failures"
     kept.unlink(missing_ok=True)
     said = ask(tree, "ci/check-run", "--quiet", *words, code=code, WEFT_FAILURES=str(kept),
-               WEFT_STAGE="test")
+               WEFT_STAGE="test", **environment)
     rows = kept.read_text().splitlines() if kept.exists() else []
     return said.splitlines(), [json.loads(row) for row in rows]
 
@@ -134,7 +134,7 @@ def test_pytest_runs_the_class_that_it_is_told_to(tree):
         assert found == names.split()
         assert f"{3 - len(found)} deselected" in said and "skipped" not in said
     said = ask(tree, "pytest", "-q", "ci/test_a.py", code=4, WEFT_TESTS="often")
-    assert "WEFT_TESTS: expected all, pure, wire, wire-gate, not often" in said
+    assert "WEFT_TESTS: expected all, pure, wire, wire-gate, real, virtual, virtual-gate, not often" in said
 
 
 HEAVY = """
@@ -362,6 +362,53 @@ def test_a_check_program_that_starts_threads_is_declared(tree):
     words = "it links pthread_create: declare it in ci/wire-tests.txt, as src/a/a_test"
     assert [row["words"].strip() for row in kept if row["test"].endswith(": class")] == [words]
     assert words in said
+
+
+# As `weft guest`: says how it was called and that it is one, and runs the command.
+GUEST = """#!/bin/sh
+echo "$@" >>"$0.calls"
+[ "$1 $2 $3 $4" = "guest --clock virtual --time-limit" ] || exit 9
+while [ "$1" != -- ]; do shift; done
+shift
+IN_GUEST=yes exec "$@"
+"""
+ASKS_FOR_A_GUEST = """
+import os
+import pytest
+def test_here(): assert "IN_GUEST" not in os.environ
+def test_there(): assert "IN_GUEST" in os.environ and os.environ["WEFT_GUEST_KERNEL"] == "/nonexistent"
+def test_sample(): assert os.environ["IN_GUEST"] == "yes"
+def test_wrong(): assert "IN_GUEST" not in os.environ
+"""
+
+
+def test_virtual_tests_run_in_a_guest_and_are_not_repeated(tree):
+    (tree / "build").mkdir()
+    (tree / "build" / "weft").write_text(GUEST)
+    (tree / "build" / "weft").chmod(0o755)
+    made = program(tree, "src/a/a_test", 'if [ "$IN_GUEST" ]; then log success; fi')
+    (tree / "ci" / "test_a.py").write_text(ASKS_FOR_A_GUEST)
+    (tree / "ci" / "wire-tests.txt").write_text(
+        "src/a/a_test virtual why\nci/test_a.py virtual why\nci/test_a.py::test_here gate why\n"
+        "ci/test_a.py::test_sample sample why\n")
+    kernel = {"WEFT_GUEST_KERNEL": "/bin/true"}
+    said, kept = check_run(tree, "--tests", "virtual", code=1, **kernel)
+    assert said[-1] == "3 passed, 1 failed, 0 skipped" and not any(line.startswith("repeats") for line in said)
+    assert [row["kind"] for row in kept] == ["failed"]
+    assert f"{tree}/build/weft guest --clock virtual" in kept[0]["again"]
+    assert kept[0]["again"].endswith(" pytest -q ci/test_a.py::test_wrong")
+    (tree / "again").write_text(kept[0]["again"])  # a pure test that names a guest is refused
+    assert "1 failed" in ask(tree, "sh", "again", code=1, **kernel)
+    assert len(Path(f"{made}.runs").read_text().splitlines()) == 1
+    for choice, counts in (("virtual-gate", "1 passed"), ("real", "1 passed")):
+        said, _ = check_run(tree, "--tests", choice, **kernel)
+        assert said[-1] == f"{counts}, 0 failed, 0 skipped"
+    (tree / "ci" / "rxe-guest").write_text("#!/bin/sh\nexit 1\n")
+    (tree / "ci" / "rxe-guest").chmod(0o755)
+    (tree / "ci" / "allowed-skips.txt").write_text("rxe guest: why\n")
+    said, _ = check_run(tree, "--tests", "virtual")
+    assert said[-1] == "0 passed, 0 failed, 1 skipped"
+    assert "skipped rxe guest: no guest kernel is built; enable with: make rxe-guest" in said
 
 
 def test_a_skip_that_may_not_be_is_kept_and_can_be_repeated(tree):

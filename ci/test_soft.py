@@ -111,7 +111,8 @@ def test_what_is_captured_is_go_back_n(tmp_path, wire):
     assert all(frame.icrc_ok for frame in frames)
 
 
-@pytest.mark.parametrize("at_ms", range(0, 240, 12))
+# In virtual time they meet for 1 ms and connect until 12 ms; in real time either takes longer.
+@pytest.mark.parametrize("at_ms", [*range(20), 60, 100])
 def test_a_killed_host_ends_the_others(at_ms):
     """By SIGKILL, while they start, connect, or are in mid-job: the rest end, and say why."""
     document = run("--backend", "soft", "scenarios/basic/triangle.yaml", "--set",

@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 
 LIST = Path(__file__).resolve().parent / "wire-tests.txt"
-LINE = re.compile(r"(?P<name>\S.*?)\s+(?P<kind>pure|gate|nightly)\s+(?P<reason>\S.*)")
+LINE = re.compile(r"(?P<name>\S.*?)\s+(?P<kind>pure|gate|nightly|virtual|sample)\s+(?P<reason>\S.*)")
 # What a run may take (check-run's --tests, and WEFT_TESTS for pytest), as the kinds of its tests.
-CHOICES = {"all": ("pure", "gate", "nightly"), "pure": ("pure",), "wire": ("gate", "nightly"),
-           "wire-gate": ("gate",)}
+CHOICES = {"all": ("pure", "gate", "nightly", "virtual", "sample"), "pure": ("pure",),
+           "wire": ("gate", "nightly", "virtual", "sample"), "wire-gate": ("gate",),
+           "real": ("gate", "nightly"), "virtual": ("virtual", "sample"), "virtual-gate": ("sample",)}
 
 
 def read(path=LIST):
@@ -22,7 +23,7 @@ def read(path=LIST):
             continue
         match = LINE.fullmatch(line.strip())
         if match is None or match["name"] in kinds:
-            what = "not `NAME pure|gate|nightly REASON`" if match is None else "named twice"
+            what = "not `NAME KIND REASON`" if match is None else "named twice"
             raise ValueError(f"ci/wire-tests.txt:{number}: {what}: {line}")
         kinds[match["name"]] = match["kind"]
     return kinds
