@@ -23,7 +23,7 @@
 #define GID_LINE "^ *GID index +: (" NUMBER ")$"
 #define HAS_READ_GID                                                                     \
     "^Failed to modify QP " NUMBER " to RTR|^ *Found Incompatibility issue with GID "    \
-                                   "types"
+    "types"
 #define UCX_AH "UCX +ERROR +ibv_create_ah[(]"
 
 /* A line that a program prints, and its meaning. The last group of the pattern is the number, or
@@ -51,7 +51,8 @@ static const struct line lines[] = {
      WEFT_ERR_SYSTEM, ENODATA, WEFT_PHASE_RTR},
     {"^Couldn't Open the XRC Domain (" NUMBER ")", ERRNO, WEFT_OK, 0, WEFT_PHASE_CREATE},
     {"^No IB devices found", NAMED, WEFT_ERR_ENVIRONMENT, 0, WEFT_PHASE_DISCOVER},
-    {"^IB device .* not found", NAMED, WEFT_ERR_ENVIRONMENT, 0, WEFT_PHASE_DISCOVER},
+    {"^IB device .* (not|wasn't) found", NAMED, WEFT_ERR_ENVIRONMENT, 0,
+     WEFT_PHASE_DISCOVER},
     {"^client read(/write)?:", NAMED, WEFT_ERR_CLOSED, 0, WEFT_PHASE_BOOT},
     {"^Couldn't read(/write)? remote address", NAMED, WEFT_ERR_CLOSED, 0,
      WEFT_PHASE_BOOT},
@@ -66,6 +67,12 @@ static const struct line lines[] = {
      WEFT_PHASE_RTR},
     {"^ethernet_read_keys: Couldn't read remote address", NAMED, WEFT_ERR_CLOSED, 0,
      WEFT_PHASE_BOOT},
+    /* librdmacm's programs and perftest -R print events by rdma_event_str(3). Status 8 of a rejection
+     * is IB_CM_REJ_INVALID_SERVICE_ID: no process listens. */
+    {"RDMA_CM_EVENT_(ADDR|ROUTE)_ERROR|RDMA_CM_EVENT_UNREACHABLE", NAMED,
+     WEFT_ERR_TIMEOUT, 0, WEFT_PHASE_DATA},
+    {"RDMA_CM_EVENT_REJECTED, error:? 8$", NAMED, WEFT_ERR_SYSTEM, ECONNREFUSED,
+     WEFT_PHASE_BOOT},
     /* NCCL, transport/net_ib and misc/ibvwrap.cc */
     {"Got completion from peer .* with (status=|error )[A-Z_]*[(]?(" NUMBER ")[), ]",
      COMPLETION, WEFT_OK, 0, WEFT_PHASE_DATA},
@@ -76,6 +83,8 @@ static const struct line lines[] = {
      WEFT_PHASE_RTR},
     /* UCX, uct/ib/base/ib_device.c: an address handle resolves the peer's address, as RTR does */
     {UCX_AH ".*[)] for .* failed: ([A-Z].*)$", ERRNO_TEXT, WEFT_OK, 0, WEFT_PHASE_RTR},
+    {"UCX +ERROR .*connect[(][)] failed: Connection refused", NAMED, WEFT_ERR_SYSTEM,
+     ECONNREFUSED, WEFT_PHASE_BOOT},
     /* A program of the user's */
     {"[Cc]ompletion (failed )?with (error|status)[ =:]*(" NUMBER ")", COMPLETION, WEFT_OK,
      0, WEFT_PHASE_DATA},
@@ -372,8 +381,8 @@ static void read_option(const struct tool *tool, struct word word, struct word n
     }
 }
 
-/* Returns the number in a line of perftest, which prints what it uses: its defaults are the device's.
- * Returns -1 if there is none. */
+/* Returns the number in a line of perftest, or -1 if there is none. perftest prints what it uses,
+ * because its defaults are the device's. */
 static int printed(const struct tool *tool, const char *pattern, const char *output)
 {
     const char *part = NULL;

@@ -30,6 +30,7 @@ static const struct {
     {"can't read sgid of index 99999\n", WEFT_ERR_SYSTEM, "rtr", ENODATA, 0},
     {"Couldn't Open the XRC Domain 95\n", WEFT_ERR_SYSTEM, "create", EOPNOTSUPP, 0},
     {"IB device titanic-p7 not found\n", WEFT_ERR_ENVIRONMENT, "discover", 0, 0},
+    {"IB device 'rxe0' wasn't found\n", WEFT_ERR_ENVIRONMENT, "discover", 0, 0},
     {"No IB devices found\n", WEFT_ERR_ENVIRONMENT, "discover", 0, 0},
     {"client read/write: No space left on device\nCouldn't read/write remote address\n",
      WEFT_ERR_CLOSED, "boot", 0, 0},
@@ -50,6 +51,13 @@ static const struct {
     {"ethernet_read_keys: Couldn't read remote address\n Unable to read to "
      "socket/rdma_cm\n Failed to exchange data between server and clients\n",
      WEFT_ERR_CLOSED, "boot", 0, 0},
+    /* librdmacm */
+    {"cmatose: event: RDMA_CM_EVENT_ADDR_ERROR, error: -110\ntest complete\n",
+     WEFT_ERR_TIMEOUT, "data", 0, 0},
+    {"event: RDMA_CM_EVENT_UNREACHABLE, error: -110\n", WEFT_ERR_TIMEOUT, "data", 0, 0},
+    {"cma event RDMA_CM_EVENT_REJECTED, error 8\nwait for CONNECTED state 10\n",
+     WEFT_ERR_SYSTEM, "boot", ECONNREFUSED, 0},
+    {"cma event RDMA_CM_EVENT_REJECTED, error 28\n", WEFT_OK, "", 0, 0},
     /* NCCL */
     {"a:1:9 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=12 "
      "opcode=0 len=0 vendor err 129 (Send)\n",
@@ -88,6 +96,10 @@ static const struct {
      WEFT_ERR_COMPLETION, "data", 0, 5},
     {"UCX  ERROR   ibv_create_ah(dlid=1) for x failed: What nobody knows\n", WEFT_OK, "",
      0, 0},
+    {"[1.2] [iceberg:53   :0] perftest.c:405  UCX  ERROR client failed. connect() "
+     "failed: "
+     "Connection refused\n",
+     WEFT_ERR_SYSTEM, "boot", ECONNREFUSED, 0},
     /* programs of users */
     {"Got completion with status 13\n", WEFT_ERR_COMPLETION, "data", 0, 13},
     {"rank 1: completion failed with error=10 at wr 7\n", WEFT_ERR_COMPLETION, "data", 0,
