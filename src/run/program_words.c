@@ -67,8 +67,8 @@ static const struct line lines[] = {
      WEFT_PHASE_RTR},
     {"^ethernet_read_keys: Couldn't read remote address", NAMED, WEFT_ERR_CLOSED, 0,
      WEFT_PHASE_BOOT},
-    /* librdmacm's programs and perftest -R print events by rdma_event_str(3). Status 8 of a rejection
-     * is IB_CM_REJ_INVALID_SERVICE_ID: no process listens. */
+    /* librdmacm's programs and perftest -R print events by rdma_event_str(3). Status 8 of a
+     * rejection is IB_CM_REJ_INVALID_SERVICE_ID: no process listens. */
     {"RDMA_CM_EVENT_(ADDR|ROUTE)_ERROR|RDMA_CM_EVENT_UNREACHABLE", NAMED,
      WEFT_ERR_TIMEOUT, 0, WEFT_PHASE_DATA},
     {"RDMA_CM_EVENT_REJECTED, error:? 8$", NAMED, WEFT_ERR_SYSTEM, ECONNREFUSED,
