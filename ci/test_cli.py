@@ -438,6 +438,7 @@ def test_wrong_usage_exits_2_with_a_message(args):
     (["paths", "x.xml", "--json", "--info"], "weft paths: --info: not with --json"),
     (["paths", "x.xml", "--explain", "GPU0", "NET0", "--json"], "weft paths: --json: not with --explain"),
     (["plugin-check", "--list", "--json"], "weft plugin-check: --json: not with --list"),
+    (["plugin-check", "--list", "x.so"], "usage: weft plugin-check --list"),
     (["doctor", "--set", "seed=2"], "weft doctor: --set: only with a scenario"),
     (["doctor", "x.json", "--set", "seed=2"], "weft doctor: --set: only with a scenario"),
     (["doctor", "--policy", "weft"], "weft doctor: --policy: only with a scenario"),

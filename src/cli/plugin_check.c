@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "plugincheck/check.h"
+#include "scenario/diagnose.h"
 
 #define NUMBER_MAX 1000000
 #define UVERBS_MAX 256 /* maximum number of devices searched for */
@@ -108,6 +109,7 @@ static bool print_all(const struct cli_options *options, json_t *results,
 /* Parses a number. Leaves `*out` unchanged if `text` is NULL. Returns false after a message. */
 static bool take_number(const char *text, const char *flag, long least, uint32_t *out)
 {
+    char quoted[DIAGNOSE_QUOTE_BYTES];
     char *end = NULL;
     long n = text == NULL ? 0 : strtol(text, &end, 10);
 
@@ -115,7 +117,8 @@ static bool take_number(const char *text, const char *flag, long least, uint32_t
         return true;
     }
     if (end == text || *end != '\0' || n < least || n > NUMBER_MAX) {
-        fprintf(stderr, "weft plugin-check: --%s: %ld to %d\n", flag, least, NUMBER_MAX);
+        fprintf(stderr, "weft plugin-check: --%s: expected %ld to %d, got '%s'\n", flag,
+                least, NUMBER_MAX, diagnose_quote(text, quoted));
         return false;
     }
     *out = (uint32_t)n;
@@ -150,10 +153,14 @@ static bool take_versions(const char *text, uint32_t *out_versions,
 static bool check_usage(const struct cli_options *options, uint32_t *out_versions,
                         struct plugin_check_options *check)
 {
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+
     if (!take_versions(options->netversion, out_versions, check)) {
-        fprintf(
-            stderr, "weft plugin-check: --netversion: %d to %d, or up to %d of them\n",
-            PLUGIN_CHECK_VERSION_MIN, PLUGIN_CHECK_VERSION_MAX, PLUGIN_CHECK_RANKS_MAX);
+        fprintf(stderr,
+                "weft plugin-check: --netversion: expected %d to %d, or up to %d of them "
+                "with commas, got '%s'\n",
+                PLUGIN_CHECK_VERSION_MIN, PLUGIN_CHECK_VERSION_MAX,
+                PLUGIN_CHECK_RANKS_MAX, diagnose_quote(options->netversion, quoted));
         return false;
     }
     if (check->n_mixed > 0 && options->backend != NULL &&
@@ -167,8 +174,10 @@ static bool check_usage(const struct cli_options *options, uint32_t *out_version
         return false;
     }
     if (options->netns.n == 1 || options->netns.n > PLUGIN_CHECK_RANKS_MAX) {
-        fprintf(stderr, "weft plugin-check: --netns: 2 to %d, one a rank\n",
-                PLUGIN_CHECK_RANKS_MAX);
+        fprintf(stderr,
+                "weft plugin-check: --netns: expected 2 to %d of them, one a rank, got "
+                "%zu\n",
+                PLUGIN_CHECK_RANKS_MAX, options->netns.n);
         return false;
     }
     if (options->backend != NULL && strcmp(options->backend, "rxe") == 0) {
@@ -246,6 +255,10 @@ int cli_plugin_check(struct cli_options *options)
     uint32_t versions;
     int code = CLI_OK;
 
+    if (options->list && options->n_operands > 0) {
+        fprintf(stderr, "usage: weft plugin-check --list\n");
+        return CLI_USAGE;
+    }
     if (options->list) {
         return cli_refuse_given(options, "json", "not with --list") ? CLI_USAGE
                                                                     : list_clauses();
