@@ -142,7 +142,9 @@ def test_what_is_no_plugin_is_an_input_error(tmp_path):
                           check=False).returncode == 2
     for words, said in ((["--messages", "0"], "--messages: expected 1 to 1000000, got '0'"),
                         (["--sequences", "x"], "--sequences: expected 0 to 1000000, got 'x'"),
-                        (["--netversion", "8,"], "--netversion: expected 8 to 12, or up to 4 of them with commas, got '8,'"),
+                        (["--netversion", "8,"],
+                         "--netversion: expected 8 to 12, or up to 4 of them with commas, got '8,'"),
                         (["--netns", "x"], "--netns: expected 2 to 4 of them, one a rank, got 1")):
-        done = subprocess.run([WEFT, "plugin-check", *words, text], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run([WEFT, "plugin-check", *words, text], cwd=ROOT, capture_output=True, text=True,
+                              check=False)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"weft plugin-check: {said}\n")
