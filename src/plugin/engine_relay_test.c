@@ -156,6 +156,43 @@ START_TEST(a_host_without_a_rank_relays)
 }
 END_TEST
 
+/* Puts each port into a bond of its own, which has its addresses. */
+static void with_bonds(uint32_t host, struct world_host *out,
+                       struct engine_config *config)
+{
+    static const char *const names[] = {"bond0", "bond1", "bond2", "bond3"};
+    static const uint32_t numbers[] = {0, 1, 2, 3};
+    static struct world_bond bonds[HARNESS_HOSTS][HARNESS_PORTS];
+
+    (void)config;
+    for (uint32_t p = 0; p < out->n_ports && out->n_bonds < out->n_ports; p++) {
+        bonds[host][p] =
+            (struct world_bond){.name = names[p],
+                                .ports = &numbers[p],
+                                .n_ports = 1,
+                                .addresses = harness.ports[host][p].addresses,
+                                .n_addresses = harness.ports[host][p].n_addresses};
+        harness.ports[host][p].n_addresses = 0;
+    }
+    out->bonds = bonds[host];
+    out->n_bonds = out->n_ports;
+}
+
+/* Processes announce themselves on bonds, because a port in a bond receives nothing. */
+START_TEST(hosts_with_bonds_know_each_other)
+{
+    struct pair pair;
+
+    harness_with(with_bonds);
+    harness_open_cables(&harness, 3, line, 2, NULL);
+    open_pair(&pair, 0, 2, 4 * MIB);
+    move(&pair, 1);
+    ck_assert_uint_eq(counters_of(1).bytes_passed, 4 * MIB);
+    close_pair(&pair);
+    end();
+}
+END_TEST
+
 /* Opposite hosts of a ring have two routes, and use both. Neighbours use their cable. */
 START_TEST(opposite_hosts_of_a_ring_use_both_ways)
 {
@@ -331,6 +368,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, the_middle_forwards_while_its_rank_is_idle);
     tcase_add_test(tcase, a_host_without_a_rank_relays);
+    tcase_add_test(tcase, hosts_with_bonds_know_each_other);
     tcase_add_test(tcase, opposite_hosts_of_a_ring_use_both_ways);
     tcase_add_test(tcase, a_relay_whose_cable_goes_is_passed_by);
     tcase_add_loop_test(tcase, other_hosts_stand_in_for_a_cable, 0, 4);
