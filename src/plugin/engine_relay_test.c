@@ -178,12 +178,26 @@ static void with_bonds(uint32_t host, struct world_host *out,
     out->n_bonds = out->n_ports;
 }
 
-/* Processes announce themselves on bonds, because a port in a bond receives nothing. */
-START_TEST(hosts_with_bonds_know_each_other)
+/* Puts the addresses of each port on a VLAN of its own. */
+static void with_vlans(uint32_t host, struct world_host *out,
+                       struct engine_config *config)
+{
+    (void)config;
+    for (uint32_t p = 0; p < out->n_ports; p++) {
+        struct world_port *port = &harness.ports[host][p];
+
+        port->vlan_id = port->addresses[0].ip.bytes[14]; /* the same at both ends */
+        port->n_vlan_addresses = port->n_addresses;
+    }
+}
+
+/* Processes announce themselves on bonds, because a port in a bond receives nothing. On a port
+ * whose addresses are on a VLAN they do so without a VLAN. */
+START_TEST(hosts_with_bonds_or_vlans_know_each_other)
 {
     struct pair pair;
 
-    harness_with(with_bonds);
+    harness_with(_i == 0 ? with_bonds : with_vlans);
     harness_open_cables(&harness, 3, line, 2, NULL);
     open_pair(&pair, 0, 2, 4 * MIB);
     move(&pair, 1);
@@ -368,7 +382,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, the_middle_forwards_while_its_rank_is_idle);
     tcase_add_test(tcase, a_host_without_a_rank_relays);
-    tcase_add_test(tcase, hosts_with_bonds_know_each_other);
+    tcase_add_loop_test(tcase, hosts_with_bonds_or_vlans_know_each_other, 0, 2);
     tcase_add_test(tcase, opposite_hosts_of_a_ring_use_both_ways);
     tcase_add_test(tcase, a_relay_whose_cable_goes_is_passed_by);
     tcase_add_loop_test(tcase, other_hosts_stand_in_for_a_cable, 0, 4);
