@@ -15,22 +15,19 @@
 
 int64_t diag_carrier_losses(const struct diag_host *host, const char *port)
 {
+    bool is_complete = host->has_events;
     int64_t n = 0;
 
-    if (!host->has_events) {
-        return IO_UNKNOWN;
-    }
     for (uint32_t i = 0; i < host->n_events; i++) {
         const struct diag_event *event = &host->events[i];
         bool is_loss = strcmp(event->type, "port_error") == 0;
 
         /* An event without a type, or a loss of an unnamed port, can concern this port. */
-        if (event->type[0] == '\0' || (is_loss && event->port[0] == '\0')) {
-            return IO_UNKNOWN;
-        }
+        is_complete =
+            is_complete && event->type[0] != '\0' && (!is_loss || event->port[0] != '\0');
         n += is_loss && strcmp(event->port, port) == 0;
     }
-    return n;
+    return is_complete || n > 1 ? n : IO_UNKNOWN;
 }
 
 struct rail {
@@ -221,7 +218,7 @@ static void inspect_rail(const struct diag_input *input, const struct rail *rail
     struct rail turned = {rail->peer, rail->host, rail->use, rail->remote, rail->local};
     struct diag_finding finding;
 
-    if (near == IO_UNKNOWN || far == IO_UNKNOWN) {
+    if (near <= 1 && far <= 1 && (near == IO_UNKNOWN || far == IO_UNKNOWN)) {
         return;
     }
     if (near == 0 && far == 0) {

@@ -97,6 +97,18 @@ START_TEST(damage_and_carrier_explain_what_was_lost)
 }
 END_TEST
 
+/* A host records so many events only. */
+START_TEST(what_is_recorded_suffices_for_a_cable_that_flaps)
+{
+    p0->counters[DIAG_RETRANSMITS] = 0;
+    scene.a->has_events = scene.b->has_events = false;
+    lose_carrier(scene.a, "p0");
+    check_code(NULL);
+    lose_carrier(scene.a, "p0");
+    check_code("link.flapping");
+}
+END_TEST
+
 /* Behind a switch only the end that is cut off loses its carrier. */
 START_TEST(a_carrier_that_one_end_lost_is_told_there)
 {
@@ -646,6 +658,7 @@ int main(void)
         tests, frames_that_a_switch_dropped_are_a_warning_at_the_port_that_missed_them);
     tcase_add_test(tests, each_switch_that_dropped_frames_is_told);
     tcase_add_test(tests, damage_and_carrier_explain_what_was_lost);
+    tcase_add_test(tests, what_is_recorded_suffices_for_a_cable_that_flaps);
     tcase_add_test(tests, a_carrier_that_one_end_lost_is_told_there);
     tcase_add_test(tests, frames_in_flight_are_not_lost);
     tcase_add_test(tests, retransmits_of_one_end_may_be_unknown);
