@@ -120,6 +120,7 @@ static const struct hypothesis stalled[] = {
     {DIAG_LINK_DOWN, diag_is_link_down},
     {DIAG_ADDR_CHANGED, diag_is_addr_changed},
     {DIAG_GID_MISSING, diag_is_gid_gone},
+    {DIAG_LINK_MTU_MISMATCH, diag_is_mtu_mismatch},
     {DIAG_LINK_PAUSE_STORM, diag_is_pause_storm},
     {DIAG_LINK_CORRUPTING, diag_is_corrupting},
     {DIAG_LINK_ONE_WAY, diag_is_one_way},
