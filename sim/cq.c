@@ -1,6 +1,4 @@
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -95,16 +93,6 @@ int sim_cq_destroy(struct sim_cq *cq)
     return 0;
 }
 
-void sim_nic_ack_cq_events(struct ibv_cq *ibv_cq, uint32_t n)
-{
-    struct sim_cq *cq = sim_cq_of(ibv_cq);
-    weft_check(n <= cq->n_unacked);
-    cq->n_unacked -= n;
-    if (n > 0 && cq->n_unacked == 0) {
-        sim_nic_acknowledged(cq->nic, cq);
-    }
-}
-
 static void grow(struct sim_cq *cq)
 {
     uint32_t cap = cq->cap == 0 ? CQ_RING_MIN : cq->cap * 2;
@@ -135,11 +123,7 @@ static void overrun(struct sim_cq *cq)
         struct sim_qp *qp = nic->qps[i];
         if (qp != NULL && (qp->send_cq == cq || qp->recv_cq == cq) &&
             qp->state != IBV_QPS_RESET) {
-            if (nic->profile->raises_access_events) {
-                /* its errors cannot be reported by completions */
-                sim_nic_raise_qp(qp, IBV_EVENT_QP_FATAL);
-            }
-            rc_enter_error(qp, IBV_WC_SUCCESS, false);
+            nic->cq_overran(qp);
         }
     }
     if (cq->is_armed) {
@@ -205,47 +189,6 @@ void sim_cq_push_sent(struct sim_cq *cq, const struct sim_cqe *cqe)
         sim_cq_push(cq, &odd);
     }
     sim_cq_push(cq, cqe);
-}
-
-/* Frees the queue slots up to and including the entry's, and flushes what is due (hns).
- * Reads `cqe` first, because the flush can overwrite that entry, which has left the ring. */
-static void release(struct sim_cq *cq, const struct sim_cqe *cqe)
-{
-    struct sim_qp *qp = sim_nic_qp(cq->nic, cqe->wc.qp_num);
-    if (qp == NULL || qp->serial != cqe->qp_serial) {
-        return;
-    }
-    if (cqe->is_send) {
-        qp->sq.free = cqe->n_retired;
-    } else {
-        qp->rq.free = cqe->n_retired;
-    }
-    if (cqe->wc.status != IBV_WC_SUCCESS && qp->flush_is_due) {
-        rc_flush(qp);
-    }
-}
-
-int sim_nic_poll_cq(struct ibv_cq *ibv_cq, int n_max, struct ibv_wc *wc, int *out_n)
-{
-    struct sim_cq *cq = sim_cq_of(ibv_cq);
-    weft_ps now = sim_now(cq->nic->engine);
-    int n = 0;
-    *out_n = 0;
-    if (cq->is_overrun) {
-        return EIO;
-    }
-    for (; n < n_max && cq->n > 0; n++) {
-        const struct sim_cqe *cqe = &cq->ring[cq->head];
-        if (cqe->visible_at > now) {
-            break;
-        }
-        cq->head = (cq->head + 1) & (cq->cap - 1);
-        cq->n--;
-        wc[n] = cqe->wc;
-        release(cq, cqe);
-    }
-    *out_n = n;
-    return 0;
 }
 
 int sim_nic_req_notify(struct ibv_cq *ibv_cq, bool solicited_only)

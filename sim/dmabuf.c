@@ -13,7 +13,8 @@ struct sim_dmabuf {
     uint8_t *addr;
     size_t n_bytes;
     bool is_open, is_revoked;
-    struct sim_mr *mrs; /* attached regions, by next_attached */
+    struct sim_mr *mrs;                /* attached regions, by next_attached */
+    void (*revoke)(struct sim_mr *mr); /* called for each; valid if there is one */
 };
 
 struct sim_dmabufs {
@@ -78,7 +79,7 @@ int sim_dmabuf_revoke(struct sim_dmabufs *table, int fd)
     }
     buffer->is_revoked = true;
     for (struct sim_mr *mr = buffer->mrs; mr != NULL; mr = mr->next_attached) {
-        sim_mr_revoke(mr);
+        buffer->revoke(mr);
     }
     return 0;
 }
@@ -102,7 +103,7 @@ void sim_nic_set_dmabufs(struct sim_nic *nic, uint32_t user, struct sim_dmabufs 
 }
 
 int sim_dmabuf_attach(struct sim_dmabufs *table, int fd, uint64_t offset, size_t length,
-                      struct sim_mr *mr)
+                      struct sim_mr *mr, void (*revoke)(struct sim_mr *mr))
 {
     struct sim_dmabuf *buffer = find(table, fd);
     if (buffer == NULL) {
@@ -112,6 +113,7 @@ int sim_dmabuf_attach(struct sim_dmabufs *table, int fd, uint64_t offset, size_t
         length > buffer->n_bytes - offset) {
         return EINVAL;
     }
+    buffer->revoke = revoke;
     mr->dmabuf = buffer;
     mr->ibv.addr = buffer->addr + offset;
     mr->next_attached = buffer->mrs;

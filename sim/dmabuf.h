@@ -29,11 +29,11 @@ struct sim_nic;
  * descriptor fails with EBADF. */
 void sim_nic_set_dmabufs(struct sim_nic *nic, uint32_t user, struct sim_dmabufs *table);
 
-/* For the NIC. Fails with EBADF, or with EINVAL if the memory was revoked or [offset,
- * offset + length) is not inside the export. */
+/* For the NIC. Calls `revoke` when the memory is revoked. Fails with EBADF, or with EINVAL
+ * if the memory was revoked before or [offset, offset + length) is not inside the export. */
 struct sim_mr;
 int sim_dmabuf_attach(struct sim_dmabufs *table, int fd, uint64_t offset, size_t length,
-                      struct sim_mr *mr);
+                      struct sim_mr *mr, void (*revoke)(struct sim_mr *mr));
 void sim_dmabuf_detach(struct sim_mr *mr);
 
 #endif

@@ -57,3 +57,12 @@ void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame)
     frame->payload = block;
     frame->flags |= SIM_FRAME_OWNED;
 }
+
+uint32_t sim_frame_hash(const struct sim_frame *frame)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (uint32_t i = 0; i < frame->n_payload; i++) {
+        hash = (hash ^ frame->payload[i]) * 16777619u;
+    }
+    return hash;
+}

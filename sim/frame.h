@@ -168,6 +168,9 @@ enum { SIM_FRAME_COMMON_BYTES = offsetof(struct sim_frame, imm) };
 _Static_assert(SIM_FRAME_COMMON_BYTES == 64 && sizeof(struct sim_frame) <= 128,
                "frame records stay compact");
 
+/* Returns a hash of the payload, which must not be phantom memory (sim/frame.c). */
+uint32_t sim_frame_hash(const struct sim_frame *frame);
+
 /* Returns the VLAN ID; 0 if none. */
 static inline uint16_t sim_path_vlan(const struct sim_path *path)
 {

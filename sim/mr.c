@@ -159,6 +159,25 @@ static int check_memory(const struct sim_nic *nic, const struct sim_reg_mr *arg)
     return addr < SIM_PAGE_BYTES ? EFAULT : 0; /* nothing is mapped there */
 }
 
+/* Copies or lands everything on the wire or on its way into the region, while the memory
+ * exists. */
+static void settle(struct sim_mr *mr)
+{
+    struct sim_nic *nic = mr->nic;
+    for (uint8_t i = 0; i < nic->n_ports; i++) {
+        sim_port_own_range(nic->ports[i].port, mr->ibv.addr, mr->ibv.length);
+    }
+    sim_land_range(nic, mr->ibv.addr, mr->ibv.length);
+    nic->mr_generation++;
+}
+
+/* Invalidates a region whose memory was revoked. The key exists, but allows nothing. */
+static void mr_revoke(struct sim_mr *mr)
+{
+    settle(mr);
+    mr->is_revoked = true;
+}
+
 /* Pins the memory. Pages of a dmabuf are the exporter's; all others count against the
  * limit. */
 static int pin(struct sim_mr *mr, const struct sim_reg_mr *arg)
@@ -167,7 +186,7 @@ static int pin(struct sim_mr *mr, const struct sim_reg_mr *arg)
     mr->ibv.length = arg->length;
     if (arg->is_dmabuf) {
         return sim_dmabuf_attach(user->dmabufs, arg->dmabuf_fd, arg->dmabuf_offset,
-                                 arg->length, mr);
+                                 arg->length, mr, mr_revoke);
     }
     mr->ibv.addr = arg->addr;
     int64_t pinned = pinned_bytes((uintptr_t)arg->addr, arg->length);
@@ -221,24 +240,6 @@ int sim_mr_reg(struct sim_pd *pd, const struct sim_reg_mr *arg, struct sim_mr **
     pd->n_children++;
     *out = mr;
     return 0;
-}
-
-/* Copies or lands everything on the wire or on its way into the region, while the memory
- * exists. */
-static void settle(struct sim_mr *mr)
-{
-    struct sim_nic *nic = mr->nic;
-    for (uint8_t i = 0; i < nic->n_ports; i++) {
-        sim_port_own_range(nic->ports[i].port, mr->ibv.addr, mr->ibv.length);
-    }
-    sim_land_range(nic, mr->ibv.addr, mr->ibv.length);
-    nic->mr_generation++;
-}
-
-void sim_mr_revoke(struct sim_mr *mr)
-{
-    settle(mr);
-    mr->is_revoked = true;
 }
 
 void sim_mr_free(struct sim_mr *mr)

@@ -28,6 +28,7 @@ struct sim_nic *sim_nic_create(struct sim_engine *engine, const char *host,
     nic->name = weft_strdup(name);
     nic->profile = sim_engine_share(engine, profile, sizeof(*profile));
     nic->phantom = sim_engine_phantom(engine);
+    nic->cq_overran = rc_cq_overran;
     nic->stack = stack;
     nic->n_ports = n_ports;
     weft_format(stream, sizeof(stream), "nic:%s:%s", host, name);
@@ -264,21 +265,6 @@ int sim_nic_query_device(struct sim_nic *nic, struct ibv_device_attr *out)
     return 0;
 }
 
-/* iboe_get_mtu (ib_addr.h). */
-uint32_t sim_nic_active_mtu(const struct sim_nic *nic, const struct sim_port *port)
-{
-    uint32_t room = sim_port_mtu(port);
-    uint32_t overhead = nic->profile->mtu_overhead_bytes;
-    room = room > overhead ? room - overhead : 0;
-    room = room < nic->profile->max_mtu_bytes ? room : nic->profile->max_mtu_bytes;
-    for (uint32_t mtu = 4096; mtu >= 256; mtu /= 2) {
-        if (mtu <= room) {
-            return mtu;
-        }
-    }
-    return 0;
-}
-
 static enum ibv_mtu mtu_code(uint32_t mtu_bytes)
 {
     switch (mtu_bytes) {
@@ -385,30 +371,4 @@ void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stac
 void sim_nic_gid_changed(struct sim_nic *nic, struct sim_port *port)
 {
     sim_nic_raise_port(nic, port_number(nic, port), IBV_EVENT_GID_CHANGE);
-}
-
-void sim_nic_fault_verb(struct sim_nic *nic, int verb, uint32_t nth, int error,
-                        weft_ps by)
-{
-    struct sim_verb_fault *fault = weft_alloc(sizeof(*fault));
-    *fault = (struct sim_verb_fault){verb, nth, error, by, nic->faults};
-    nic->faults = fault;
-}
-
-int sim_nic_take_fault(struct sim_nic *nic, int verb, weft_ps *by)
-{
-    int error = 0;
-    struct sim_verb_fault **link = &nic->faults;
-    while (*link != NULL) {
-        struct sim_verb_fault *fault = *link;
-        if (fault->verb != verb || --fault->nth > 0) {
-            link = &fault->next;
-            continue;
-        }
-        error = fault->error;
-        *by += fault->by;
-        *link = fault->next;
-        free(fault);
-    }
-    return error;
 }

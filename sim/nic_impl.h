@@ -378,6 +378,8 @@ struct sim_nic {
 
     struct sim_request *requests; /* in progress */
 
+    /* Moves a QP to ERR, because one of its CQs, which know no QPs, overran. */
+    void (*cq_overran)(struct sim_qp *qp);
     void (*watch)(void *context, const struct nic_verb *verb); /* NULL if none */
     void *watch_context;
 
@@ -438,8 +440,6 @@ uint32_t sim_nic_active_mtu(const struct sim_nic *nic, const struct sim_port *po
 int sim_pd_alloc(struct sim_nic_user *user, struct sim_pd **out);
 int sim_pd_dealloc(struct sim_pd *pd);
 int sim_mr_reg(struct sim_pd *pd, const struct sim_reg_mr *arg, struct sim_mr **out);
-/* Invalidates a region whose memory was revoked. The key exists, but allows nothing. */
-void sim_mr_revoke(struct sim_mr *mr);
 int sim_mr_dereg(struct sim_mr *mr);
 int sim_cq_create(struct sim_nic_user *user, int cqe, const struct sim_waker *waker,
                   struct sim_cq **out);
@@ -521,8 +521,8 @@ void sim_nic_forget_all_events(struct sim_nic *nic);
 /* Frees all users of the NIC. */
 void sim_nic_close_all(struct sim_nic *nic);
 
-/* Resumes the verb that destroys `object`, because its last event was acknowledged. */
-void sim_nic_acknowledged(struct sim_nic *nic, const void *object);
+/* Counts an event as acknowledged. Returns its object if that was its last, or NULL. */
+const void *sim_nic_acknowledge(const struct ibv_async_event *event);
 
 /* Counts a verb for the verb faults. Returns the errno of the fault that takes effect, or
  * 0, and adds its delay to `*by`. */

@@ -161,26 +161,15 @@ int sim_nic_get_async_event(struct sim_nic *nic, uint32_t number,
     return 0;
 }
 
-void sim_nic_ack_async_event(struct sim_nic *nic, const struct ibv_async_event *event)
+const void *sim_nic_acknowledge(const struct ibv_async_event *event)
 {
     uint32_t *n_unacked = unacked_of(event);
     if (n_unacked == NULL) {
-        return;
+        return NULL;
     }
     weft_check(*n_unacked > 0);
     (*n_unacked)--;
-    if (*n_unacked == 0) {
-        sim_nic_acknowledged(nic, object_of(event));
-    }
-}
-
-int sim_nic_async_event(struct sim_nic *nic, uint32_t number, struct ibv_async_event *out)
-{
-    int error = sim_nic_get_async_event(nic, number, out);
-    if (error == 0) {
-        sim_nic_ack_async_event(nic, out);
-    }
-    return error;
+    return *n_unacked == 0 ? object_of(event) : NULL;
 }
 
 void sim_nic_async_waker(struct sim_nic *nic, uint32_t number, struct sim_waker waker)

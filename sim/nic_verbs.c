@@ -9,6 +9,34 @@
 #include "sim/nic_model.h"
 #include "sim/rc_impl.h"
 
+/* ---- faults ---- */
+
+void sim_nic_fault_verb(struct sim_nic *nic, int verb, uint32_t nth, int error,
+                        weft_ps by)
+{
+    struct sim_verb_fault *fault = weft_alloc(sizeof(*fault));
+    *fault = (struct sim_verb_fault){verb, nth, error, by, nic->faults};
+    nic->faults = fault;
+}
+
+int sim_nic_take_fault(struct sim_nic *nic, int verb, weft_ps *by)
+{
+    int error = 0;
+    struct sim_verb_fault **link = &nic->faults;
+    while (*link != NULL) {
+        struct sim_verb_fault *fault = *link;
+        if (fault->verb != verb || --fault->nth > 0) {
+            link = &fault->next;
+            continue;
+        }
+        error = fault->error;
+        *by += fault->by;
+        *link = fault->next;
+        free(fault);
+    }
+    return error;
+}
+
 /* ---- durations, and what prolongs them ---- */
 
 /* Returns the profile's latency of the verb, without stalls and queues. */
@@ -421,7 +449,8 @@ static uint32_t *unacked_of(const struct sim_request *request, const void **obje
     }
 }
 
-void sim_nic_acknowledged(struct sim_nic *nic, const void *object)
+/* Resumes the verb that destroys `object`, because its last event was acknowledged. */
+static void acknowledged(struct sim_nic *nic, const void *object)
 {
     for (struct sim_request *at = nic->requests; at != NULL; at = at->next) {
         const void *waits_for = NULL;
@@ -431,6 +460,33 @@ void sim_nic_acknowledged(struct sim_nic *nic, const void *object)
             return;
         }
     }
+}
+
+void sim_nic_ack_cq_events(struct ibv_cq *ibv_cq, uint32_t n)
+{
+    struct sim_cq *cq = sim_cq_of(ibv_cq);
+    weft_check(n <= cq->n_unacked);
+    cq->n_unacked -= n;
+    if (n > 0 && cq->n_unacked == 0) {
+        acknowledged(cq->nic, cq);
+    }
+}
+
+void sim_nic_ack_async_event(struct sim_nic *nic, const struct ibv_async_event *event)
+{
+    const void *object = sim_nic_acknowledge(event);
+    if (object != NULL) {
+        acknowledged(nic, object);
+    }
+}
+
+int sim_nic_async_event(struct sim_nic *nic, uint32_t number, struct ibv_async_event *out)
+{
+    int error = sim_nic_get_async_event(nic, number, out);
+    if (error == 0) {
+        sim_nic_ack_async_event(nic, out);
+    }
+    return error;
 }
 
 int sim_nic_submit(struct sim_nic *nic, struct sim_request *request)

@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -8,16 +7,6 @@
 #include "sim/rc_impl.h"
 #include "sim/rc_ready.h"
 #include "sim/train.h"
-
-void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state)
-{
-    if (state != qp->state) {
-        sim_qp_trace(qp, "state", "from=%s to=%s", sim_qp_state_name(qp->state),
-                     sim_qp_state_name(state));
-    }
-    qp->state = (uint8_t)state;
-    qp->ibv.state = state;
-}
 
 /* Reduces or rounds the capabilities to what the device grants. Returns 0 or an errno. */
 static int grant_caps(struct sim_nic *nic, struct ibv_qp_cap *cap)
@@ -261,26 +250,6 @@ bool sim_nic_has_frames(struct sim_nic *nic, const struct sim_port *port)
     return nic_port(nic, port)->ready != NULL;
 }
 
-static void append_ready(struct sim_nic_port *port, struct sim_qp *qp)
-{
-    qp->is_ready = true;
-    qp->next_ready = NULL;
-    *port->ready_tail = qp;
-    port->ready_tail = &qp->next_ready;
-}
-
-void rc_kick(struct sim_qp *qp)
-{
-    if (qp->is_ready) {
-        if (rc_reply_is_ready(qp)) {
-            sim_train_cut(qp->port->port); /* its next frame is not a request */
-        }
-    } else if (rc_has_frames(qp)) {
-        append_ready(qp->port, qp);
-        sim_port_kick(qp->port->port);
-    }
-}
-
 /* Builds one frame of the QP, if it has one; replies and requests take turns. Returns
  * false if it has none. */
 static bool build(struct sim_qp *qp, struct sim_frame *out)
@@ -310,7 +279,7 @@ struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port, bool 
         qp->is_ready = false;
         bool is_built = build(qp, out);
         if (!qp->is_ready && rc_has_frames(qp)) {
-            append_ready(own, qp);
+            rc_append_ready(own, qp);
         }
         if (is_built) {
             nic->tx_packets++;

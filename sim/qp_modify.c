@@ -123,6 +123,21 @@ int sim_qp_check_address(struct sim_qp *qp, const struct ibv_qp_attr *attr, int 
     return 0;
 }
 
+/* iboe_get_mtu (ib_addr.h). */
+uint32_t sim_nic_active_mtu(const struct sim_nic *nic, const struct sim_port *port)
+{
+    uint32_t room = sim_port_mtu(port);
+    uint32_t overhead = nic->profile->mtu_overhead_bytes;
+    room = room > overhead ? room - overhead : 0;
+    room = room < nic->profile->max_mtu_bytes ? room : nic->profile->max_mtu_bytes;
+    for (uint32_t mtu = 4096; mtu >= 256; mtu /= 2) {
+        if (mtu <= room) {
+            return mtu;
+        }
+    }
+    return 0;
+}
+
 static bool claim_is_legal(enum ibv_qp_state state)
 {
     return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
@@ -217,15 +232,6 @@ static bool is_mapped_ipv4(const union ibv_gid *gid)
 {
     static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     return memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
-}
-
-void sim_qp_release_gid(struct sim_qp *qp)
-{
-    if (qp->holds_gid) {
-        qp->holds_gid = false;
-        sim_stack_gid_release(qp->nic->stack, qp->port->port,
-                              qp->attr.ah_attr.grh.sgid_index);
-    }
 }
 
 static void set_path(struct sim_qp *qp, const struct ibv_ah_attr *ah,

@@ -5,9 +5,7 @@
 #include "base/text.h"
 #include "sim/landing_impl.h"
 #include "sim/packet.h"
-#include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
-#include "sim/train.h"
 
 void rc_init(struct sim_qp *qp)
 {
@@ -17,24 +15,6 @@ void rc_init(struct sim_qp *qp)
     sim_event_init_ranked(qp->nic->engine, &qp->rq.due, SIM_RANK_DUE, rc_reply_due);
     qp->sq.deadline = SIM_NEVER;
     qp->serial = ++qp->nic->next_serial & SIM_SERIAL_MASK;
-}
-
-static void stop_timers(struct sim_qp *qp)
-{
-    struct sim_engine *engine = qp->nic->engine;
-    sim_cancel(engine, &qp->sq.doorbell);
-    sim_cancel(engine, &qp->sq.retry);
-    qp->sq.is_timed = false;
-    sim_cancel(engine, &qp->sq.rnr);
-    qp->sq.deadline = SIM_NEVER;
-    qp->sq.is_rnr_waiting = false;
-}
-
-void rc_own_frames(struct sim_qp *qp)
-{
-    if (qp->port != NULL) {
-        sim_port_own_qp(qp->port->port, qp->ibv.qp_num);
-    }
 }
 
 static void forget_resources(struct sim_qp *qp)
@@ -61,9 +41,18 @@ void rc_fini(struct sim_qp *qp)
         sim_cq_purge(qp->recv_cq, qp->serial);
     }
     rc_own_frames(qp);
-    stop_timers(qp);
+    rc_stop_timers(qp);
     sim_cancel(qp->nic->engine, &qp->rq.due);
     forget_resources(qp);
+}
+
+void sim_qp_release_gid(struct sim_qp *qp)
+{
+    if (qp->holds_gid) {
+        qp->holds_gid = false;
+        sim_stack_gid_release(qp->nic->stack, qp->port->port,
+                              qp->attr.ah_attr.grh.sgid_index);
+    }
 }
 
 void rc_reset(struct sim_qp *qp)
@@ -147,69 +136,6 @@ void rc_start_requester(struct sim_qp *qp)
     rc_kick(qp);
 }
 
-void rc_flush(struct sim_qp *qp)
-{
-    qp->flush_is_due = false;
-    while (qp->sq.una != qp->sq.post) {
-        rc_complete_send(qp, IBV_WC_WR_FLUSH_ERR);
-    }
-    while (qp->rq.head != qp->rq.post) {
-        rc_complete_recv(qp, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV, 0, NULL);
-    }
-    qp->sq.send = qp->sq.una;
-}
-
-void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_reply)
-{
-    bool has_cause = status != IBV_WC_SUCCESS && qp->sq.una != qp->sq.post;
-    if (qp->state == IBV_QPS_ERR) {
-        return;
-    }
-    if (qp->port != NULL) {
-        sim_train_settle(qp->port->port);
-    }
-    rc_set_state(qp, IBV_QPS_ERR);
-    rc_own_frames(qp);
-    stop_timers(qp);
-    if (!keeps_reply) {
-        sim_cancel(qp->nic->engine, &qp->rq.due);
-        qp->rq.reply.is_pending = false;
-        qp->rq.n_behind = 0;
-        qp->rq.n_pending = 0;
-    }
-    if (has_cause) {
-        rc_complete_send(qp, status);
-    }
-    if (qp->srq != NULL) {
-        /* It takes no more WRs from the SRQ. The one it has taken is flushed below (IBA
-         * 11.6.3.1). */
-        sim_nic_raise_qp(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
-    }
-    if (has_cause && qp->nic->profile->flush_on_poll) {
-        qp->flush_is_due = true;
-        qp->nic->counters.flushes_held++;
-        return;
-    }
-    rc_flush(qp);
-}
-
-static uint32_t payload_hash(const struct sim_frame *frame)
-{
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (uint32_t i = 0; i < frame->n_payload; i++) {
-        hash = (hash ^ frame->payload[i]) * 16777619u;
-    }
-    return hash;
-}
-
-void rc_frame_hash(const struct sim_nic *nic, struct sim_frame *frame)
-{
-    if (!sim_is_phantom(nic->phantom, frame->payload)) {
-        frame->hash = payload_hash(frame);
-        frame->flags |= SIM_FRAME_HASHED;
-    }
-}
-
 static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
 {
     return memcmp(a, b, sizeof(*a)) == 0;
@@ -262,7 +188,7 @@ const struct sim_path *sim_nic_heard_path(const struct sim_nic *nic, uint32_t de
 
 static void check_payload(struct sim_nic *nic, const struct sim_frame *frame)
 {
-    if ((frame->flags & SIM_FRAME_HASHED) != 0 && payload_hash(frame) != frame->hash) {
+    if ((frame->flags & SIM_FRAME_HASHED) != 0 && sim_frame_hash(frame) != frame->hash) {
         nic->n_payload_changes++;
         weft_trace_event(sim_trace(nic->engine), sim_now_ns(nic->engine), nic->host,
                          nic->name, "payload_changed", "qpn=%u psn=%u", frame->dest_qpn,

@@ -7,7 +7,13 @@
 #include "sim/nic_impl.h"
 
 /* Stores a hash of the payload for sim_nic_check_payloads(). */
-void rc_frame_hash(const struct sim_nic *nic, struct sim_frame *frame);
+static inline void rc_frame_hash(const struct sim_nic *nic, struct sim_frame *frame)
+{
+    if (!sim_is_phantom(nic->phantom, frame->payload)) {
+        frame->hash = sim_frame_hash(frame);
+        frame->flags |= SIM_FRAME_HASHED;
+    }
+}
 
 /* Returns the next IPv4 id. Never 0, which means that there is none. */
 static inline uint16_t rc_next_ipv4_id(struct sim_nic_port *port)

@@ -4,7 +4,7 @@
 
 #include "sim/nic_impl.h"
 
-/* Queue pairs: states (sim/qp.c, sim/qp_modify.c). */
+/* Queue pairs: states (sim/qp.c, sim/qp_modify.c, sim/rc_complete.c). */
 int sim_qp_check_address(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask);
 int sim_qp_check_transition(const struct sim_qp *qp, const struct ibv_qp_attr *attr,
                             int mask);
@@ -24,11 +24,14 @@ enum ibv_qp_state sim_qp_target(const struct sim_qp *qp, const struct ibv_qp_att
 void rc_enter_error(struct sim_qp *qp, enum ibv_wc_status status, bool keeps_reply);
 /* Changes the state and logs it; does nothing else. */
 void rc_set_state(struct sim_qp *qp, enum ibv_qp_state state);
+/* Moves the QP to ERR, because one of its CQs overran (struct sim_nic). */
+void rc_cq_overran(struct sim_qp *qp);
 /* Completes everything in both queues with WR_FLUSH_ERR. */
 void rc_flush(struct sim_qp *qp);
 /* Copies the payloads that are on the wire of the QP's port, if it has one, because the
  * user gets the memory back. */
 void rc_own_frames(struct sim_qp *qp);
+void rc_stop_timers(struct sim_qp *qp);
 /* Clears both sides for RESET, and releases the source GID's slot. */
 void rc_reset(struct sim_qp *qp);
 void rc_init(struct sim_qp *qp);
@@ -43,6 +46,13 @@ void rc_resize_resources(struct sim_qp *qp);
 bool sim_nic_has_frames(struct sim_nic *nic, const struct sim_port *port);
 struct sim_frame *sim_nic_pull(struct sim_nic *nic, struct sim_port *port,
                                bool *has_more);
+
+/* Returns true for WRs that wait for a response with data. */
+static inline bool rc_is_read_or_atomic(const struct sim_wqe *wqe)
+{
+    return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+           wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
 
 /* Sending. rc_kick() adds the QP to the list of its port if it has frames to send. */
 void rc_kick(struct sim_qp *qp);

@@ -1,6 +1,7 @@
 /* Fast paths for most packets: whole pieces of SENDs and WRITEs, and WRITEs of one
  * packet, without complications. All others take the general path, whose results these
  * paths give, too. */
+#include "base/check.h"
 #include "base/wire.h"
 #include "sim/landing_impl.h"
 #include "sim/rc_frame.h"
@@ -125,6 +126,13 @@ bool rc_request_at_once(struct sim_qp *qp)
     qp->reply_turn = true;
     rc_send_at_once(qp, frame);
     return true;
+}
+
+void rc_doorbell(struct sim_event *event)
+{
+    struct sim_qp *qp = weft_container_of(event, struct sim_qp, sq.doorbell);
+    (void)rc_request_at_once(qp);
+    rc_kick(qp);
 }
 
 _Static_assert(offsetof(struct rc_requester, free) == WEFT_LINE_BYTES,

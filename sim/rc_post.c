@@ -275,3 +275,46 @@ int sim_nic_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr,
     flush_if_error(qp);
     return error;
 }
+
+/* ---- completions ---- */
+
+/* Frees the queue slots up to and including the entry's, and flushes what is due (hns).
+ * Reads `cqe` first, because the flush can overwrite that entry, which has left the ring. */
+static void release(struct sim_cq *cq, const struct sim_cqe *cqe)
+{
+    struct sim_qp *qp = sim_nic_qp(cq->nic, cqe->wc.qp_num);
+    if (qp == NULL || qp->serial != cqe->qp_serial) {
+        return;
+    }
+    if (cqe->is_send) {
+        qp->sq.free = cqe->n_retired;
+    } else {
+        qp->rq.free = cqe->n_retired;
+    }
+    if (cqe->wc.status != IBV_WC_SUCCESS && qp->flush_is_due) {
+        rc_flush(qp);
+    }
+}
+
+int sim_nic_poll_cq(struct ibv_cq *ibv_cq, int n_max, struct ibv_wc *wc, int *out_n)
+{
+    struct sim_cq *cq = sim_cq_of(ibv_cq);
+    weft_ps now = sim_now(cq->nic->engine);
+    int n = 0;
+    *out_n = 0;
+    if (cq->is_overrun) {
+        return EIO;
+    }
+    for (; n < n_max && cq->n > 0; n++) {
+        const struct sim_cqe *cqe = &cq->ring[cq->head];
+        if (cqe->visible_at > now) {
+            break;
+        }
+        cq->head = (cq->head + 1) & (cq->cap - 1);
+        cq->n--;
+        wc[n] = cqe->wc;
+        release(cq, cqe);
+    }
+    *out_n = n;
+    return 0;
+}

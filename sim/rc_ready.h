@@ -6,6 +6,23 @@
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
 
+/* Returns the PSN of the response that `resource` sends next. */
+static inline uint32_t rc_response_psn(const struct rc_resource *resource)
+{
+    return (resource->first_psn + resource->next) & RC_PSN_MASK;
+}
+
+/* Returns the resource that sends the next response, or NULL. */
+static inline const struct rc_resource *rc_first_pending(const struct rc_responder *rq)
+{
+    return rq->n_pending > 0 ? &rq->resources[rq->pending[0]] : NULL;
+}
+
+/* Returns true if the acknowledgement leaves next: before responses with later PSNs, and
+ * after those with earlier ones. A NAK also leaves before a response with its own PSN,
+ * because it was decided when that request was still missing; after the response it would
+ * request what was answered. */
+bool rc_ack_is_next(const struct rc_responder *rq);
 /* Does the work of rc_reply_is_ready() while responses of READs and atomics are
  * waiting. */
 bool rc_some_reply_is_ready(const struct sim_qp *qp);
@@ -36,6 +53,15 @@ static inline bool rc_request_is_ready(const struct sim_qp *qp)
     }
     bool is_simple = wqe->is_plain && !wqe->is_fenced && qp->state == IBV_QPS_RTS;
     return sq->packet > 0 || is_simple || rc_may_start(qp, wqe);
+}
+
+/* Adds `qp` to the list of `port`. */
+static inline void rc_append_ready(struct sim_nic_port *port, struct sim_qp *qp)
+{
+    qp->is_ready = true;
+    qp->next_ready = NULL;
+    *port->ready_tail = qp;
+    port->ready_tail = &qp->next_ready;
 }
 
 /* Restores both retry counters, because something new was acknowledged. */

@@ -1,4 +1,4 @@
-/* READs, atomics, and the frames that reply to requests. */
+/* Replies to requests: acknowledgements, responses of READs and atomics, their frames. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +8,58 @@
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
 #include "sim/rc_ready.h"
+
+/* ---- acknowledgements ---- */
+
+void rc_arm_reply(struct sim_qp *qp, weft_ps at)
+{
+    if (at <= sim_now(qp->nic->engine)) {
+        rc_kick(qp);
+    } else if (!sim_is_scheduled(&qp->rq.due)) {
+        sim_schedule(qp->nic->engine, &qp->rq.due, at);
+    }
+}
+
+void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_fatal)
+{
+    struct rc_reply *reply = &qp->rq.reply;
+    struct rc_reply said = {
+        .is_pending = true,
+        .is_fatal = is_fatal,
+        .syndrome = syndrome,
+        .psn = psn & RC_PSN_MASK,
+        .msn = qp->rq.msn,
+        .at = sim_now(qp->nic->engine) + qp->nic->profile->ack_delay_ps,
+    };
+    if (!reply->is_pending) {
+        *reply = said;
+        rc_arm_reply(qp, said.at);
+    } else if (qp->nic->profile->acks_are_single) {
+        rc_queue_reply(&qp->rq, &said);
+    } else {
+        said.at = reply->at; /* the new reply leaves when the old one would have */
+        rc_replace_reply(qp, &said);
+    }
+}
+
+void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
+{
+    struct rc_responder *rq = &qp->rq;
+    qp->nic->counters.naks_sent++;
+    sim_qp_trace(qp, "refuse", "syndrome=%u psn=%u", syndrome, rq->epsn);
+    rc_acknowledge(qp, syndrome, rq->epsn, true);
+    /* The user sees a fault of its own receive WR in that WR's completion. */
+    if (qp->nic->profile->raises_access_events && syndrome != RC_SYNDROME_OPERATIONAL) {
+        bool is_access = syndrome == RC_SYNDROME_ACCESS;
+        sim_nic_raise_qp(qp, is_access ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
+    }
+    if (status != IBV_WC_SUCCESS) {
+        rc_complete_recv(qp, status, IBV_WC_RECV, 0, NULL);
+    }
+    rc_enter_error(qp, IBV_WC_SUCCESS, true);
+}
+
+/* ---- READs and atomics ---- */
 
 static void unqueue(struct rc_responder *rq, uint32_t position)
 {
@@ -76,12 +128,6 @@ static struct rc_resource *take_resource(struct sim_qp *qp)
     memset(resource, 0, sizeof(*resource));
     resource->is_known = true;
     return resource;
-}
-
-/* Returns the PSN of the response that `resource` sends next. */
-static uint32_t next_psn(const struct rc_resource *resource)
-{
-    return (resource->first_psn + resource->next) & RC_PSN_MASK;
 }
 
 /* Queues the responses of `resource` by PSN. */
@@ -231,39 +277,13 @@ void rc_repeat_resource(struct sim_qp *qp, const struct sim_frame *frame)
     /* If it is not remembered, there is no response (IBA 9.7.5.1.2). */
 }
 
-static const struct rc_resource *first_pending(const struct rc_responder *rq)
-{
-    return rq->n_pending > 0 ? &rq->resources[rq->pending[0]] : NULL;
-}
-
-/* Returns true if the acknowledgement leaves next: before responses with later PSNs, and
- * after those with earlier ones. A NAK also leaves before a response with its own PSN,
- * because it was decided when that request was still missing; after the response it would
- * request what was answered. */
-static bool is_ack_next(const struct rc_responder *rq)
-{
-    const struct rc_resource *resource = first_pending(rq);
-    if (!rq->reply.is_pending) {
-        return false;
-    }
-    bool is_nak = (rq->reply.syndrome & 0xe0) != 0;
-    return resource == NULL ||
-           rc_psn_diff(rq->reply.psn, next_psn(resource)) < (is_nak ? 1 : 0);
-}
-
-bool rc_some_reply_is_ready(const struct sim_qp *qp)
-{
-    const struct rc_responder *rq = &qp->rq;
-    weft_ps now = sim_now(qp->nic->engine);
-    return is_ack_next(rq) ? rq->reply.at <= now : first_pending(rq)->ready_at <= now;
-}
-
 void rc_replace_reply(struct sim_qp *qp, const struct rc_reply *reply)
 {
     struct rc_responder *rq = &qp->rq;
     rq->reply = *reply;
     if (rq->n_pending > 0) {
-        rc_arm_reply(qp, is_ack_next(rq) ? rq->reply.at : first_pending(rq)->ready_at);
+        rc_arm_reply(qp,
+                     rc_ack_is_next(rq) ? rq->reply.at : rc_first_pending(rq)->ready_at);
     }
 }
 
@@ -275,7 +295,7 @@ void rc_withdraw_rnr_nak(struct sim_qp *qp)
         rq->n_behind == 0) {
         rq->reply.is_pending = false;
         if (rq->n_pending > 0) {
-            rc_arm_reply(qp, first_pending(rq)->ready_at);
+            rc_arm_reply(qp, rc_first_pending(rq)->ready_at);
         }
     }
 }
@@ -285,9 +305,9 @@ static void arm_next(struct sim_qp *qp)
 {
     struct rc_responder *rq = &qp->rq;
     weft_ps now = sim_now(qp->nic->engine);
-    const struct rc_resource *resource = first_pending(rq);
+    const struct rc_resource *resource = rc_first_pending(rq);
     weft_ps at = SIM_NEVER;
-    if (is_ack_next(rq)) {
+    if (rc_ack_is_next(rq)) {
         at = rq->reply.at;
     } else if (resource != NULL) {
         at = resource->ready_at;
@@ -346,7 +366,7 @@ static void build_ack(struct sim_qp *qp, struct sim_frame *out)
 static void build_atomic_ack(struct sim_qp *qp, struct sim_frame *out)
 {
     struct rc_responder *rq = &qp->rq;
-    const struct rc_resource *resource = first_pending(rq);
+    const struct rc_resource *resource = rc_first_pending(rq);
     rc_frame_init(qp, out, RC_ATOMIC_ACK, resource->first_psn);
     out->syndrome = RC_SYNDROME_ACK;
     out->msn = resource->msn;
@@ -378,12 +398,12 @@ static bool build_read_response(struct sim_qp *qp, struct sim_frame *out)
                                 IBV_ACCESS_REMOTE_READ)) {
         /* The key was invalidated meanwhile, so there is nothing to read from this PSN
          * on. */
-        rq->epsn = next_psn(resource);
+        rq->epsn = rc_response_psn(resource);
         rq->n_pending = 0;
         rc_refuse(qp, RC_SYNDROME_ACCESS, IBV_WC_SUCCESS);
         return false;
     }
-    rc_frame_init(qp, out, read_opcode(resource), next_psn(resource));
+    rc_frame_init(qp, out, read_opcode(resource), rc_response_psn(resource));
     out->syndrome = RC_SYNDROME_ACK;
     out->msn = resource->msn;
     if (n > 0) {
@@ -407,9 +427,9 @@ bool rc_build_reply(struct sim_qp *qp, struct sim_frame *out)
         build_ack(qp, out);
         return true;
     }
-    if (is_ack_next(rq)) {
+    if (rc_ack_is_next(rq)) {
         build_ack(qp, out);
-    } else if (first_pending(rq)->is_atomic) {
+    } else if (rc_first_pending(rq)->is_atomic) {
         build_atomic_ack(qp, out);
     } else {
         is_built = build_read_response(qp, out);

@@ -1,16 +1,9 @@
-#include <string.h>
-
 #include "base/check.h"
 #include "sim/landing_impl.h"
 #include "sim/pool.h"
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
-#include "sim/rc_ready.h"
 #include "sim/train.h"
-
-/* PSNs that may be unacknowledged (IBA 9.7.2): with more, an old response could not be
- * distinguished from a new one. A READ of 2 GiB has as many at a path MTU of 256 bytes. */
-enum { PSNS_MAX = 1 << 23 };
 
 static struct sim_wqe *wqe_at(struct rc_requester *sq, uint32_t position)
 {
@@ -20,24 +13,6 @@ static struct sim_wqe *wqe_at(struct rc_requester *sq, uint32_t position)
 static const struct ibv_sge *sges_at(const struct rc_requester *sq, uint32_t position)
 {
     return &sq->sges[(size_t)(position & sq->mask) * sq->max_sge];
-}
-
-static bool is_atomic(const struct sim_wqe *wqe)
-{
-    return wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-           wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-static bool is_read_or_atomic(const struct sim_wqe *wqe)
-{
-    return wqe->opcode == IBV_WR_RDMA_READ || is_atomic(wqe);
-}
-
-void rc_doorbell(struct sim_event *event)
-{
-    struct sim_qp *qp = weft_container_of(event, struct sim_qp, sq.doorbell);
-    (void)rc_request_at_once(qp);
-    rc_kick(qp);
 }
 
 void rc_arm_doorbell(struct sim_qp *qp)
@@ -51,26 +26,6 @@ void rc_arm_doorbell(struct sim_qp *qp)
     if (at > sim_now(engine) && !sim_is_scheduled(&sq->doorbell)) {
         sim_schedule(engine, &sq->doorbell, at);
     }
-}
-
-bool rc_may_start(const struct sim_qp *qp, const struct sim_wqe *wqe)
-{
-    const struct rc_requester *sq = &qp->sq;
-    if (sq->send != sq->started) {
-        return true; /* retransmitted */
-    }
-    if (qp->state == IBV_QPS_SQD || (wqe->is_fenced && sq->n_outstanding > 0)) {
-        return false;
-    }
-    if (is_read_or_atomic(wqe)) {
-        uint32_t in_flight = (sq->next_psn - sq->una_psn) & RC_PSN_MASK;
-        if (in_flight > 0 && in_flight + wqe->n_psn > PSNS_MAX) {
-            return false;
-        }
-        /* If no READ is allowed at all, the WR starts and fails. */
-        return sq->n_outstanding < qp->attr.max_rd_atomic || qp->attr.max_rd_atomic == 0;
-    }
-    return true;
 }
 
 void rc_set_deadline(struct sim_qp *qp)
@@ -191,7 +146,7 @@ static bool check_sges(struct sim_qp *qp, const struct sim_wqe *wqe)
     if (sq->checked == sq->send + 1 && sq->checked_generation == nic->mr_generation) {
         return true;
     }
-    bool lands = is_read_or_atomic(wqe);
+    bool lands = rc_is_read_or_atomic(wqe);
     uint32_t access = lands ? IBV_ACCESS_LOCAL_WRITE : 0;
     if (wqe->is_too_long) {
         fault(qp, IBV_WC_LOC_LEN_ERR);
@@ -318,9 +273,9 @@ static void advance(struct sim_qp *qp, struct sim_wqe *wqe)
 {
     struct rc_requester *sq = &qp->sq;
     bool was_idle = sq->next_psn == sq->una_psn;
-    uint32_t n_psn = is_read_or_atomic(wqe) ? wqe->n_psn - sq->packet : 1;
+    uint32_t n_psn = rc_is_read_or_atomic(wqe) ? wqe->n_psn - sq->packet : 1;
     uint32_t n_again = (sq->max_psn - sq->next_psn) & RC_PSN_MASK;
-    if (is_read_or_atomic(wqe) && !wqe->is_outstanding) {
+    if (rc_is_read_or_atomic(wqe) && !wqe->is_outstanding) {
         wqe->is_outstanding = true;
         sq->n_outstanding++;
     }
@@ -352,7 +307,7 @@ bool rc_build_any(struct sim_qp *qp, struct sim_frame *out, struct sim_wqe *wqe)
     if (rc_psn_diff(sq->next_psn, sq->max_psn) < 0) {
         out->flags |= SIM_FRAME_RETRANSMIT;
     }
-    if (is_read_or_atomic(wqe)) {
+    if (rc_is_read_or_atomic(wqe)) {
         build_read_or_atomic(qp, out, wqe);
     } else {
         build_data(qp, out, wqe);
@@ -360,65 +315,6 @@ bool rc_build_any(struct sim_qp *qp, struct sim_frame *out, struct sim_wqe *wqe)
     rc_frame_finish(qp, out);
     advance(qp, wqe);
     return true;
-}
-
-static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
-{
-    switch ((int)opcode) {
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-        return IBV_WC_RDMA_WRITE;
-    case IBV_WR_RDMA_READ:
-        return IBV_WC_RDMA_READ;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-        return IBV_WC_COMP_SWAP;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        return IBV_WC_FETCH_ADD;
-    default:
-        return IBV_WC_SEND;
-    }
-}
-
-void rc_complete_send(struct sim_qp *qp, enum ibv_wc_status status)
-{
-    struct rc_requester *sq = &qp->sq;
-    struct sim_wqe *wqe = wqe_at(sq, sq->una);
-    sq->una++;
-    if (wqe->is_outstanding) {
-        wqe->is_outstanding = false;
-        sq->n_outstanding--;
-    }
-    bool is_ok = status == IBV_WC_SUCCESS;
-    if (is_ok && !wqe->is_signaled) {
-        return;
-    }
-    bool is_simple = is_ok && qp->nic->profile->general_err_nth == 0;
-    struct sim_cqe *slot = is_simple ? sim_cq_slot(qp->send_cq) : NULL;
-    struct sim_cqe apart;
-    struct sim_cqe *cqe = slot != NULL ? slot : &apart;
-    *cqe = (struct sim_cqe){
-        .wc = {.wr_id = wqe->wr_id,
-               .status = status,
-               .qp_num = qp->model.source_qpn,
-               .opcode = is_ok ? wc_opcode(wqe->opcode) : 0,
-               .byte_len = is_ok ? wqe->length : 0},
-        .qp_serial = qp->serial & SIM_SERIAL_MASK,
-        .n_retired = sq->una,
-        .is_send = true,
-        .is_solicited = !is_ok,
-    };
-    if (sim_qp_traced(qp)) {
-        sim_qp_trace(qp, "complete", "opcode=%s status=%s bytes=%u psn=%u",
-                     sim_wr_opcode_name(wqe->opcode), sim_wc_status_name(status),
-                     wqe->length, wqe->first_psn);
-    }
-    if (slot != NULL) {
-        sim_cq_put(qp->send_cq, slot);
-    } else if (is_ok) {
-        sim_cq_push_sent(qp->send_cq, cqe);
-    } else {
-        sim_cq_push(qp->send_cq, cqe);
-    }
 }
 
 void rc_check_drained(struct sim_qp *qp)

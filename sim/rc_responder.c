@@ -1,41 +1,7 @@
-#include <string.h>
-
 #include "base/check.h"
-#include "base/wire.h"
 #include "sim/landing_impl.h"
 #include "sim/rc_impl.h"
 #include "sim/rc_ready.h"
-
-void rc_arm_reply(struct sim_qp *qp, weft_ps at)
-{
-    if (at <= sim_now(qp->nic->engine)) {
-        rc_kick(qp);
-    } else if (!sim_is_scheduled(&qp->rq.due)) {
-        sim_schedule(qp->nic->engine, &qp->rq.due, at);
-    }
-}
-
-void rc_acknowledge(struct sim_qp *qp, uint8_t syndrome, uint32_t psn, bool is_fatal)
-{
-    struct rc_reply *reply = &qp->rq.reply;
-    struct rc_reply said = {
-        .is_pending = true,
-        .is_fatal = is_fatal,
-        .syndrome = syndrome,
-        .psn = psn & RC_PSN_MASK,
-        .msn = qp->rq.msn,
-        .at = sim_now(qp->nic->engine) + qp->nic->profile->ack_delay_ps,
-    };
-    if (!reply->is_pending) {
-        *reply = said;
-        rc_arm_reply(qp, said.at);
-    } else if (qp->nic->profile->acks_are_single) {
-        rc_queue_reply(&qp->rq, &said);
-    } else {
-        said.at = reply->at; /* the new reply leaves when the old one would have */
-        rc_replace_reply(qp, &said);
-    }
-}
 
 static bool needs_receive(unsigned flags)
 {
@@ -67,64 +33,6 @@ static enum ibv_wc_status status_in_hand(const struct sim_qp *qp, unsigned flags
         return is_access ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_INV_REQ_ERR;
     }
     return is_access ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_SUCCESS;
-}
-
-void rc_refuse(struct sim_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
-{
-    struct rc_responder *rq = &qp->rq;
-    qp->nic->counters.naks_sent++;
-    sim_qp_trace(qp, "refuse", "syndrome=%u psn=%u", syndrome, rq->epsn);
-    rc_acknowledge(qp, syndrome, rq->epsn, true);
-    /* The user sees a fault of its own receive WR in that WR's completion. */
-    if (qp->nic->profile->raises_access_events && syndrome != RC_SYNDROME_OPERATIONAL) {
-        bool is_access = syndrome == RC_SYNDROME_ACCESS;
-        sim_nic_raise_qp(qp, is_access ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
-    }
-    if (status != IBV_WC_SUCCESS) {
-        rc_complete_recv(qp, status, IBV_WC_RECV, 0, NULL);
-    }
-    rc_enter_error(qp, IBV_WC_SUCCESS, true);
-}
-
-void rc_complete_recv(struct sim_qp *qp, enum ibv_wc_status status,
-                      enum ibv_wc_opcode opcode, uint32_t bytes,
-                      const struct sim_frame *frame)
-{
-    struct rc_responder *rq = &qp->rq;
-    const struct sim_recv_wqe *wqe = &rq->wqes[rq->head & rq->mask];
-    bool is_ok = status == IBV_WC_SUCCESS;
-    rq->head++;
-    if (is_ok && qp->nic->pieces != NULL) {
-        sim_land_qp(qp); /* what was written before must be visible now */
-    }
-    struct sim_cqe *slot = is_ok ? sim_cq_slot(qp->recv_cq) : NULL;
-    struct sim_cqe apart;
-    struct sim_cqe *cqe = slot != NULL ? slot : &apart;
-    *cqe = (struct sim_cqe){
-        .wc = {.wr_id = wqe->wr_id,
-               .status = status,
-               .opcode = opcode,
-               .byte_len = is_ok ? bytes : 0,
-               .qp_num = qp->model.source_qpn,
-               .src_qp = is_ok ? qp->model.dest_qpn : 0},
-        .qp_serial = qp->serial & SIM_SERIAL_MASK,
-        .n_retired = rq->head,
-        .is_solicited = !is_ok || (frame->flags & SIM_FRAME_SOLICITED) != 0,
-    };
-    if (is_ok && (rc_opcode_info(frame->opcode)->flags & RC_HAS_IMM) != 0) {
-        wire_store_u32(&cqe->wc.imm_data, frame->imm);
-        cqe->wc.wc_flags = IBV_WC_WITH_IMM;
-    }
-    if (sim_qp_traced(qp)) {
-        const char *name = opcode == IBV_WC_RECV ? "RECV" : "RECV_RDMA_WITH_IMM";
-        sim_qp_trace(qp, "complete", "opcode=%s status=%s bytes=%u psn=%u", name,
-                     sim_wc_status_name(status), bytes, is_ok ? frame->psn : rq->epsn);
-    }
-    if (slot != NULL) {
-        sim_cq_put(qp->recv_cq, slot);
-    } else {
-        sim_cq_push(qp->recv_cq, cqe);
-    }
 }
 
 /* Sends an RNR NAK, because there is no receive WR. Nothing is executed; the requester is

@@ -12,12 +12,6 @@ static struct sim_wqe *oldest(struct rc_requester *sq)
     return &sq->wqes[sq->una & sq->mask];
 }
 
-static bool is_read_or_atomic(const struct sim_wqe *wqe)
-{
-    return wqe->opcode == IBV_WR_RDMA_READ || wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-           wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 static void note_progress(struct sim_qp *qp)
 {
     struct rc_requester *sq = &qp->sq;
@@ -49,7 +43,7 @@ static WEFT_APART bool acknowledge_all(struct sim_qp *qp, uint32_t psn)
     while (sq->una != sq->post && rc_psn_diff(psn, oldest(sq)->first_psn) >= 0) {
         const struct sim_wqe *wqe = oldest(sq);
         uint32_t last = (wqe->first_psn + wqe->n_psn - 1) & RC_PSN_MASK;
-        if (is_read_or_atomic(wqe)) {
+        if (rc_is_read_or_atomic(wqe)) {
             is_complete = !shows_loss(qp, psn);
             break;
         }
@@ -144,7 +138,7 @@ static bool is_beyond_read(const struct sim_qp *qp, uint32_t psn)
     const struct rc_requester *sq = &qp->sq;
     const struct sim_wqe *wqe = &sq->wqes[sq->una & sq->mask];
     uint32_t last = (wqe->first_psn + wqe->n_psn - 1) & RC_PSN_MASK;
-    return sq->una != sq->post && is_read_or_atomic(wqe) && rc_psn_diff(psn, last) > 0;
+    return sq->una != sq->post && rc_is_read_or_atomic(wqe) && rc_psn_diff(psn, last) > 0;
 }
 
 /* Acknowledges everything before the PSN of a NAK, which on some devices is no progress.
@@ -197,7 +191,7 @@ static struct sim_wqe *expect_response(struct sim_qp *qp, const struct sim_frame
     uint32_t before = (frame->psn - 1) & RC_PSN_MASK;
     if (rc_psn_diff(frame->psn, sq->una_psn) > 0 &&
         rc_psn_diff(before, oldest(sq)->first_psn) >= 0 &&
-        !is_read_or_atomic(oldest(sq))) {
+        !rc_is_read_or_atomic(oldest(sq))) {
         (void)acknowledge_through(qp, before);
     }
     if (qp->state == IBV_QPS_ERR || sq->una == sq->post) {
@@ -257,7 +251,7 @@ static void handle_atomic_ack(struct sim_qp *qp, const struct sim_frame *frame)
     if (wqe == NULL) {
         return;
     }
-    if (!is_read_or_atomic(wqe) || wqe->opcode == IBV_WR_RDMA_READ) {
+    if (!rc_is_read_or_atomic(wqe) || wqe->opcode == IBV_WR_RDMA_READ) {
         rc_enter_error(qp, IBV_WC_BAD_RESP_ERR, false);
         return;
     }
