@@ -21,8 +21,8 @@ SMALL = ["--set", "jobs.0.all_reduce.bytes=1MiB",
 SECOND_NS = 1_000_000_000
 RETRY_EXC_ERR = 12
 GIVEN_UP = {5, 2, RETRY_EXC_ERR}  # WR_FLUSH_ERR, LOC_QP_OP_ERR: whose own port went down
-# From the fault to the end of all processes. All retries are 2 s at most, then the other host is
-# told; translated on a busy machine everything else takes ten times as long as it should.
+# From the fault to the end of all processes. All retries are 2 s at most, then the other host gets
+# a notice; translated on a busy machine everything else takes ten times as long as it should.
 PATIENCE_NS = 60 * SECOND_NS
 
 asked = subprocess.run([ROOT / "ci" / "qemu-guest", "--path"], capture_output=True, text=True,

@@ -1,5 +1,5 @@
 """The kernel's soft-RoCE before the judge of captures (ci/wire-check): an implementation that
-nobody here wrote keeps the rules by which the simulated NICs are judged."""
+is not part of Weft keeps the rules by which the simulated NICs are judged."""
 
 import subprocess
 from pathlib import Path
