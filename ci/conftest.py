@@ -1,9 +1,9 @@
 """Holds pytest files to their class: ci/wire-tests.txt says which tests depend on real time.
 
 WEFT_TESTS says which tests are run: all (default), pure, wire, real, virtual, or wire-gate and
-virtual-gate, those of them that the gate runs. While a test runs that the list does not name, fixtures included, it fails if it
-starts a thread, opens a socket, asks for the time or sleeps, or starts a program that lives in
-real time. What libraries do by themselves is not looked at, nor are the workers of a
+virtual-gate, those of them that the gate runs. While a test runs that the list does not name, fixtures
+included, it fails if it starts a thread, opens a socket, asks for the time or sleeps, or starts a program
+that lives in real time. What libraries do by themselves is not looked at, nor are the workers of a
 ThreadPoolExecutor, which only run several programs side by side.
 
 With WEFT_SAMPLE a test that is marked heavy is run by one commit in eight (ci/sampling.py); those that
