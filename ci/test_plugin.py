@@ -248,7 +248,7 @@ def test_peers_with_other_versions_of_the_plugin_are_refused():
     plugin, then, handshake, again = ran.stdout.splitlines()
     assert plugin.startswith("plugin 6 connect: ") and "is of version 4, this one of 3" in plugin
     assert handshake.startswith("handshake 6 connect: ") and \
-        "has version 3 of the protocol, this one has 2" in handshake
+        "has version 4 of the protocol, this one has 3" in handshake
     assert then.endswith("connected afterwards") and again.endswith("connected afterwards")
     for line in plugin, handshake:
         assert line.endswith("[conn.version: weft explain conn.version]")
