@@ -135,7 +135,8 @@ def test_the_policys_choice_is_judged_before_a_run():
 
 
 def test_software_devices_are_judged_where_their_cable_leads_elsewhere():
-    """The kernel answers for an address of another port of its host, not of another host."""
+    """The kernel answers for an address of another port of its host, but the device there has no such queue
+    pair. Runs say the same."""
     software = ["--set", "topology.defaults.profile=rxe"]
     found = doctor("scenarios/basic/triangle-nccl-2.25.yaml", *software)["findings"]
     ends = {(f["code"], f["where"]["host"], f["where"]["peer"]) for f in found}
@@ -147,7 +148,14 @@ def test_software_devices_are_judged_where_their_cable_leads_elsewhere():
                "{endpoints: ['titanic:p1', 'iceberg:p0'], subnet: 10.1.1.0/24}]"]
     sets = [word for value in crossed for word in ("--set", value)]
     assert codes(doctor("scenarios/basic/pair.yaml", *sets)) == {"route.crossed_planes"}
-    assert codes(doctor("scenarios/basic/pair.yaml", *sets, *software)) == set()
+    for ignore, phase in ((0, "probe"), (1, "rtr")):
+        sysctl = ["--set", f"topology.defaults.sysctl.arp_ignore={ignore}"]
+        found = doctor("scenarios/basic/pair.yaml", *sets, *software, *sysctl)["findings"]
+        assert {(f["code"], f["evidence"]["phase"]) for f in found} == {("route.crossed_planes", phase)}
+        ran = subprocess.run([WEFT, "run", "scenarios/basic/pair.yaml", *sets, *software, *sysctl, "--json"], cwd=ROOT,
+                             capture_output=True, text=True, check=False)
+        assert {(f["code"], f["evidence"]["phase"]) for f in json.loads(ran.stdout)["findings"]} == {
+            ("route.crossed_planes", phase)}
 
 
 def test_under_policy_weft_ports_that_no_rank_uses_are_a_warning():

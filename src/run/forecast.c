@@ -133,8 +133,7 @@ static bool is_dead_end(const struct forecast *forecast, const struct world_rout
     return false;
 }
 
-/* Returns true if the port's device is software. The kernel routes its packets like any others, and
- * answers for an address of another port of its host. */
+/* Returns true if the port's device is software. The kernel routes its packets like any others. */
 static bool is_software(const struct forecast *forecast, const struct end *end)
 {
     const struct diag_host *host = &forecast->input.hosts[end->host];
@@ -149,6 +148,27 @@ static bool is_software(const struct forecast *forecast, const struct end *end)
 
 /* The first step at which a connection fails. */
 enum step { NONE, RTR, PROBE };
+
+/* Returns true if the host of `end` answers for its address at its other ports, too. */
+static bool answers_everywhere(const struct forecast *forecast, const struct end *end)
+{
+    struct io_ip ip = ip_of(end);
+    int arp_ignore = spec_of(forecast, end)->sysctl.arp_ignore;
+
+    return io_ip_is_v4(&ip) && arp_ignore != 1 && arp_ignore != 2 && arp_ignore < 8;
+}
+
+/* Predicts the set-up of a queue pair between software devices, of which one has a cable to the
+ * other's host. If that cable leads to another port there, the host may answer for the address, but
+ * the device of that port has no such queue pair. */
+static enum step fails_between_kernels(const struct forecast *forecast,
+                                       const struct end *local, const struct end *remote)
+{
+    if (leads_to(forecast, local, remote, true)) {
+        return NONE;
+    }
+    return answers_everywhere(forecast, remote) ? PROBE : RTR;
+}
 
 /* Predicts the set-up of a queue pair from `local` to `remote`. NONE if it works, or if that is not
  * known. */
@@ -167,7 +187,7 @@ static enum step fails_at(const struct forecast *forecast, const struct end *loc
                          !io_ip_is_v4(&peer) && io_ip_is_link_local(&peer);
 
     if (is_soft && leads_to(forecast, local, remote, false)) {
-        return NONE;
+        return fails_between_kernels(forecast, local, remote);
     }
     if (is_of_other_family) {
         return RTR;
@@ -187,14 +207,13 @@ static enum step fails_at(const struct forecast *forecast, const struct end *loc
     return type != remote->port->gids[remote->gid].type ? PROBE : NONE;
 }
 
-/* Fills `error` if a queue pair from `local` to `remote` cannot be connected, or if nothing that it
- * sends arrives. Returns false otherwise. */
-static bool fails(const struct forecast *forecast, const struct end *local,
-                  const struct end *remote, uint32_t n_rails, struct weft_error *error)
+/* Fills `error` if the set-up of a queue pair from `local` to `remote` fails at `step`: it cannot be
+ * connected, or nothing that it sends arrives. Returns false otherwise. */
+static bool fails(const struct forecast *forecast, enum step step,
+                  const struct end *local, const struct end *remote, uint32_t n_rails,
+                  struct weft_error *error)
 {
-    enum step step = fails_at(forecast, local, remote);
-
-    if (step == NONE) {
+    if (fails_at(forecast, local, remote) != step) {
         return false;
     }
     if (step == RTR) {
@@ -230,8 +249,9 @@ static void add_error(const struct forecast *forecast, uint32_t rank, uint32_t p
     weft_format(added->peer, sizeof(added->peer), "%s", host_of(forecast, peer)->name);
 }
 
-/* Adds the first error of the pair: every rail must be connected, at both ends. */
-static void examine(const struct forecast *forecast, const struct run_choice *choice)
+/* Adds the pair's first error at `step`. Returns false if there is none. */
+static bool examine_step(const struct forecast *forecast, enum step step,
+                         const struct run_choice *choice)
 {
     uint32_t n = choice->connector.n_rails < choice->acceptor.n_rails
                      ? choice->connector.n_rails
@@ -246,14 +266,24 @@ static void examine(const struct forecast *forecast, const struct run_choice *ch
         if (!has_gid(&here) || !has_gid(&there)) {
             continue;
         }
-        if (fails(forecast, &here, &there, n, &error)) {
+        if (fails(forecast, step, &here, &there, n, &error)) {
             add_error(forecast, choice->from, choice->to, &error);
-            return;
+            return true;
         }
-        if (fails(forecast, &there, &here, n, &error)) {
+        if (fails(forecast, step, &there, &here, n, &error)) {
             add_error(forecast, choice->to, choice->from, &error);
-            return;
+            return true;
         }
+    }
+    return false;
+}
+
+/* Adds the first error of the pair: every rail must be connected, at both ends, before probes are
+ * sent. */
+static void examine(const struct forecast *forecast, const struct run_choice *choice)
+{
+    if (!examine_step(forecast, RTR, choice)) {
+        (void)examine_step(forecast, PROBE, choice);
     }
 }
 
