@@ -246,10 +246,11 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, pair):
     assert "--rank: expected one of the ranks" in paths(pair, "--rank", "2", code=2).stderr
     assert "--nranks: expected" in paths(pair, "--nranks", "0", code=2).stderr
     assert "--shmdev: expected RANK=0x.." in paths(pair, "--shmdev", "5", code=2).stderr
-    for numbers in ("0", "0,0", "0,99", "99,0"):
+    for numbers in ("", "0", "0,0", "0,99", "99,0"):
         assert ("--p2poff: expected the numbers of two of the GPUs, as A,B, got '%s'" % numbers
                 in paths(pair, "--p2poff", numbers, code=2).stderr)
-    assert "--nogdr: expected ranks" in paths(pair, "--nogdr", "0,2", code=2).stderr
+    for ranks in ("", "0,2"):
+        assert "--nogdr: expected ranks" in paths(pair, "--nogdr", ranks, code=2).stderr
     for version in ("3", "13", "v8", ""):
         assert "--netversion: expected a number from 4 to 12" in paths(pair, "--netversion", version, code=2).stderr
     assert "weft paths: --root: /ghost/sys: No such file" in paths("--root", "/ghost", code=2).stderr

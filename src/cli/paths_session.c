@@ -71,6 +71,9 @@ static bool read_peers(struct paths_session *session, const char *text, size_t o
 
 static bool read_no_gdr(struct paths_session *session, const char *text)
 {
+    if (*text == '\0') {
+        return false;
+    }
     while (*text != '\0') {
         uint64_t rank;
         struct topo_node *gpu;
@@ -103,6 +106,9 @@ static bool read_p2p_off(struct paths_session *session, const char *text)
 {
     struct topo_machine *machine = &session->machine;
 
+    if (*text == '\0') {
+        return false;
+    }
     while (*text != '\0') {
         uint64_t a, b;
 
