@@ -909,6 +909,8 @@ ONCE_LATE = [
     # One of two lanes always waited for queue pairs.
     ("swapped", "triangle", "before start", "weft", "/24", 5052466081),
     ("swapped", "ring", "before start", "weft", "/31", 4696958094),
+    # The address of the stream was gone, and the peer was waited for until it counted as silent.
+    ("address_gone", "pair", "facts", "weft", "/31", 6225751571),
     # Behind a relay, which had waited for the process for 30 s, receivers waited for 18.5 s more.
     ("stopped", "line", "rtr", "weft", "ipv6", 5786459696),
     ("stopped", "two triangles", "probe", "weft", "/24", 5516174209),

@@ -257,6 +257,10 @@ weft_status conn_connect(struct rdma *rdma, const struct conn_config *config,
  * conn->error.status when FAILED. */
 weft_status conn_progress(struct conn *conn) WEFT_MUST_CHECK;
 
+/* Connector: handles that a port of this host lost an address. If it was that of the stream, the
+ * watch for a silent peer (silence_ns) ends at once, because nothing can arrive. */
+void conn_lost_address(struct conn *conn);
+
 /* Answers the purpose of a connector that wants it. The acceptor's owner must call it once, before
  * the connection is UP. The connector can read conn->answer when it is UP. */
 void conn_answer(struct conn *conn, const uint8_t answer[CONN_PURPOSE_BYTES]);

@@ -279,6 +279,7 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
         conn_note_still(conn);
     }
     frame_close(&private->link, true);
+    private->is_cut_off = false;
     private->heard_ns = 0; /* the watch of the peer begins again with the next HELLO */
     weft_error_clear(&dial->why);
     weft_fail(&dial->why, error_number != 0 ? WEFT_ERR_SYSTEM : WEFT_ERR_CLOSED,
@@ -469,6 +470,26 @@ weft_status conn_turned_away(struct conn *conn, int error_number)
 {
     io_task_wake(&conn->task);
     return next_way(conn, error_number, "turned away before the listener told its facts");
+}
+
+void conn_lost_address(struct conn *conn)
+{
+    const struct conn_dial *dial = &conn->private->dial;
+    const struct conn_way *way = &dial->ways[dial->way];
+    struct mesh_address local[64];
+    struct local_address sources[64];
+    uint32_t n_local;
+    bool exists = false;
+
+    if (!conn->is_connector || dial->way >= dial->n_ways || !way->is_bound) {
+        return;
+    }
+    n_local = local_addresses(conn->rdma, &conn->config, local, sources, 64);
+    for (uint32_t i = 0; i < n_local; i++) {
+        exists = exists || io_ip_equal(&sources[i].ip, &way->from.ip);
+    }
+    conn->private->is_cut_off = !exists;
+    io_task_wake(&conn->task);
 }
 
 weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why)

@@ -85,6 +85,7 @@ struct conn_private {
     uint8_t tx[CONN_TX_BYTES];
     struct conn_dial dial; /* connector only */
     weft_ns deadline_ns;   /* deadline of the whole set-up, absolute */
+    bool is_cut_off;       /* connector: the address of its stream no longer exists */
     weft_ns heard_ns; /* last message from the peer, or start of the watch; 0: none yet */
     weft_ns busy_ns;  /* when this end must send BUSY next, absolute */
     weft_ns look_ns;  /* deadline of the task, absolute; 0 before the first */

@@ -321,11 +321,16 @@ weft_status conn_watch(struct conn *conn)
     weft_ns now = io_now(conn_env(conn));
     weft_status status;
 
-    if (is_watched(conn) && now >= private->heard_ns + conn->config.silence_ns) {
-        status = weft_fail(&conn->error, WEFT_ERR_TIMEOUT, conn_state_phase(conn->state),
-                           "nothing came from the peer for %lld ms",
-                           (long long)(conn->config.silence_ns / TIMER_MS));
-        weft_error_int(&conn->error, WEFT_VALUE_SILENT_NS, conn->config.silence_ns);
+    if (is_watched(conn) &&
+        (private->is_cut_off || now >= private->heard_ns + conn->config.silence_ns)) {
+        weft_ns silent =
+            private->is_cut_off ? now - private->heard_ns : conn->config.silence_ns;
+
+        status = weft_fail(
+            &conn->error, WEFT_ERR_TIMEOUT, conn_state_phase(conn->state),
+            "nothing came from the peer for %lld ms%s", (long long)(silent / TIMER_MS),
+            private->is_cut_off ? ", and the stream's address is gone" : "");
+        weft_error_int(&conn->error, WEFT_VALUE_SILENT_NS, silent);
         return status;
     }
     if (!may_be_busy(conn) || now < private->busy_ns) {

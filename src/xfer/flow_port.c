@@ -210,6 +210,7 @@ static void gids_event(struct flow *flow)
             io_task_wake(&lane->conn->task);
         } else if (lane->state == FLOW_LANE_CONNECTING && !flow->was_up &&
                    flow->config.conn.policy == WEFT_POLICY_WEFT) {
+            conn_lost_address(lane->conn);
             fail_without_gid(flow, lane);
             io_task_wake(&lane->conn->task);
         }

@@ -486,6 +486,39 @@ START_TEST(the_only_address_is_away_during_set_up)
 }
 END_TEST
 
+/* The only address goes for good, with its GID, while its stream waits for the peer's facts. The
+ * flow must not wait until the peer counts as silent, because nothing can arrive. */
+START_TEST(the_address_of_the_stream_goes_for_good)
+{
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .redials = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_ADDR_DEL,
+        .has_port = true,
+        .address = {.ip = io_ip_v4(192, 168, 101, 1), .prefix_len = 24}};
+    const struct conn *conn;
+
+    open_cables(1);
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    conn = grid.flows[0].out->lanes[0].conn;
+    for (uint32_t i = 0; i < 1000 && conn->state != CONN_AUTH; i++) {
+        grid_step_for(&grid, FABRIC_MS / 1000);
+        conn = grid.flows[0].out->lanes[0].conn;
+    }
+    ck_assert_int_eq(conn->state, CONN_AUTH);
+    grid_fault(&grid, &fault);
+    grid_step_for(&grid, 1500 * FABRIC_MS);
+    ck_assert_int_lt(grid.flows[0].out_status, 0);
+    ck_assert(conn_lacks_address(flow_error(grid.flows[0].out)));
+    grid_close(&grid);
+}
+END_TEST
+
 /* The only GID is missing for less than 1 s on a slow cable. An attempt that began without it can
  * end when it is back. Only an attempt that begins after 1 s may show that it stays missing. */
 START_TEST(the_only_gid_is_away_behind_a_slow_cable)
@@ -918,6 +951,7 @@ int main(void)
     tcase_add_loop_test(tcase, the_only_gid_goes_for_good_during_set_up, 0, 2);
     suite_add_sweep(tcase, the_only_gid_goes_between_neighbours_during_set_up, 0, 64);
     suite_add_sweep(tcase, the_only_address_is_away_during_set_up, 0, 160);
+    tcase_add_test(tcase, the_address_of_the_stream_goes_for_good);
     suite_add_sweep(tcase, the_only_gid_is_away_behind_a_slow_cable, 0, 60);
     suite_add_sweep(tcase, a_gid_goes_after_another_failure, 0, 192);
     suite_add_sweep(tcase, a_gid_goes_again_after_another_failure, 0, 40);
