@@ -207,8 +207,8 @@ static enum step fails_at(const struct forecast *forecast, const struct end *loc
     return type != remote->port->gids[remote->gid].type ? PROBE : NONE;
 }
 
-/* Fills `error` if the set-up of a queue pair from `local` to `remote` fails at `step`: it cannot be
- * connected, or nothing that it sends arrives. Returns false otherwise. */
+/* Fills `error` if the set-up of a queue pair from `local` to `remote` fails at `step`. It then
+ * cannot be connected, or nothing that it sends arrives. Returns false otherwise. */
 static bool fails(const struct forecast *forecast, enum step step,
                   const struct end *local, const struct end *remote, uint32_t n_rails,
                   struct weft_error *error)
