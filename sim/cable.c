@@ -38,7 +38,7 @@ void sim_port_check_carrier(struct sim_port *port)
         port->bridge_ops->carrier_lost(port->bridge, port);
     }
     if (port->nic != NULL) {
-        port->nic_ops->carrier(port->nic, port, is_up);
+        port->engine->nic_ops->carrier(port->nic, port, is_up);
     }
     if (port->stack != NULL) {
         port->stack_ops->carrier(port->stack, port, is_up);

@@ -116,7 +116,7 @@ struct sim_match_state {
 struct sim_qp;
 struct sim_switch;
 
-/* What a port calls of its NIC, which is above it (sim/nic.c). */
+/* What a port calls of its NIC, which is above it (sim/nic.c); held by the engine. */
 struct sim_nic_ops {
     bool (*has_frames)(struct sim_nic *nic, const struct sim_port *port);
     /* Builds the next frame of `port` in the slot of `port->out`. Returns NULL if there
@@ -185,7 +185,6 @@ struct sim_port {
     bool was_up;    /* the carrier state that was last announced */
     bool in_train;  /* `train` is being sent */
     struct sim_packet_queue waiting;
-    const struct sim_nic_ops *nic_ops; /* valid if there is a `nic` */
 
     _Alignas(WEFT_LINE_BYTES) struct sim_link out;
     struct sim_train train;
@@ -417,8 +416,8 @@ void sim_network_leave(struct sim_network *network, struct sim_port *port);
 /* Sets what is above the port: the NIC, whose receive overhead is `rx_overhead_ps`, and
  * the host stack; each may be NULL. */
 void sim_port_set_users(struct sim_port *port, struct sim_nic *nic,
-                        const struct sim_nic_ops *nic_ops, weft_ps rx_overhead_ps,
-                        struct sim_stack *stack, const struct sim_stack_ops *stack_ops);
+                        weft_ps rx_overhead_ps, struct sim_stack *stack,
+                        const struct sim_stack_ops *stack_ops);
 
 /* Returns the ordinal (from 1, by creation) of the QP of `port` that sent `frame`, or is
  * to receive it if `is_inward`. Returns 0 for acknowledgements and CNPs, and for unknown

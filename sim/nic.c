@@ -365,7 +365,10 @@ static const struct sim_nic_ops nic_ops = {
 void sim_port_attach(struct sim_port *port, struct sim_nic *nic, struct sim_stack *stack)
 {
     weft_ps rx_overhead_ps = nic == NULL ? 0 : nic->profile->rx_overhead_ps;
-    sim_port_set_users(port, nic, &nic_ops, rx_overhead_ps, stack, &sim_stack_ops);
+    if (nic != NULL) {
+        nic->engine->nic_ops = &nic_ops;
+    }
+    sim_port_set_users(port, nic, rx_overhead_ps, stack, &sim_stack_ops);
 }
 
 void sim_nic_gid_changed(struct sim_nic *nic, struct sim_port *port)

@@ -13,11 +13,10 @@
 enum { ETHERNET_OVERHEAD_BYTES = 14 + 4 + SIM_PREAMBLE_AND_GAP_BYTES };
 
 void sim_port_set_users(struct sim_port *port, struct sim_nic *nic,
-                        const struct sim_nic_ops *nic_ops, weft_ps rx_overhead_ps,
-                        struct sim_stack *stack, const struct sim_stack_ops *stack_ops)
+                        weft_ps rx_overhead_ps, struct sim_stack *stack,
+                        const struct sim_stack_ops *stack_ops)
 {
     port->nic = nic;
-    port->nic_ops = nic_ops;
     port->stack = stack;
     port->stack_ops = stack_ops;
     port->rx_overhead_ps = rx_overhead_ps;

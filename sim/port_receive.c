@@ -110,7 +110,7 @@ void sim_port_deliver_frame(struct sim_port *port, struct sim_frame *frame)
         sim_port_tap_frame(port, false, frame, is_corrupt ? "corrupt" : NULL);
     }
     if (port->nic != NULL) {
-        port->nic_ops->input(port->nic, port, frame);
+        port->engine->nic_ops->input(port->nic, port, frame);
     }
 }
 
@@ -173,7 +173,7 @@ void sim_port_frame_arrives(struct sim_event *event)
     if (link->n_trains > 0) {
         train_arrives(link, frame);
     } else if (to != NULL && frame->wire_bytes <= to->plain_bytes) {
-        to->nic_ops->input(to->nic, to, frame);
+        to->engine->nic_ops->input(to->nic, to, frame);
         sim_frame_release(link->from->engine, frame);
     } else {
         hand_over(link, frame);

@@ -14,7 +14,7 @@ static bool has_frames(const struct sim_port *port)
     if (port->bridge != NULL) {
         return port->bridge_ops->has_frames(port->bridge, port);
     }
-    return port->nic != NULL && port->nic_ops->has_frames(port->nic, port);
+    return port->nic != NULL && port->engine->nic_ops->has_frames(port->nic, port);
 }
 
 /* Schedules the next transmission for when the port is free: at once if nothing was
@@ -265,7 +265,7 @@ static bool send_from_bridge(struct sim_port *port)
 static inline bool send_from_nic(struct sim_port *port)
 {
     bool has_more;
-    struct sim_frame *frame = port->nic_ops->pull(port->nic, port, &has_more);
+    struct sim_frame *frame = port->engine->nic_ops->pull(port->nic, port, &has_more);
     if (frame == NULL) {
         return false;
     }

@@ -116,7 +116,7 @@ static uint32_t n_together(const struct sim_port *port, uint32_t n_qps,
     uint32_t least = TRAIN_PACKETS_MAX;
     for (uint32_t i = 0; i < n_qps; i++) {
         uint32_t n_built = i == 0 && built != NULL;
-        uint32_t limit = port->nic_ops->train_limit(qps[i], n_built);
+        uint32_t limit = port->engine->nic_ops->train_limit(qps[i], n_built);
         if (limit == 0 || !same_size(qps[i], qps[0])) {
             return 0;
         }
@@ -167,13 +167,14 @@ static void build_shares(struct sim_port *port, struct sim_frame *frames,
         if (i == 0 && built != NULL) {
             frames[0] = *built;
         } else {
-            bool is_built = port->nic_ops->build_request(qp, &frames[i]);
+            bool is_built = port->engine->nic_ops->build_request(qp, &frames[i]);
             weft_check(is_built && frames[i].wire_bytes == frames[0].wire_bytes);
             train->turns[i] = qp->reply_turn;
             qp->reply_turn = true;
             qp->nic->tx_packets++;
         }
-        port->nic_ops->train_extend(qp, &frames[i], share(train->n, train->n_qps, i) - 1);
+        port->engine->nic_ops->train_extend(qp, &frames[i],
+                                            share(train->n, train->n_qps, i) - 1);
         frames[i].stride = (uint8_t)train->n_qps;
         frames[i].is_agreed = false;
     }
@@ -323,7 +324,8 @@ static void deliver_if_past(struct sim_link *link, uint32_t index)
 {
     const struct sim_frame *frame = in_flight(link, index);
     if (sim_is_past(link->from->engine, frame->at, link->arrival.rank)) {
-        link->to->nic_ops->train_execute(link->to->nic, frame, frame->n_before + 1u);
+        link->from->engine->nic_ops->train_execute(link->to->nic, frame,
+                                                   frame->n_before + 1u);
         drop_at(link, index);
     }
 }
@@ -340,7 +342,7 @@ static void take_back(struct sim_port *port, uint32_t n_sent)
             continue;
         }
         uint32_t index = last_of(link, qp);
-        port->nic_ops->train_take_back(qp, n);
+        port->engine->nic_ops->train_take_back(qp, n);
         if (kept > 0) {
             shorten(link, index, n, train->spacing * train->n_qps);
             deliver_if_past(link, index);
@@ -388,7 +390,7 @@ static uint32_t unfold(struct sim_link *link, const struct sim_frame *frame,
                         spacing, frame->n_before, link->arrival.rank);
     if (n > 0) {
         weft_check(frame->is_agreed);
-        link->to->nic_ops->train_execute(link->to->nic, frame, n);
+        link->from->engine->nic_ops->train_execute(link->to->nic, frame, n);
     }
     uint32_t n_written = 0;
     for (uint32_t back = frame->n_before - n; back > 0; back--) {
@@ -484,7 +486,7 @@ void sim_train_ask(struct sim_link *link)
         if (frame->n_before == 0 || frame->is_agreed || !is_next_of_its_qp(link, i)) {
             continue;
         }
-        if (!link->to->nic_ops->train_fits(link->to->nic, link->to, frame)) {
+        if (!link->from->engine->nic_ops->train_fits(link->to->nic, link->to, frame)) {
             sim_train_settle_link(link);
             return;
         }
@@ -496,6 +498,6 @@ void sim_train_ask(struct sim_link *link)
 void sim_train_arrives(struct sim_link *link, const struct sim_frame *frame)
 {
     weft_check(frame->is_agreed);
-    link->to->nic_ops->train_execute(link->to->nic, frame, frame->n_before);
+    link->from->engine->nic_ops->train_execute(link->to->nic, frame, frame->n_before);
     link->n_trains--;
 }
