@@ -17,9 +17,12 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from guest_kernel import WEFT, needs_guest
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "parity.md"
 BACKENDS = ("sim", "soft", "rxe")
 # Small enough for a guest; what a scenario shows is in its topology and its faults.
 SMALL = ["--set", "jobs=[{all_reduce: {bytes: [8, 64KiB, 1MiB]}}]"]
@@ -186,48 +189,89 @@ def summary(item, told):
     return ", ".join(value) if isinstance(value, list) and value else str(value or "none")
 
 
-def table(stories, reasons):
-    lines = ["# Parity", "",
-             "The same scenario on different backends: `=` where the story is the same as on `sim`.",
-             "Completions are the work completions of every queue, compared one by one and in order",
-             "([cli.md](cli.md)); where a relay takes part, how many of each queue. Made by",
-             "`ci/test_parity.py`; what differs, and why, is in `ci/parity.tsv`: anything that is not",
-             "named there fails the test.", "",
-             "| scenario | backend | " + " | ".join(ITEMS) + " |",
-             "|---|---|" + "---|" * len(ITEMS)]
-    notes = []
-    for (path, backend), told in stories.items():
-        if isinstance(told, str):
-            cells = [f"refused: {told}"] + ["-"] * (len(ITEMS) - 1)
-        elif backend == "sim":
-            cells = [summary(item, told) for item in ITEMS]
-        else:
-            cells = []
-            for item in ITEMS:
-                when, reason = reasons.get((path, backend, item), (None, None))
-                notes += [reason] if reason and reason not in notes else []
-                verb = "differs" if when == "always" else "may differ"
-                cells.append(f"{verb} ({notes.index(reason) + 1})" if reason else "=")
-        name = path if path in FAILING else f"`{path}`"
-        lines.append(f"| {name} | {backend} | " + " | ".join(cells) + " |")
-    lines += [""] * bool(notes) + [f"{i}. {note}" for i, note in enumerate(notes, 1)]
-    return "\n".join(lines) + "\n"
+HEAD = """# Parity
+
+The same scenario on different backends: `=` where the story is the same as on `sim`.
+Completions are the work completions of every queue, compared one by one and in order
+([cli.md](cli.md)); where a relay takes part, how many of each queue. Made by
+`ci/test_parity.py`; what differs, and why, is in `ci/parity.tsv`: anything that is not
+named there fails the test.
+""".splitlines()
+
+
+def head():
+    return [*HEAD, "", "| scenario | backend | " + " | ".join(ITEMS) + " |", "|---|---|" + "---|" * len(ITEMS)]
+
+
+def row_begin(path, backend):
+    return f"| {path if path in FAILING else f'`{path}`'} | {backend} | "
+
+
+def notes(reasons):
+    """The reasons of all rows, in the order of the page. A row that is refused has none."""
+    found = []
+    for path in scenarios():
+        for backend in backends_of(path):
+            for item in ITEMS if (path, backend, REFUSED) not in reasons else ():
+                _, reason = reasons.get((path, backend, item), (None, None))
+                if reason and reason not in found:
+                    found.append(reason)
+    return found
+
+
+def row(path, backend, told, reasons, noted):
+    if isinstance(told, str):
+        cells = [f"refused: {told}"] + ["-"] * (len(ITEMS) - 1)
+    elif backend == "sim":
+        cells = [summary(item, told) for item in ITEMS]
+    else:
+        cells = []
+        for item in ITEMS:
+            when, reason = reasons.get((path, backend, item), (None, None))
+            verb = "differs" if when == "always" else "may differ"
+            cells.append(f"{verb} ({noted.index(reason) + 1})" if reason else "=")
+    return row_begin(path, backend) + " | ".join(cells) + " |"
+
+
+def write_page(rows):
+    """The page with these rows, {begin of a row: row}, instead of those that it has."""
+    old = {text[:text.index("| ", text.index("| ", 2) + 2) + 2]: text
+           for text in PAGE.read_text(encoding="utf-8").splitlines() if text.startswith("| ")}
+    lines = head()
+    for path in scenarios():
+        for backend in backends_of(path):
+            begin = row_begin(path, backend)
+            lines += [rows.get(begin) or old[begin]] if begin in rows or begin in old else []
+    reasons = notes(allowed())
+    lines += [""] * bool(reasons) + [f"{i}. {note}" for i, note in enumerate(reasons, 1)]
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 @needs_guest
-def test_backends_tell_the_same_story():
+@pytest.mark.parametrize("path", scenarios())
+def test_backends_tell_the_same_story(path):
+    reasons = {key: reason for key, reason in allowed().items() if key[0] == path}
     stories = {}
-    reasons = allowed()
-    for path in scenarios():
-        for backend in backends_of(path):
-            told = document(path, backend)
-            stories[path, backend] = told if isinstance(told, str) else story(told)
+    for backend in backends_of(path):
+        told = document(path, backend)
+        stories[path, backend] = told if isinstance(told, str) else story(told)
     assert unnamed(differences(stories), reasons) == []
-    text = table(stories, reasons)
-    page = ROOT / "docs" / "parity.md"
+    rows = [row(*key, told, reasons, notes(allowed())) for key, told in stories.items()]
     if os.environ.get("WEFT_PARITY_WRITE"):
-        page.write_text(text, encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == text
+        write_page({row_begin(*key): text for key, text in zip(stories, rows)})
+    begins = tuple(row_begin(*key) for key in stories)
+    assert [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(begins)] == rows
+
+
+def test_the_page_has_all_rows_and_notes():
+    begins = [row_begin(path, backend) for path in scenarios() for backend in backends_of(path)]
+    reasons = notes(allowed())
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    assert lines[:len(head())] == head()
+    body = lines[len(head()):]
+    assert all(line.startswith(begin) for line, begin in zip(body, begins))
+    assert body[len(begins):] == [""] * bool(reasons) + [f"{i}. {note}" for i, note in enumerate(reasons, 1)]
+    assert {key[0] for key in allowed()} <= set(scenarios())
 
 
 def test_only_what_is_named_may_differ():
@@ -256,4 +300,4 @@ def test_only_what_is_named_may_differ():
     assert unnamed(differences({**stories, ("a", "rxe"): third}), reasons) == [
         (("a", "rxe", "beginnings"),
          [("titanic", "iceberg", "connector", 0, 0, 1, "send", "RDMA_WRITE", "RDMA_READ")])]
-    assert "| `a` | rxe | = | = | differs (1) | = | = | = |" in table(stories, reasons)
+    assert row("a", "rxe", other, reasons, ["why"]) == "| `a` | rxe | = | = | differs (1) | = | = | = |"
