@@ -248,8 +248,6 @@ def test_what_a_program_writes_is_kept_up_to_a_bound(tmp_path):
 
 
 PINGPONG = "ibv_rc_pingpong -e -d {device}"
-# One of its queue pairs has a message to send at any moment, whatever the number of calls before.
-SIXTEEN = "ibv_srq_pingpong -e -d {device}"
 FOUND_IN_JOBS = [
     # A host that one job stops is there in the next.
     ([f'{{a: "{PINGPONG} -g 1 -n 100000", b: "{PINGPONG} -g 1 -n 100000 {{address}}", '
@@ -260,9 +258,10 @@ FOUND_IN_JOBS = [
     (['{a: "ip link set p0 down; sleep 0.1; ip link set p0 up; sleep 2"}',
       f'{{a: "{PINGPONG} -g 1", b: "sleep 99", expect: {{status: hangs, within: 3s}}}}'],
      "", ["undetermined"]),
-    ([f'{{a: "{SIXTEEN} -g 1 -n 50000", b: "{SIXTEEN} -g 1 -n 50000 {{address}} & sleep 0.01; '
+    ([f'{{a: "{PINGPONG} -g 1 -n 5000", b: "{PINGPONG} -g 1 -n 5000 {{address}} & sleep 0.01; '
       'ip link set p0 down; sleep 0.1; ip link set p0 up; wait $!", expect: {status: any, within: 9s}}'],
-     "", ["link.down"]),
+     # With another seed it may be a's turn to send while b's port is down: nothing fails then.
+     "seed: 3\n", ["link.down"]),
     # What comes after the failure does not explain it.
     ([f'{{a: "{PINGPONG} -g 1 -n 100000", b: "{PINGPONG} -g 1 -n 9 -d x", '
       'expect: {status: any, within: 9s}}'],
@@ -358,7 +357,7 @@ def test_a_cable_under_mpi_is_named_with_its_port():
 
 
 @needs_guest
-@pytest.mark.parametrize("name", ["fi-pingpong", "pyverbs", "srq-pingpong-down", "ucx-perftest",
+@pytest.mark.parametrize("name", ["fi-pingpong", "pyverbs", "rc-pingpong-down", "ucx-perftest",
                                   "ucx-perftest-wrong-device"])
 def test_a_foreign_program_does_the_same_twice(name):
     one, other = (run_of(ROOT / "scenarios" / "programs" / f"{name}.yaml") for _ in range(2))
