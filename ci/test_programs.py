@@ -139,10 +139,20 @@ def test_programs_have_their_time(tmp_path):
 
 @needs_guest
 def test_a_loop_that_stops_the_clock_has_a_limit_in_real_time(tmp_path):
-    # It counts, and so is no spin: no time of the guest passes.
+    # It counts, and so is no spin: no time of the guest passes so soon.
     path = scenario(tmp_path, ['{a: "while :; do :; done", expect: {within: 1s}}'])
     code, _, errors = weft("run", "--backend", "rxe", "--time-limit", "5", path)
     assert code == 124 and "5 s" in errors, errors
+
+
+@needs_guest
+def test_a_loop_that_counts_ends_with_its_job_and_twice_the_same(tmp_path):
+    """Its time passes after 10 s of this machine's processor; another program runs beside it."""
+    path = scenario(tmp_path, ['{a: "while :; do :; done", b: "sleep 1; echo ended", '
+                               'expect: {status: {a: hangs}, output: {b: "^ended$"}, within: 3s}}'])
+    (code, one), (_, other) = run(path), run(path)
+    assert code == 0, judged(one)
+    assert one["trace_hash"] == other["trace_hash"]
 
 
 def test_a_time_limit_is_refused_where_no_guest_runs(tmp_path):
