@@ -319,8 +319,8 @@ enum diag_known diag_is_one_cable(const struct diag_input *input,
 
 /* ---- survived.c ---- */
 
-/* Returns how often a port lost its carrier while the job ran, or IO_UNKNOWN. If events are missing,
- * returns how often at least, if that is more than once. */
+/* Returns how often a port lost its carrier while the job ran, or IO_UNKNOWN. If events are
+ * missing, returns how often at least, if that is more than once. */
 int64_t diag_carrier_losses(const struct diag_host *host, const char *port);
 /* Adds warnings about lost frames, lost carriers and failed devices that a job survived. Adds none
  * if a host failed. */

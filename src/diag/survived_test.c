@@ -97,7 +97,7 @@ START_TEST(damage_and_carrier_explain_what_was_lost)
 }
 END_TEST
 
-/* A host records so many events only. */
+/* A host records a limited number of events. */
 START_TEST(what_is_recorded_suffices_for_a_cable_that_flaps)
 {
     p0->counters[DIAG_RETRANSMITS] = 0;
