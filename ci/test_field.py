@@ -53,6 +53,9 @@ def symptom_cell(symptom):
     for key in ("errno", "wc_status"):
         if symptom[key] is not None:
             return f"{key}: {symptom[key]}"
+    reported = re.search(r"^peer: .* failed in .*\(errno (\d+) ", symptom["text"])
+    if reported:  # either end of a connection may be the first to end the job
+        return f"errno: {reported[1]}"
     return next(cell for start, cell in SYMPTOMS.items() if symptom["text"].startswith(start))
 
 

@@ -46,11 +46,21 @@ static void judge_result(struct run *run)
                                            : "pass");
 }
 
+/* Returns the errno that a user sees in the text of `error`: its own, or the one that the peer
+ * reported. Either end of a connection that failed may be the first to end the job. */
+static int seen_errno(const struct weft_error *error)
+{
+    const struct weft_value *of_peer = weft_error_value(error, WEFT_VALUE_PEER_ERRNO);
+
+    return error->sys_errno == 0 && of_peer != NULL ? (int)of_peer->number
+                                                    : error->sys_errno;
+}
+
 static void judge_symptom(struct run *run)
 {
     const struct scenario_expect *expect = &run->scenario->expect;
     const struct host *host = run_first_failure(run);
-    int sys_errno = host != NULL ? host->error.sys_errno : 0;
+    int sys_errno = host != NULL ? seen_errno(&host->error) : 0;
     int wc_status = host != NULL ? host->error.wc_status : 0;
     struct weft_text got = {NULL, 0, 0};
 
