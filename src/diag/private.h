@@ -295,10 +295,10 @@ diag_test diag_is_forward_off, diag_is_forward_blocked;
 /* Returns a host that both ports face, or NULL. */
 const struct diag_host *diag_host_between(const struct diag_case *c);
 /* rules_host.c: processes, limits and settings */
-diag_test diag_is_hca_list, diag_is_bond_peers, diag_has_peer_no_route, diag_is_memlock,
-    diag_is_peer_late, diag_is_own_lateness, diag_is_late_there, diag_is_unanswered,
-    diag_is_filtered, diag_is_management_down, diag_is_certain,
-    diag_is_unsure; /* always YES, always UNKNOWN */
+diag_test diag_is_hca_list, diag_is_bond_peers, diag_may_be_foreign,
+    diag_has_peer_no_route, diag_is_memlock, diag_is_peer_late, diag_is_own_lateness,
+    diag_is_late_there, diag_is_unanswered, diag_is_filtered, diag_is_management_down,
+    diag_is_certain, diag_is_unsure; /* always YES, always UNKNOWN */
 
 /* Returns YES if `host` (may be NULL) failed with this errno when it connected to `name`. Considers
  * only phases boot and tcp. */

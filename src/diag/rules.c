@@ -188,6 +188,7 @@ static const struct hypothesis refused[] = {{DIAG_CONN_LOOPBACK, diag_is_loopbac
 static const struct hypothesis unroutable[] = {
     {DIAG_CONN_LOOPBACK, diag_is_loopback},
     {DIAG_HOST_MANAGEMENT_DOWN, diag_is_management_down},
+    {DIAG_CONN_FOREIGN_ADDRESS, diag_may_be_foreign},
     {DIAG_CONN_NO_ROUTE, diag_is_certain}};
 static const struct hypothesis not_here[] = {
     {DIAG_CONN_FOREIGN_ADDRESS, diag_is_certain}};

@@ -329,6 +329,21 @@ enum diag_known diag_is_late_there(const struct diag_case *c)
     return diag_and(both_lived(c), diag_and(answer, failed_later(c)));
 }
 
+/* Returns UNKNOWN if a host never listened and its errors are missing: it may not have the address
+ * on which all meet. NO otherwise. */
+enum diag_known diag_may_be_foreign(const struct diag_case *c)
+{
+    for (uint32_t i = 0; i < c->input->n_hosts; i++) {
+        const struct diag_host *host = &c->input->hosts[i];
+
+        if (host->was_observed && host->n_errors == 0 &&
+            strcmp(host->state, "listen") == 0) {
+            return DIAG_UNKNOWN;
+        }
+    }
+    return DIAG_NO;
+}
+
 /* Returns YES if the awaited peer could not connect, because its kernel had no route. */
 enum diag_known diag_has_peer_no_route(const struct diag_case *c)
 {
