@@ -429,6 +429,9 @@ def test_wrong_usage_exits_2_with_a_message(args):
     (["run", PAIR, "--json="], "weft run: --json: the name of the file is empty"),
     (["run", PAIR, "--rendezvous", "a:1"], "weft run: --rendezvous: only with --backend verbs"),
     (["show", PAIR, "--backend", "soft"], "weft show: --backend: only with --nic"),
+    (["show", PAIR, "--set", "jobs=[]", "--plan"],
+     "weft show --plan: the scenario has no jobs to plan: add one under `jobs`, e.g. "
+     "--set 'jobs=[{all_reduce: {bytes: 1MiB}}]'"),
     (["show", PAIR, "--plan", "--policy", "weft"], "weft show: --policy: not with --plan"),
     (["explain", "--patience", "2"], "weft explain: --patience: only with --times"),
     (["swarm", PAIR, "--seeds", "1..1", "--print", "--shrink"],

@@ -502,6 +502,8 @@ def test_usage():
                         (["hosts", "-", "--hosts", "-"], "`-` is given 2 times"),
                         (["netplan", "x", "--prefix", "24"], "--prefix: netplan files have the prefixes"),
                         (["hosts", "x", "--prefix", "32"], "1 to 31 for IPv4, or 33 to 127 for IPv6, got '32'"),
+                        (["netplan", "a="], "'a=' names no file; write HOST=FILE"),
+                        (["netplan", "=n1"], "'=n1' names no host; write HOST=FILE"),
                         (["netplan", "/nonexistent"], "/nonexistent: cannot read")):
         done = subprocess.run([WEFT, "import", *words], capture_output=True, text=True, check=False,
                               timeout=60)

@@ -200,9 +200,9 @@ def test_a_set_up_waits_for_a_slow_device(tmp_path):
 
 
 def test_what_cannot_be_shown_is_said():
-    assert "no such host: x" in show(SHOWN[0], "--nic", "x:p0", code=2).stderr
-    assert "a has no such port: p9" in show(SHOWN[0], "--nic", "a:p9", code=2).stderr
-    assert "write HOST:PORT" in show(SHOWN[0], "--nic", "a", code=2).stderr
+    assert "has no host 'x'; the hosts: a, b\n" in show(SHOWN[0], "--nic", "x:p0", code=2).stderr
+    assert "host a has no port 'p9'; its ports: p0\n" in show(SHOWN[0], "--nic", "a:p9", code=2).stderr
+    assert "'a' is a host; write HOST:PORT; its ports: p0\n" in show(SHOWN[0], "--nic", "a", code=2).stderr
     assert "cannot look into a NIC" in show(*SHOWN, "--backend", "rxe", code=3).stderr
     assert "goes with --nic" in show(SHOWN[0], "--seed", "3", code=2).stderr
 

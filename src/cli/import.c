@@ -44,6 +44,11 @@ static bool read_operand(const char *text, enum import_source source,
     bool has_host = source == IMPORT_NETPLAN && text[n] == '=';
 
     out->path = has_host ? text + n + 1 : text;
+    if (has_host && (n == 0 || out->path[0] == '\0')) {
+        fprintf(stderr, "weft import: '%s' names no %s; write HOST=FILE\n", text,
+                n == 0 ? "host" : "file");
+        return false;
+    }
     if (has_host && n >= sizeof(operand->host)) {
         fprintf(stderr, "weft import: %s: the host's name is longer than %d letters\n",
                 text, HOST_BYTES - 1);

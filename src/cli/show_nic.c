@@ -15,6 +15,9 @@
 #define INDENT 31
 #define WIDTH 120
 
+/* Maximum number of names in a message. */
+#define CHOICES_MAX 32
+
 struct nic_view {
     const struct cli_options *options;
     struct weft_text text;
@@ -179,6 +182,20 @@ static void take(void *context, const struct world_nic_verb *verb)
                   verb->error, "steps", steps_of(verb)));
 }
 
+/* Prints the ports of a host, or the hosts if `host` is NULL, after a name that is neither. */
+static void print_choices(const struct scenario *scenario, const struct world_host *host)
+{
+    uint32_t n = host != NULL ? host->n_ports : scenario->n_hosts;
+    uint32_t n_shown = n < CHOICES_MAX ? n : CHOICES_MAX;
+
+    fprintf(stderr, host != NULL ? "; its ports: " : "; the hosts: ");
+    for (uint32_t i = 0; i < n_shown; i++) {
+        fprintf(stderr, "%s%s", i > 0 ? ", " : "",
+                host != NULL ? host->ports[i].name : scenario->hosts[i].name);
+    }
+    fprintf(stderr, "%s\n", n == 0 ? "none" : n > n_shown ? ", ..." : "");
+}
+
 /* Converts HOST:PORT to indices. Returns false after a message. */
 static bool find_port(const struct scenario *scenario, const char *where, uint32_t *host,
                       uint32_t *port)
@@ -196,11 +213,17 @@ static bool find_port(const struct scenario *scenario, const char *where, uint32
                 return true;
             }
         }
-        fprintf(stderr, "weft show: --nic: %s has no such port: %s\n", found->name,
-                where[n] == ':' ? where + n + 1 : "(write HOST:PORT)");
+        if (where[n] == ':') {
+            fprintf(stderr, "weft show: --nic: host %s has no port '%s'", found->name,
+                    where + n + 1);
+        } else {
+            fprintf(stderr, "weft show: --nic: '%s' is a host; write HOST:PORT", where);
+        }
+        print_choices(scenario, found);
         return false;
     }
-    fprintf(stderr, "weft show: --nic: no such host: %.*s\n", (int)n, where);
+    fprintf(stderr, "weft show: --nic: the scenario has no host '%.*s'", (int)n, where);
+    print_choices(scenario, NULL);
     return false;
 }
 

@@ -229,6 +229,10 @@ int cli_show_plan(const struct cli_options *options, const struct scenario *scen
     if (scenario_has_programs(scenario)) {
         fprintf(stderr, "weft show --plan: the jobs are programs, which have no plan of "
                         "Weft's: name a scenario with collectives\n");
+    } else if (scenario->n_jobs == 0) {
+        fprintf(stderr,
+                "weft show --plan: the scenario has no jobs to plan: add one under "
+                "`jobs`, e.g. --set 'jobs=[{all_reduce: {bytes: 1MiB}}]'\n");
     } else if (read_index("job", options->job, scenario->n_jobs, &shown.job) &&
                read_index("rank", options->rank, scenario->n_ranks, &shown.rank) &&
                mesh_init(&shown)) {
