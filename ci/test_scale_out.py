@@ -420,6 +420,12 @@ def test_a_rendezvous_that_is_none(rendezvous):
     assert err.startswith("weft: --rendezvous: ") and shlex.split(err)
 
 
+def test_a_member_writes_its_events_and_its_record_to_one_stream():
+    """As each member does that weft run starts on another machine."""
+    assert node("--scenario", "scenarios/basic/triangle.yaml", "--name", "nobody", "--result", "-", "--events",
+                "-") == "weft: nobody: node: the scenario has no host nobody\n"
+
+
 @pytest.mark.parametrize("args, message", [
     ([], "which rank is this? --rank and --nranks"),
     (["--rank", "0", "--nranks", "2"], "weft node: the address of rank 0 is not set; use --rendezvous"),
