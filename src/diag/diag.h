@@ -156,7 +156,7 @@ struct diag_host {
     /* Its launcher killed its process, because it made no progress after all other processes had
      * ended. */
     bool has_hung;
-    char state[24];        /* its last state, such as "jobs"; "" if unknown */
+    char state[24];        /* last state, named like its phase ("jobs"); "" if unknown */
     int64_t memlock_bytes; /* RLIMIT_MEMLOCK; INT64_MAX if unlimited; or IO_UNKNOWN */
     char policy[32];       /* policy that chose its ports and GIDs; "" if unknown */
     /* GID slot that its settings select; DIAG_NO_GID_INDEX if none, or IO_UNKNOWN. */

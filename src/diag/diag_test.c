@@ -202,6 +202,14 @@ static bool forget(struct diag_input *input, unsigned k)
             return true;
         }
         if (k-- == 0) {
+            host->was_observed = false;
+            return true;
+        }
+        if (k-- == 0) {
+            host->management_down = DIAG_UNKNOWN;
+            return true;
+        }
+        if (k-- == 0) {
             host->n_ports = 0;
             return true;
         }
@@ -1385,6 +1393,45 @@ START_TEST(a_cable_that_has_carried_nothing_may_carry_nothing)
 }
 END_TEST
 
+/* Titanic has no route to the address on which all meet. A third host that never listened may have
+ * failed because the address is not its own. */
+START_TEST(a_host_that_never_listened_may_have_a_foreign_address)
+{
+    static const struct {
+        const char *state;
+        bool was_observed;
+        int sys_errno;
+        const char *code;
+    } rows[] = {
+        {"listen", true, 0, "undetermined"},    {"listen", true, EMFILE, "conn.no_route"},
+        {"listen", false, 0, "conn.no_route"},  {"boot", true, 0, "conn.no_route"},
+        {"discover", true, 0, "conn.no_route"}, {"", true, 0, "conn.no_route"}};
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_host *third;
+
+    scene_set(&s);
+    scene_no_route(&s);
+    third = scene_add_host(&s, "carpathia");
+    weft_format(third->state, sizeof(third->state), "%s", rows[_i].state);
+    third->was_observed = rows[_i].was_observed;
+    if (rows[_i].sys_errno != 0) {
+        third->errors[0] = (struct diag_error){.source = DIAG_HEARSAY};
+        weft_fail_errno(&third->errors[0].error, rows[_i].sys_errno, WEFT_PHASE_LISTEN,
+                        "listen");
+        third->n_errors = 1;
+    }
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, rows[_i].code);
+    if (_i == 0) {
+        ck_assert_str_eq(findings.items[0].candidates[0]->code, "conn.foreign_address");
+    }
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 START_TEST(different_mtus_that_work_are_a_warning)
 {
     struct scene s;
@@ -1489,6 +1536,8 @@ int main(void)
                         0, 2);
     tcase_add_loop_test(tests, a_device_that_failed_refuses_no_access, 0, 2);
     tcase_add_loop_test(tests, a_cable_that_has_carried_nothing_may_carry_nothing, 0, 5);
+    tcase_add_loop_test(tests, a_host_that_never_listened_may_have_a_foreign_address, 0,
+                        6);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_loop_test(tests, mtus_are_those_of_the_ends_of_a_cable, 0, 2);
     tcase_add_test(tests, nothing_wrong_finds_nothing);

@@ -170,6 +170,19 @@ static void peer_addresses(struct scene *s)
     scene_aim(s, "p0", "192.168.101.2", "192.168.101.1");
 }
 
+/* The same, over the only ports of both. */
+static void peer_addresses_alone(struct scene *s)
+{
+    struct diag_port *const others[] = {&s->a->ports[1], &s->b->ports[0]};
+
+    peer_addresses(s);
+    for (size_t i = 0; i < WEFT_LENGTH(others); i++) {
+        others[i]->n_gids = 0;
+        others[i]->n_addresses = 0;
+        others[i]->is_up = DIAG_NO;
+    }
+}
+
 /* The GID table of iceberg's port is empty: the queue pair's remote GID has been removed. */
 static void gid_deleted(struct scene *s)
 {
@@ -716,6 +729,7 @@ const struct scene_case scene_cases[] = {
     {no_facing_route, "route.no_facing_port", "titanic -> iceberg"},
     {collision, "route.gid_collision", "titanic:p0 -> iceberg"},
     {peer_addresses, "gid.peer_address", "titanic:p0 -> iceberg"},
+    {peer_addresses_alone, "gid.peer_address", "titanic:p0 -> iceberg"},
     {gid_deleted, "gid.missing", "iceberg:p1 -> titanic"},
     {gid_moved_here, "addr.changed", "titanic:p0 -> iceberg"},
     {scene_down_here, "link.down", "titanic:p0 -> iceberg"},
@@ -804,6 +818,7 @@ const struct scene_case scene_cases[] = {
     {scene_filtered, "conn.filtered", "titanic -> iceberg"},
     {scene_off_management, "host.management_down", "titanic"},
     {scene_off_management_there, "host.management_down", "iceberg"},
+    {scene_off_management_here, "host.management_down", "titanic"},
     {scene_off_management_in_round, "host.management_down", "iceberg"},
     {scene_off_management_in_set_up, "host.management_down", "iceberg"},
     {scene_loopback, "conn.loopback", "titanic -> iceberg"},

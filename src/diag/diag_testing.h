@@ -91,6 +91,7 @@ void scene_rp_filter(struct scene *s);
 void scene_filtered(struct scene *s);
 void scene_off_management(struct scene *s);
 void scene_off_management_there(struct scene *s);
+void scene_off_management_here(struct scene *s);
 void scene_off_management_in_round(struct scene *s);
 void scene_off_management_in_set_up(struct scene *s);
 void scene_late(struct scene *s);

@@ -131,7 +131,11 @@ enum diag_known diag_has_peers_only(const struct diag_port *port)
     for (uint32_t i = 0; i < port->n_gids; i++) {
         const struct diag_gid *gid = &port->gids[i];
 
-        any = diag_or(any, diag_known_of(io_ip_is_v4(&gid->ip) && gid->prefix_len == 0));
+        if (io_ip_is_v4(&gid->ip)) {
+            any = diag_or(any, gid->prefix_len == IO_UNKNOWN
+                                   ? DIAG_UNKNOWN
+                                   : diag_known_of(gid->prefix_len == 0));
+        }
     }
     return diag_and(any, diag_not(has_family(port, true)));
 }

@@ -337,7 +337,7 @@ enum diag_known diag_may_be_foreign(const struct diag_case *c)
         const struct diag_host *host = &c->input->hosts[i];
 
         if (host->was_observed && host->n_errors == 0 &&
-            strcmp(host->state, "listen") == 0) {
+            weft_phase_find(host->state) == WEFT_PHASE_LISTEN) {
             return DIAG_UNKNOWN;
         }
     }
@@ -398,7 +398,8 @@ static enum diag_known is_off_at(const struct diag_case *c, const struct diag_ho
     bool only_waited =
         c->status == WEFT_ERR_TIMEOUT && c->sys_errno == 0 && c->wc_status == 0;
 
-    if (host == NULL || !host->was_observed || c->use != NULL) {
+    if (host == NULL || c->use != NULL ||
+        (!host->was_observed && host->management_down == DIAG_UNKNOWN)) {
         return DIAG_NO;
     }
     if (is_over_management(c)) {

@@ -69,11 +69,13 @@ bool diag_find_only_way_down(const struct diag_case *c,
     return any && all_down;
 }
 
-/* Returns NO for a host that did not report, as every host whose device could have failed does. */
+/* Returns NO for a host without events that did not report, as every host whose device could have
+ * failed does. */
 static enum diag_known is_gone(const struct diag_host *host, const struct diag_port *port)
 {
-    return host != NULL && host->was_observed ? diag_is_device_gone(host, port->name)
-                                              : DIAG_NO;
+    return host != NULL && (host->was_observed || host->has_events || host->n_events > 0)
+               ? diag_is_device_gone(host, port->name)
+               : DIAG_NO;
 }
 
 enum diag_known diag_find_gone_way(const struct diag_case *c, struct diag_case *out)

@@ -491,6 +491,14 @@ void scene_off_management_there(struct scene *s)
     s->b->management_down = DIAG_YES;
 }
 
+/* Titanic waited for iceberg, whose calls to titanic were not answered. */
+void scene_off_management_here(struct scene *s)
+{
+    scene_no_route_there(s);
+    s->b->errors[0].error.sys_errno = ETIMEDOUT;
+    s->a->management_down = DIAG_YES;
+}
+
 static void wait_in_round(struct scene *s)
 {
     struct diag_wait *wait = weft_calloc(1, sizeof(*wait));

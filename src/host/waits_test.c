@@ -77,12 +77,24 @@ START_TEST(each_state_that_does_not_end_has_a_wait)
 }
 END_TEST
 
+/* diag_may_be_foreign() recognizes a recorded state by the phase of that name. */
+START_TEST(a_state_is_named_like_its_phase)
+{
+    enum weft_phase phase = host_state_phase((enum host_state)_i);
+
+    if (phase != WEFT_PHASE_NONE) {
+        ck_assert_str_eq(host_state_name((enum host_state)_i), weft_phase_name(phase));
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("host/waits");
     TCase *tests = tcase_create("waits");
 
     tcase_add_loop_test(tests, each_state_that_does_not_end_has_a_wait, 0, 2);
+    tcase_add_loop_test(tests, a_state_is_named_like_its_phase, 0, N_STATES);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }
