@@ -34,12 +34,18 @@ static const struct diag_gid *address_of(const struct diag_port *port)
     return NULL;
 }
 
-/* Returns true if a connection of `host` used `port`. */
-static bool is_used(const struct diag_host *host, const struct diag_port *port)
+/* Returns true if a connection of any process of the machine used `port`. */
+static bool is_used(const struct diag_input *input, const char *machine,
+                    const struct diag_port *port)
 {
-    for (uint32_t i = 0; i < host->n_uses; i++) {
-        if (strcmp(host->uses[i].local_port, port->name) == 0) {
-            return true;
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const struct diag_host *host = &input->hosts[h];
+
+        for (uint32_t i = 0; i < host->n_uses; i++) {
+            if (diag_is_same_machine(host->name, machine) &&
+                strcmp(host->uses[i].local_port, port->name) == 0) {
+                return true;
+            }
         }
     }
     return false;
@@ -59,21 +65,31 @@ static bool is_link_local(const char *gid)
     return io_ip_parse(gid, &ip) && io_ip_is_link_local(&ip);
 }
 
-/* Returns true if a connection used the cable with the addresses of its ends. */
-static bool is_crossed(const struct end ends[2])
+/* Returns true if the host used the cable from `near` to `far` with the addresses of its ends. */
+static bool crosses(const struct diag_host *host, const struct end *near,
+                    const struct end *far)
 {
-    for (int k = 0; k < 2; k++) {
-        const struct end *near = &ends[k], *far = &ends[1 - k];
+    for (uint32_t i = 0; i < host->n_uses; i++) {
+        const struct diag_use *use = &host->uses[i];
 
-        for (uint32_t i = 0; i < near->host->n_uses; i++) {
-            const struct diag_use *use = &near->host->uses[i];
+        if (diag_is_same_machine(host->name, near->host->name) &&
+            strcmp(use->local_port, near->port->name) == 0 &&
+            strcmp(use->remote_port, far->port->name) == 0 &&
+            diag_is_same_machine(use->peer, far->host->name) &&
+            !is_link_local(use->local_gid) && !is_link_local(use->remote_gid)) {
+            return true;
+        }
+    }
+    return false;
+}
 
-            if (strcmp(use->local_port, near->port->name) == 0 &&
-                strcmp(use->remote_port, far->port->name) == 0 &&
-                diag_is_same_machine(use->peer, far->host->name) &&
-                !is_link_local(use->local_gid) && !is_link_local(use->remote_gid)) {
-                return true;
-            }
+/* Returns true if a connection of any process used the cable with the addresses of its ends. */
+static bool is_crossed(const struct diag_input *input, const struct end *a,
+                       const struct end *b)
+{
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        if (crosses(&input->hosts[h], a, b) || crosses(&input->hosts[h], b, a)) {
+            return true;
         }
     }
     return false;
@@ -120,10 +136,10 @@ static bool find_ends(const struct diag_input *input, const struct diag_cable *c
         if (ends[i].port == NULL || !is_in_order(ends[i].host, ends[i].port)) {
             return false;
         }
-        is_idle = is_idle && !is_used(ends[i].host, ends[i].port);
+        is_idle = is_idle && !is_used(input, hosts[i], ends[i].port);
     }
     return !diag_is_same_machine(ends[0].host->name, ends[1].host->name) &&
-           (is_idle || is_crossed(ends));
+           (is_idle || is_crossed(input, &ends[0], &ends[1]));
 }
 
 /* Returns true if find_ends() finds the ends of `cable`, and they certainly do not face each
@@ -214,8 +230,8 @@ static enum diag_code code_of(const struct end ends[2])
 
 /* Adds a finding about the end `near`. The remote port is the one that `near` faces, otherwise
  * `far`. */
-static void say(enum diag_code code, const struct end *near, const struct end *far,
-                struct diag_findings *out)
+static void say(const struct diag_input *input, enum diag_code code,
+                const struct end *near, const struct end *far, struct diag_findings *out)
 {
     struct diag_finding finding = {.entry = diag_entry(code),
                                    .severity = DIAG_ERROR,
@@ -236,13 +252,14 @@ static void say(enum diag_code code, const struct end *near, const struct end *f
     weft_format(text, sizeof(text), "%s:%s", far->host->name, far->port->name);
     diag_evidence_text(&finding, "cable_leads_to", text);
     add_address(&finding, "address_there", far->port);
-    add_use(&finding, is_crossed((const struct end[2]){*near, *far}));
+    add_use(&finding, is_crossed(input, near, far));
     diag_add(out, &finding);
 }
 
 /* Warns about the addresses of a cable: both ends have the same one, or only one finds the other in
  * its subnet. */
-static void inspect_addresses(const struct end ends[2], struct diag_findings *out)
+static void inspect_addresses(const struct diag_input *input, const struct end ends[2],
+                              struct diag_findings *out)
 {
     const struct diag_port *near = ends[0].port, *far = ends[1].port;
     bool is_same = diag_share_address(near, far, NULL) == DIAG_YES;
@@ -259,7 +276,7 @@ static void inspect_addresses(const struct end ends[2], struct diag_findings *ou
     diag_evidence_text(&finding, "remote_port", far->name);
     add_address(&finding, "address", near);
     add_address(&finding, "address_there", far);
-    add_use(&finding, is_crossed(ends));
+    add_use(&finding, is_crossed(input, &ends[0], &ends[1]));
     diag_say(out, &finding);
 }
 
@@ -269,7 +286,7 @@ void diag_inspect_apart(const struct diag_input *input, struct diag_findings *ou
         struct end ends[2];
 
         if (find_ends(input, &input->cables[i], ends)) {
-            inspect_addresses(ends, out);
+            inspect_addresses(input, ends, out);
         }
         if (!is_apart(input, &input->cables[i], ends) || is_reported(out, ends)) {
             continue;
@@ -278,10 +295,10 @@ void diag_inspect_apart(const struct diag_input *input, struct diag_findings *ou
             const struct end *near = &ends[k], *far = &ends[1 - k];
 
             if (near->is_facing == DIAG_NO && far->is_facing == DIAG_NO) {
-                say(code_of(ends), near, far, out);
+                say(input, code_of(ends), near, far, out);
             } else if (near->other.port != NULL && !near->host->has_uses) {
                 /* In a run the rail is left out and reported as that. */
-                say(DIAG_NEIGH_NO_ANSWER, near, far, out);
+                say(input, DIAG_NEIGH_NO_ANSWER, near, far, out);
             }
         }
     }

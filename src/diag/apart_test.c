@@ -52,16 +52,27 @@ static uint32_t count(void)
     return findings.n;
 }
 
-static const char *evidence(uint32_t i, const char *name)
+static const struct diag_value *value_of(uint32_t i, const char *name)
 {
+    static const struct diag_value none = {.number = IO_UNKNOWN};
     const struct diag_finding *finding = &findings.items[i];
 
     for (uint32_t k = 0; k < finding->n_evidence; k++) {
         if (strcmp(finding->evidence[k].name, name) == 0) {
-            return finding->evidence[k].text;
+            return &finding->evidence[k];
         }
     }
-    return "";
+    return &none;
+}
+
+static const char *evidence(uint32_t i, const char *name)
+{
+    return value_of(i, name)->text;
+}
+
+static int64_t number(uint32_t i, const char *name)
+{
+    return value_of(i, name)->number;
 }
 
 static void check(uint32_t i, const char *code, enum diag_severity severity,
@@ -273,6 +284,30 @@ START_TEST(a_cable_that_is_used_despite_its_addresses_is_named)
 }
 END_TEST
 
+/* Each process chooses its own ports, such as the NIC next to its GPU. */
+START_TEST(a_cable_that_a_second_process_uses_is_used)
+{
+    struct diag_host *second = scene_add_host(&scene, "titanic/1");
+    struct diag_use *use = &second->uses[0];
+
+    second->n_ports = scene.a->n_ports;
+    memcpy(second->ports, scene.a->ports, second->n_ports * sizeof(*second->ports));
+    second->has_uses = true;
+    second->n_uses = 1;
+    *use = (struct diag_use){
+        .peer = "iceberg", .local_port = "p1", .remote_port = "p0", .path_mtu = 4096};
+    weft_format(use->local_gid, sizeof(use->local_gid), "192.168.102.2");
+    weft_format(use->remote_gid, sizeof(use->remote_gid), "192.168.100.1");
+    ck_assert_uint_eq(count(), 2);
+    ck_assert_int_eq(number(0, "used"), 1);
+    ck_assert_int_eq(number(1, "used"), 1);
+    /* With link-local addresses the cable needs no subnet. */
+    weft_format(use->local_gid, sizeof(use->local_gid), "fe80::2");
+    weft_format(use->remote_gid, sizeof(use->remote_gid), "fe80::1");
+    ck_assert_uint_eq(count(), 0);
+}
+END_TEST
+
 START_TEST(a_failure_is_reported_alone)
 {
     weft_fail(&scene.b->errors[scene.b->n_errors++].error, WEFT_ERR_DATA,
@@ -404,6 +439,7 @@ int main(void)
                         (int)(sizeof(unusable) / sizeof(unusable[0])));
     tcase_add_test(tests, what_has_another_cause_or_is_not_known_is_not_named);
     tcase_add_test(tests, a_cable_that_is_used_despite_its_addresses_is_named);
+    tcase_add_test(tests, a_cable_that_a_second_process_uses_is_used);
     tcase_add_test(tests, a_failure_is_reported_alone);
     tcase_add_test(tests,
                    hosts_without_facing_ports_are_named_with_the_ends_of_their_cable);
