@@ -1,6 +1,7 @@
 /* Warns about what a job survived: retransmitted frames, a carrier that was lost and came back, a
- * failed device. Does nothing if a host failed. Reports only conditions with one possible reading,
- * so values that could hide another cause must be known and harmless. */
+ * cable that pause frames stopped, a failed device. Does nothing if a host failed. Reports only
+ * conditions with one possible reading, so values that could hide another cause must be known and
+ * harmless. */
 #include <string.h>
 
 #include "base/text.h"
@@ -12,6 +13,10 @@
 /* More losses than this in one direction and none in the other are not chance, because at equal
  * loss rates 16 of 16 in a given direction has a probability of 2^-16. */
 #define CERTAIN 16
+/* Pauses that hold a port for this time can let an ACK timer of a queue pair expire: the shortest
+ * that a policy sets lasts 67 ms. Ordinary flow control holds a port for microseconds at a time,
+ * and no timer expires meanwhile. */
+#define HELD_NS INT64_C(50000000)
 
 int64_t diag_carrier_losses(const struct diag_host *host, const char *port)
 {
@@ -210,6 +215,65 @@ static void inspect_damage(const struct diag_input *input, const struct rail *ra
     diag_say(out, &finding);
 }
 
+/* Returns true if pause frames held this port until a timer of its queue pairs expired. */
+static bool is_held(const struct diag_port *port)
+{
+    return port->counters[DIAG_RX_PAUSE_NS] >= HELD_NS &&
+           port->counters[DIAG_TIMEOUTS] > 0;
+}
+
+/* Warns about pause frames that stopped a cable, on which no frame was lost. The finding names the
+ * end that sent them, if only the other one was held. */
+static bool inspect_pauses(const struct diag_input *input, const struct rail *rail,
+                           struct diag_findings *out)
+{
+    const struct rail turned = {rail->peer, rail->host, rail->use, rail->remote,
+                                rail->local};
+    int64_t n_out = diag_lost_frames(rail->local, rail->remote);
+    int64_t n_in = diag_lost_frames(rail->remote, rail->local);
+    bool is_local_held = is_held(rail->local), is_remote_held = is_held(rail->remote);
+    const struct rail *named;
+    struct diag_finding finding;
+
+    if ((!is_local_held && !is_remote_held) || n_out == IO_UNKNOWN ||
+        n_in == IO_UNKNOWN || n_out > UNDER_WAY || n_in > UNDER_WAY ||
+        diag_is_one_cable(input, rail->local, rail->remote) != DIAG_YES) {
+        return false;
+    }
+    named = is_remote_held ? rail : &turned;
+    start(named, DIAG_LINK_PAUSE_STORM, &finding);
+    diag_evidence_int(&finding, "local_pause_ns",
+                      named->local->counters[DIAG_RX_PAUSE_NS]);
+    diag_evidence_int(&finding, "remote_pause_ns",
+                      named->remote->counters[DIAG_RX_PAUSE_NS]);
+    diag_evidence_int(&finding, "timeouts", named->remote->counters[DIAG_TIMEOUTS]);
+    diag_say(out, &finding);
+    return true;
+}
+
+/* Warns about an address that was replaced while this rail was in use: what arrived for the former
+ * one was dropped until the rail was given up or connected again. */
+static bool inspect_address(const struct rail *rail, struct diag_findings *out)
+{
+    const struct rail turned = {rail->peer, rail->host, rail->use, rail->remote,
+                                rail->local};
+    struct diag_case c = {.local_port = rail->local, .remote_port = rail->remote};
+    struct diag_finding finding;
+    bool is_local;
+
+    c.has_local_gid = io_ip_parse(rail->use->local_gid, &c.local_gid);
+    c.has_remote_gid = io_ip_parse(rail->use->remote_gid, &c.remote_gid);
+    is_local = diag_addr_changed_at(&c, DIAG_NEAR) == DIAG_YES;
+    if (!is_local && diag_addr_changed_at(&c, DIAG_FAR) != DIAG_YES) {
+        return false;
+    }
+    start(is_local ? rail : &turned, DIAG_ADDR_CHANGED, &finding);
+    diag_evidence_text(&finding, "former_gid",
+                       is_local ? rail->use->local_gid : rail->use->remote_gid);
+    diag_say(out, &finding);
+    return true;
+}
+
 static void inspect_rail(const struct diag_input *input, const struct rail *rail,
                          struct diag_findings *out)
 {
@@ -222,7 +286,9 @@ static void inspect_rail(const struct diag_input *input, const struct rail *rail
         return;
     }
     if (near == 0 && far == 0) {
-        inspect_damage(input, rail, out);
+        if (!inspect_address(rail, out) && !inspect_pauses(input, rail, out)) {
+            inspect_damage(input, rail, out);
+        }
         return;
     }
     /* Behind a switch only one end loses its carrier. */

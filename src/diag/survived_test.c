@@ -97,6 +97,73 @@ START_TEST(damage_and_carrier_explain_what_was_lost)
 }
 END_TEST
 
+static void hold(struct diag_port *port, int64_t ns, int64_t n_timeouts)
+{
+    port->counters[DIAG_RX_PAUSES] = 1;
+    port->counters[DIAG_RX_PAUSE_NS] = ns;
+    port->counters[DIAG_TIMEOUTS] = n_timeouts;
+}
+
+/* The end that sent the pause frames is named, or the first one if both were held. */
+START_TEST(pauses_that_stopped_a_cable_are_a_warning_at_the_end_that_sent_them)
+{
+    p1->counters[DIAG_RX_PACKETS] = 1000;
+    p0->counters[DIAG_RX_PACKETS] = 1100;
+    hold(p1, 50000000, 1);
+    check_code("link.pause_storm");
+    hold(p0, 50000000, 1);
+    check_code("link.pause_storm");
+    hold(p1, 0, 0);
+    diag(&scene.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "link.pause_storm");
+    ck_assert_str_eq(findings.items[0].host, "iceberg");
+    ck_assert_str_eq(findings.items[0].port, "p1");
+}
+END_TEST
+
+START_TEST(pauses_of_flow_control_are_none)
+{
+    p1->counters[DIAG_RX_PACKETS] = 1000;
+    p0->counters[DIAG_RX_PACKETS] = 1100;
+    hold(p1, 49999999, 1); /* too short for a timer */
+    check_code(NULL);
+    hold(p1, 60000000000, 0); /* the sum of many short ones */
+    check_code(NULL);
+    hold(p1, IO_UNKNOWN, 1);
+    check_code(NULL);
+    hold(p1, 60000000000, 1);
+    p1->counters[DIAG_RX_PACKETS] = 990; /* frames were lost, too */
+    p0->counters[DIAG_RX_PACKETS] = 1080;
+    check_code("link.lossy");
+    p1->counters[DIAG_RX_PACKETS] = 1000;
+    p0->counters[DIAG_RX_PACKETS] = 1100;
+    lose_carrier(scene.a, "p0");
+    check_code("link.down");
+}
+END_TEST
+
+/* The end is named whose port has another address of the same network now. */
+START_TEST(an_address_that_was_replaced_is_a_warning_at_its_end)
+{
+    struct io_ip *near = &p0->gids[0].ip, *far = &p1->gids[0].ip;
+
+    ck_assert(io_ip_parse("192.168.101.77", near));
+    check_code("addr.changed");
+    p0->has_gids = false;
+    check_code(NULL);
+    p0->has_gids = true;
+    ck_assert(io_ip_parse("192.168.101.1", near));
+    ck_assert(io_ip_parse("192.168.101.78", far));
+    diag(&scene.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "addr.changed");
+    ck_assert_str_eq(findings.items[0].host, "iceberg");
+    ck_assert_str_eq(findings.items[0].evidence[3].name, "former_gid");
+    ck_assert_str_eq(findings.items[0].evidence[3].text, "192.168.101.2");
+}
+END_TEST
+
 /* A host records a limited number of events. */
 START_TEST(what_is_recorded_suffices_for_a_cable_that_flaps)
 {
@@ -658,6 +725,10 @@ int main(void)
         tests, frames_that_a_switch_dropped_are_a_warning_at_the_port_that_missed_them);
     tcase_add_test(tests, each_switch_that_dropped_frames_is_told);
     tcase_add_test(tests, damage_and_carrier_explain_what_was_lost);
+    tcase_add_test(tests,
+                   pauses_that_stopped_a_cable_are_a_warning_at_the_end_that_sent_them);
+    tcase_add_test(tests, pauses_of_flow_control_are_none);
+    tcase_add_test(tests, an_address_that_was_replaced_is_a_warning_at_its_end);
     tcase_add_test(tests, what_is_recorded_suffices_for_a_cable_that_flaps);
     tcase_add_test(tests, a_carrier_that_one_end_lost_is_told_there);
     tcase_add_test(tests, frames_in_flight_are_not_lost);
