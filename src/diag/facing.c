@@ -335,7 +335,7 @@ int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *t
     int64_t sent = from->counters[DIAG_TX_PACKETS];
     int64_t received = to->counters[DIAG_RX_PACKETS];
 
-    if (sent == IO_UNKNOWN || received == IO_UNKNOWN) {
+    if (sent < 0 || received < 0) {
         return IO_UNKNOWN;
     }
     return sent > received ? sent - received : 0;

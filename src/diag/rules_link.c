@@ -113,12 +113,15 @@ static enum diag_known was_down_at_rtr(const struct diag_case *c,
             up_ns = strcmp(event->type, "port_active") == 0 ? event->at_ns : IO_UNKNOWN;
         }
     }
+    if (up_ns < 0 || c->failure->at_ns < 0) {
+        return DIAG_YES;
+    }
     ago_ns = c->failure->at_ns - up_ns;
-    if (up_ns == IO_UNKNOWN || c->failure->at_ns == IO_UNKNOWN || ago_ns <= RESOLVE_NS) {
+    if (ago_ns <= RESOLVE_NS) {
         return DIAG_YES;
     }
     return waited_ns == IO_UNKNOWN ? DIAG_UNKNOWN
-                                   : diag_known_of(ago_ns <= RESOLVE_NS + waited_ns);
+                                   : diag_known_of(ago_ns - RESOLVE_NS <= waited_ns);
 }
 
 enum diag_known diag_is_down_at_rtr(const struct diag_case *c)
@@ -295,7 +298,7 @@ static enum diag_known full_ones_vanish(const struct diag_case *c,
 {
     int64_t n_lost = IO_UNKNOWN, n_after;
 
-    if (from == NULL || to == NULL || to->counters[DIAG_OUT_OF_SEQUENCE] == IO_UNKNOWN) {
+    if (from == NULL || to == NULL || to->counters[DIAG_OUT_OF_SEQUENCE] < 0) {
         return DIAG_UNKNOWN;
     }
     n_after = to->counters[DIAG_OUT_OF_SEQUENCE];
@@ -304,8 +307,8 @@ static enum diag_known full_ones_vanish(const struct diag_case *c,
         n_lost = diag_lost_frames(from, to);
         break;
     case DIAG_NO:
-        n_lost =
-            n_after; /* behind a switch, the counters include frames of other ports */
+        /* Behind a switch, the counters include frames of other ports. */
+        n_lost = n_after;
         break;
     case DIAG_UNKNOWN:
         break;
@@ -313,7 +316,8 @@ static enum diag_known full_ones_vanish(const struct diag_case *c,
     if (n_after == 0) {
         return DIAG_NO;
     }
-    return n_lost == IO_UNKNOWN ? DIAG_UNKNOWN : diag_known_of(2 * n_after >= n_lost);
+    return n_lost == IO_UNKNOWN ? DIAG_UNKNOWN
+                                : diag_known_of(n_after >= n_lost - n_after);
 }
 
 /* Returns YES if small frames still arrive. If the cable loses or damages frames of any size, the
@@ -466,15 +470,16 @@ static enum diag_known damages(const struct diag_case *c, const struct diag_port
     if (counters != NULL && counters[DIAG_ICRC_ERRORS] != IO_UNKNOWN) {
         return diag_known_of(counters[DIAG_ICRC_ERRORS] > UNDER_WAY);
     }
-    if (from == NULL || to == NULL || counters[DIAG_RX_FRAMES] == IO_UNKNOWN ||
+    if (from == NULL || to == NULL || counters[DIAG_RX_FRAMES] < 0 ||
         diag_is_one_cable(c->input, from, to) != DIAG_YES) {
         return DIAG_UNKNOWN;
     }
     n_lost = diag_lost_frames(from, to);
+    if (n_lost == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
     n_other = counters[DIAG_RX_FRAMES] - counters[DIAG_RX_PACKETS];
-    return n_lost != IO_UNKNOWN && (n_lost <= UNDER_WAY || 2 * n_other < n_lost)
-               ? DIAG_NO
-               : DIAG_UNKNOWN;
+    return n_lost <= UNDER_WAY || n_other < n_lost - n_other ? DIAG_NO : DIAG_UNKNOWN;
 }
 
 enum diag_known diag_is_corrupting(const struct diag_case *c)

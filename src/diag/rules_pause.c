@@ -43,7 +43,7 @@ static enum diag_known was_dark(const struct diag_host *host,
     for (uint32_t i = 0; i < host->n_events; i++) {
         const struct diag_event *event = &host->events[i];
 
-        if (event->type[0] == '\0' || event->at_ns == IO_UNKNOWN) {
+        if (event->type[0] == '\0' || event->at_ns < 0) {
             return DIAG_UNKNOWN;
         }
         if (strcmp(event->port, port->name) != 0) {
@@ -52,11 +52,14 @@ static enum diag_known was_dark(const struct diag_host *host,
         if (strcmp(event->type, "port_error") == 0) {
             down_at = event->at_ns;
         } else if (strcmp(event->type, "port_active") == 0 && down_at != IO_UNKNOWN) {
+            if (event->at_ns < down_at || event->at_ns - down_at >= HELD_NS - dark_ns) {
+                return DIAG_UNKNOWN;
+            }
             dark_ns += event->at_ns - down_at;
             down_at = IO_UNKNOWN;
         }
     }
-    return down_at == IO_UNKNOWN && dark_ns < HELD_NS ? DIAG_NO : DIAG_UNKNOWN;
+    return down_at == IO_UNKNOWN ? DIAG_NO : DIAG_UNKNOWN;
 }
 
 /* Returns NO if the cable has its carrier, and had it but for moments. One end that observed so is

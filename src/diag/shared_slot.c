@@ -92,9 +92,10 @@ static struct shared shared_with(const struct diag_input *input,
                     shared.n_ports > 0 ? " " : "", other->name);
         shared.first = shared.n_ports == 0 ? other : shared.first;
         shared.n_ports++;
-        shared.rate_bps = other->rate_bps <= 0 || shared.rate_bps == IO_UNKNOWN
-                              ? IO_UNKNOWN
-                              : shared.rate_bps + other->rate_bps;
+        if (other->rate_bps <= 0 || shared.rate_bps == IO_UNKNOWN ||
+            __builtin_add_overflow(shared.rate_bps, other->rate_bps, &shared.rate_bps)) {
+            shared.rate_bps = IO_UNKNOWN;
+        }
     }
     return shared;
 }

@@ -101,20 +101,23 @@ static bool is_sound(const struct diag_host *host, const struct diag_port *port)
     }
     return port->is_up == DIAG_YES && diag_carrier_losses(host, port->name) == 0 &&
            is_none(port, DIAG_RX_OVERSIZE) && is_none(port, DIAG_ICRC_ERRORS) &&
-           port->counters[DIAG_TX_PACKETS] != IO_UNKNOWN &&
-           port->counters[DIAG_RX_PACKETS] != IO_UNKNOWN &&
-           port->counters[DIAG_RETRANSMITS] != IO_UNKNOWN &&
            port->counters[DIAG_OUT_OF_SEQUENCE] != IO_UNKNOWN;
+}
+
+/* Returns false if the sum is not a number of packets. */
+static bool add(int64_t *sum, int64_t counter)
+{
+    return counter >= 0 && !__builtin_add_overflow(*sum, counter, sum);
 }
 
 static void count_port(struct segment *segment, const struct diag_host *host,
                        const struct diag_port *port)
 {
     segment->n_ports++;
-    segment->is_known = segment->is_known && is_sound(host, port);
-    segment->sent += port->counters[DIAG_TX_PACKETS];
-    segment->received += port->counters[DIAG_RX_PACKETS];
-    segment->retransmits += port->counters[DIAG_RETRANSMITS];
+    segment->is_known = segment->is_known && is_sound(host, port) &&
+                        add(&segment->sent, port->counters[DIAG_TX_PACKETS]) &&
+                        add(&segment->received, port->counters[DIAG_RX_PACKETS]) &&
+                        add(&segment->retransmits, port->counters[DIAG_RETRANSMITS]);
     if (segment->port == NULL || port->counters[DIAG_OUT_OF_SEQUENCE] >
                                      segment->port->counters[DIAG_OUT_OF_SEQUENCE]) {
         segment->host = host;

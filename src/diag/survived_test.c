@@ -216,6 +216,18 @@ START_TEST(retransmits_of_one_end_may_be_unknown)
 }
 END_TEST
 
+/* A number of frames is not negative. */
+START_TEST(a_counter_below_zero_is_unknown)
+{
+    p0->counters[DIAG_RETRANSMITS] = 1;
+    check_code("link.lossy");
+    p1->counters[DIAG_RX_PACKETS] = -1000;
+    check_code(NULL);
+    p1->counters[DIAG_RX_PACKETS] = INT64_MIN;
+    check_code(NULL);
+}
+END_TEST
+
 /* Events of queue pairs, such as COMM_EST (4), name no port and do not concern carriers. */
 START_TEST(events_of_queue_pairs_hide_no_loss_of_carrier)
 {
@@ -588,6 +600,22 @@ START_TEST(frames_that_a_switch_dropped_are_a_warning_at_the_port_that_missed_th
 }
 END_TEST
 
+/* The sums of such counters exceed 64 bits, so that their difference means nothing. */
+START_TEST(counters_without_a_sum_are_unknown)
+{
+    struct diag_port *p = add_third();
+
+    set_counters(p0, INT64_MAX, 10, 0);
+    set_counters(p1, INT64_MAX, 10, 0);
+    set_counters(p, 1000, 10, 9);
+    ck_assert_uint_eq(count_findings(), 0);
+    set_counters(p0, 1000, 990, 3);
+    set_counters(p1, 1000, 996, 1);
+    set_counters(p, 1000, -5, 9);
+    ck_assert_uint_eq(count_findings(), 0);
+}
+END_TEST
+
 /* A host can have a port in each of two switches that drop frames. */
 START_TEST(each_switch_that_dropped_frames_is_told)
 {
@@ -723,6 +751,7 @@ int main(void)
     tcase_add_test(tests, frames_that_were_repeated_are_a_warning);
     tcase_add_test(
         tests, frames_that_a_switch_dropped_are_a_warning_at_the_port_that_missed_them);
+    tcase_add_test(tests, counters_without_a_sum_are_unknown);
     tcase_add_test(tests, each_switch_that_dropped_frames_is_told);
     tcase_add_test(tests, damage_and_carrier_explain_what_was_lost);
     tcase_add_test(tests,
@@ -733,6 +762,7 @@ int main(void)
     tcase_add_test(tests, a_carrier_that_one_end_lost_is_told_there);
     tcase_add_test(tests, frames_in_flight_are_not_lost);
     tcase_add_test(tests, retransmits_of_one_end_may_be_unknown);
+    tcase_add_test(tests, a_counter_below_zero_is_unknown);
     tcase_add_test(tests, events_of_queue_pairs_hide_no_loss_of_carrier);
     tcase_add_test(tests, where_something_failed_only_that_is_told);
     tcase_add_test(tests, nothing_is_told_where_something_is_not_known);
