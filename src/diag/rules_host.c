@@ -274,7 +274,7 @@ static enum diag_known came_after(const struct diag_case *c)
         if (!diag_is_of_an_end(&error->error)) {
             continue;
         }
-        if (waited == NULL || error->at_ns == IO_UNKNOWN ||
+        if (waited == NULL || waited->number < 0 || error->at_ns < 0 ||
             c->failure->at_ns == IO_UNKNOWN) {
             answer = diag_or(answer, DIAG_UNKNOWN);
             continue;
