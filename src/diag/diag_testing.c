@@ -704,6 +704,52 @@ static void request_invalid(struct scene *s)
     scene_completion(s, 9);
 }
 
+/* Titanic sends more to iceberg than its queue pair takes, because the program at iceberg took the
+ * MTU of titanic:p1, which is less than that of the port at the other end of its cable. */
+static void mtu_of_another_port(struct scene *s)
+{
+    struct diag_host *third = &s->input.hosts[s->input.n_hosts++];
+    struct diag_error *closed = &s->b->errors[s->b->n_errors++];
+
+    init_host(third, "carpathia");
+    add_port(third, "p0", "192.168.102.1/24");
+    s->a->ports[1].netdev_mtu = 1500;
+    s->a->ports[1].active_mtu = 1024;
+    request_invalid(s);
+    weft_error_int(&s->failure->error, WEFT_VALUE_PATH_MTU, 4096);
+    *closed = (struct diag_error){.source = DIAG_HEARSAY};
+    weft_format(closed->peer, sizeof(closed->peer), "titanic");
+    weft_fail(&closed->error, WEFT_ERR_CLOSED, WEFT_PHASE_PEER, "titanic failed");
+    weft_error_int(&closed->error, WEFT_VALUE_PATH_MTU, 1024);
+}
+
+/* No port of titanic has an address to listen on. */
+static void unnumbered(struct scene *s)
+{
+    weft_format(s->a->policy, sizeof(s->a->policy), "weft");
+    weft_fail_errno(&s->failure->error, EADDRNOTAVAIL, WEFT_PHASE_LISTEN,
+                    "no address to listen on");
+    s->failure->peer[0] = '\0';
+    s->a->n_ports = 1;
+    s->a->ports[0].n_gids = 0;
+    s->a->ports[0].n_addresses = 0;
+}
+
+/* Without a management network the streams are on the cable, too. */
+static void vlans_before_tcp(struct scene *s)
+{
+    struct diag_error *there = &s->b->errors[s->b->n_errors++];
+
+    weft_format(s->a->policy, sizeof(s->a->policy), "weft");
+    s->a->ports[0].gids[0].vlan_id = 100;
+    s->b->ports[1].gids[0].vlan_id = 200;
+    weft_fail_errno(&s->failure->error, EHOSTUNREACH, WEFT_PHASE_TCP, "connect");
+    s->failure->at_ns = 2000;
+    *there = (struct diag_error){.at_ns = 1000};
+    weft_format(there->peer, sizeof(there->peer), "titanic");
+    weft_fail_errno(&there->error, EHOSTUNREACH, WEFT_PHASE_TCP, "connect");
+}
+
 static void access_refused(struct scene *s)
 {
     scene_completion(s, 10);
@@ -828,6 +874,9 @@ const struct scene_case scene_cases[] = {
     {ended_before_it_came, "peer.dead", "titanic -> iceberg"},
     {scene_receiver_late, "peer.receiver_late", "titanic:p0 -> iceberg"},
     {request_invalid, "data.request_invalid", "titanic:p0 -> iceberg"},
+    {mtu_of_another_port, "link.mtu_mismatch", "titanic:p1 -> carpathia"},
+    {unnumbered, "addr.missing", "titanic:p0"},
+    {vlans_before_tcp, "link.vlan_mismatch", "titanic:p0 -> iceberg"},
     {access_refused, "data.access_refused", "titanic:p0 -> iceberg"},
     {receive_unusable, "data.receive_unusable", "titanic:p0 -> iceberg"},
     {scene_kernel_memory, "host.kernel_memory", "titanic"},

@@ -114,13 +114,15 @@ static void turn_to_peer(const struct diag_case *c, diag_end_test *is_at,
     }
 }
 
-/* Adds the rail that loses frames, if a handshake over it failed and no port is known. */
+/* Adds the rail that loses frames, or whose ends are in different VLANs, if a handshake over it
+ * failed and no port is known. */
 static void name_rail(const struct diag_case *c, struct diag_finding *out)
 {
     const struct diag_entry *entry = out->entry;
-    diag_test *is_so = entry->id == DIAG_LINK_CORRUPTING ? diag_is_corrupting
-                       : entry->id == DIAG_LINK_ONE_WAY  ? diag_is_one_way
-                                                         : diag_is_lossy;
+    diag_test *is_so = entry->id == DIAG_LINK_CORRUPTING      ? diag_is_corrupting
+                       : entry->id == DIAG_LINK_ONE_WAY       ? diag_is_one_way
+                       : entry->id == DIAG_LINK_VLAN_MISMATCH ? diag_are_vlans_different
+                                                              : diag_is_lossy;
     struct diag_case rail;
 
     if (c->local_port == NULL && c->remote_port == NULL &&
@@ -505,6 +507,21 @@ static void name_one_way(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
+/* Names the first port with carrier and without an address, if the host could not listen. */
+static void name_bare(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    struct diag_case bare = *c;
+
+    for (uint32_t i = 0; i < c->local.n && bare.local_port == NULL; i++) {
+        if (diag_is_bare(&c->local.items[i]) == DIAG_YES) {
+            bare.local_port = &c->local.items[i];
+        }
+    }
+    *out = (struct diag_finding){.entry = entry};
+    diag_describe(&bare, out);
+}
+
 /* Names the first two ports that face each other although their cables lead elsewhere, if a stream
  * between the hosts failed and no port is known. Returns false otherwise. */
 static bool name_misled(const struct diag_case *c, struct diag_finding *out)
@@ -519,6 +536,28 @@ static bool name_misled(const struct diag_case *c, struct diag_finding *out)
         diag_describe(&misled, out);
     }
     return is_misled;
+}
+
+/* Names the port whose MTU was taken for that of the port in use. Returns false if none was. */
+static bool name_narrow(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    struct diag_case narrow;
+
+    if (diag_is_mtu_mismatch(c) == DIAG_YES ||
+        diag_is_mtu_of_another_port(c) != DIAG_YES ||
+        diag_find_narrow_port(c, &narrow) != DIAG_YES) {
+        return false;
+    }
+    *out = (struct diag_finding){.entry = entry};
+    diag_name_place(out, narrow.host->name, narrow.local_port->name, narrow.peer_name);
+    diag_evidence_text(out, "phase", diag_phase_name(c));
+    diag_evidence_int(out, "wc_status", c->wc_status);
+    diag_evidence_text(out, "local_port", narrow.local_port->name);
+    diag_evidence_int(out, "local_mtu", narrow.local_port->netdev_mtu);
+    diag_evidence_text(out, "remote_port", narrow.remote_port->name);
+    diag_evidence_int(out, "remote_mtu", narrow.remote_port->netdev_mtu);
+    return true;
 }
 
 void diag_place(const struct diag_case *c, struct diag_finding *out)
@@ -540,6 +579,10 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         name_off_management(c, out);
     } else if (out->entry->id == DIAG_ADDR_PREFIX_MISMATCH) {
         name_one_way(c, out);
+    } else if (out->entry->id == DIAG_LINK_MTU_MISMATCH && name_narrow(c, out)) {
+        return;
+    } else if (out->entry->id == DIAG_ADDR_MISSING && c->phase == WEFT_PHASE_LISTEN) {
+        name_bare(c, out);
     } else if (out->entry->id == DIAG_CONN_FILTERED) {
         tell_of_caller(c, ETIMEDOUT, out);
     } else if (out->entry->id == DIAG_CONN_NO_ROUTE) {
@@ -547,6 +590,7 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
     } else if (out->entry->id == DIAG_NEIGH_ARP_IGNORED) {
         turn_to_peer(c, diag_arp_ignored_at, out);
     } else if (out->entry->id == DIAG_LINK_CORRUPTING ||
+               out->entry->id == DIAG_LINK_VLAN_MISMATCH ||
                out->entry->id == DIAG_LINK_ONE_WAY || out->entry->id == DIAG_LINK_LOSSY) {
         name_rail(c, out);
     } else if (out->entry->id == DIAG_ROUTE_FORWARD_OFF ||

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/policy.h"
 #include "diag/private.h"
 
 /* enum ibv_wc_status: IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_OP_ERR,
@@ -161,7 +162,9 @@ static const struct hypothesis no_route[] = {
 };
 
 /* The peer's device answered that it does not serve the request. */
-static const struct hypothesis invalid[] = {{DIAG_DATA_REQUEST_INVALID, diag_is_certain}};
+static const struct hypothesis invalid[] = {
+    {DIAG_LINK_MTU_MISMATCH, diag_is_mtu_of_another_port},
+    {DIAG_DATA_REQUEST_INVALID, diag_is_certain}};
 static const struct hypothesis inaccessible[] = {
     {DIAG_DATA_ACCESS_REFUSED, diag_is_certain}};
 static const struct hypothesis unusable[] = {
@@ -192,6 +195,8 @@ static const struct hypothesis unroutable[] = {
     {DIAG_CONN_NO_ROUTE, diag_is_certain}};
 static const struct hypothesis not_here[] = {
     {DIAG_CONN_FOREIGN_ADDRESS, diag_is_certain}};
+/* Policy weft listens on all addresses of a host, and found none. */
+static const struct hypothesis unnumbered[] = {{DIAG_ADDR_MISSING, diag_is_bare_at_all}};
 #define UNANSWERED                                                                       \
     {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},            \
         {DIAG_HOST_MANAGEMENT_DOWN, diag_is_management_down},                            \
@@ -202,6 +207,7 @@ static const struct hypothesis not_here[] = {
         {DIAG_CONN_NO_ROUTE, diag_has_peer_no_route},                                    \
         {DIAG_NEIGH_NO_ANSWER, diag_is_misled},                                          \
         {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored_at_all},                            \
+        {DIAG_LINK_VLAN_MISMATCH, diag_are_vlans_apart},                                 \
         {DIAG_LINK_CORRUPTING, diag_is_any_corrupting},                                  \
         {DIAG_LINK_ONE_WAY, diag_is_any_one_way}, {DIAG_LINK_LOSSY, diag_is_any_lossy},  \
         {DIAG_LINK_PAUSE_STORM, diag_is_any_held},                                       \
@@ -306,12 +312,20 @@ static struct symptom of_rtr(const struct diag_case *c)
                                                                      : SYMPTOM(mixed);
 }
 
+static bool is_of_policy_weft(const struct diag_case *c)
+{
+    return strcmp(c->host->policy, weft_policy_name(WEFT_POLICY_WEFT)) == 0;
+}
+
 static struct symptom of_stream_errno(const struct diag_case *c)
 {
     switch (c->sys_errno) {
     case ENETUNREACH:
         return SYMPTOM(unroutable);
     case EADDRNOTAVAIL:
+        if (c->phase == WEFT_PHASE_LISTEN && is_of_policy_weft(c)) {
+            return SYMPTOM(unnumbered);
+        }
         return c->phase == WEFT_PHASE_BOOT ? SYMPTOM(not_here) : UNHEARD_OF;
     case ETIMEDOUT:
         return SYMPTOM(unanswered);

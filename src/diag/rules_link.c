@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/policy.h"
 #include "diag/private.h"
 
 /* Bytes that a full-size packet adds to the path MTU: IPv4 20, UDP 8, BTH 12, RETH 16, ICRC 4. */
@@ -278,6 +279,85 @@ enum diag_known diag_is_mtu_mismatch(const struct diag_case *c)
 
 /* Returns YES if this port is a software device and its own netdev has the smaller MTU. Such a
  * device aborts a packet that is too large for its netdev, whereas a NIC sends it. */
+static enum diag_known is_narrower(const struct diag_case *c,
+                                   const struct diag_port *port,
+                                   const struct diag_port *other)
+{
+    if (port->active_mtu == IO_UNKNOWN || other->active_mtu == IO_UNKNOWN ||
+        c->path_mtu == IO_UNKNOWN) {
+        return DIAG_UNKNOWN;
+    }
+    return diag_known_of(port->active_mtu < other->active_mtu &&
+                         port->active_mtu < c->path_mtu);
+}
+
+/* Considers the ports of `host`. */
+static enum diag_known find_narrow_at(const struct diag_case *c,
+                                      const struct diag_host *host, struct diag_case *out)
+{
+    enum diag_known answer = host == NULL || host->n_ports > 0 ? DIAG_NO : DIAG_UNKNOWN;
+
+    for (uint32_t i = 0; host != NULL && i < host->n_ports; i++) {
+        for (uint32_t h = 0; h < c->input->n_hosts; h++) {
+            const struct diag_host *other = &c->input->hosts[h];
+
+            answer = other->n_ports > 0 ? answer : diag_or(answer, DIAG_UNKNOWN);
+            for (uint32_t k = 0; k < other->n_ports; k++) {
+                const struct diag_port *a = &host->ports[i], *b = &other->ports[k];
+                enum diag_known is_it =
+                    diag_is_same_machine(host->name, other->name)
+                        ? DIAG_NO
+                        : diag_and(diag_facing(a, b), is_narrower(c, a, b));
+
+                answer = diag_or(answer, is_it);
+                if (is_it == DIAG_YES) {
+                    *out = *c;
+                    out->host = host;
+                    out->peer = other;
+                    out->peer_name = other->name;
+                    out->local_port = a;
+                    out->remote_port = b;
+                    return DIAG_YES;
+                }
+            }
+        }
+    }
+    return answer;
+}
+
+enum diag_known diag_find_narrow_port(const struct diag_case *c, struct diag_case *out)
+{
+    struct diag_case ignored;
+    enum diag_known near = find_narrow_at(c, c->host, out != NULL ? out : &ignored);
+
+    return near == DIAG_YES
+               ? near
+               : diag_or(near, find_narrow_at(c, c->peer, out != NULL ? out : &ignored));
+}
+
+/* Returns YES if the peer recorded another path MTU for the same queue pairs. */
+static enum diag_known has_other_path_mtu(const struct diag_case *c)
+{
+    for (uint32_t i = 0; c->peer != NULL && i < c->peer->n_errors; i++) {
+        const struct diag_error *error = &c->peer->errors[i];
+        const struct weft_value *mtu =
+            weft_error_value(&error->error, WEFT_VALUE_PATH_MTU);
+
+        if (strcmp(error->peer, c->host->name) == 0 && mtu != NULL &&
+            c->path_mtu != IO_UNKNOWN) {
+            return diag_known_of(mtu->number != c->path_mtu);
+        }
+    }
+    return DIAG_UNKNOWN;
+}
+
+/* Returns YES if the two ends of a queue pair have different path MTUs, because a program took that
+ * of another port, which has a smaller one than the port at the other end of its cable. */
+enum diag_known diag_is_mtu_of_another_port(const struct diag_case *c)
+{
+    return diag_and(has_other_path_mtu(c), diag_find_narrow_port(c, NULL));
+}
+
 enum diag_known diag_is_own_mtu_lesser(const struct diag_case *c)
 {
     const struct diag_port *local = c->local_port, *remote = c->remote_port;
@@ -696,6 +776,63 @@ static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *i
             c); /* without a management network the only way is the cable */
     }
     return c->phase == WEFT_PHASE_NONE ? DIAG_UNKNOWN : DIAG_NO;
+}
+
+/* Returns YES if no address of the two ports is in the same VLAN, NO if the VLANs of both are
+ * unknown. */
+enum diag_known diag_are_vlans_different(const struct diag_case *c)
+{
+    const struct diag_port *a = c->local_port, *b = c->remote_port;
+    bool any_known = false, any_unknown = false, differ = false;
+
+    for (uint32_t i = 0; i < a->n_gids; i++) {
+        for (uint32_t j = 0; j < b->n_gids; j++) {
+            const struct diag_gid *mine = &a->gids[i], *other = &b->gids[j];
+
+            if (io_ip_is_link_local(&mine->ip) || io_ip_is_link_local(&other->ip)) {
+                continue;
+            }
+            if (mine->vlan_id == IO_UNKNOWN || other->vlan_id == IO_UNKNOWN) {
+                any_unknown = true;
+                any_known = any_known || mine->vlan_id != other->vlan_id;
+                continue;
+            }
+            any_known = true;
+            if (mine->vlan_id == other->vlan_id) {
+                return DIAG_NO;
+            }
+            differ = true;
+        }
+    }
+    if (any_unknown || diag_may_lack_gids(a) || diag_may_lack_gids(b)) {
+        return any_known ? DIAG_UNKNOWN : DIAG_NO;
+    }
+    return diag_known_of(differ);
+}
+
+/* Returns YES if frames of one host have another VLAN than the other host expects, on each of their
+ * rails. Only for a connection that policy weft makes over the cables. */
+enum diag_known diag_are_vlans_apart(const struct diag_case *c)
+{
+    struct diag_case rail = *c;
+    enum diag_known all = DIAG_YES;
+    bool any = false;
+
+    if (c->phase != WEFT_PHASE_TCP ||
+        strcmp(c->host->policy, weft_policy_name(WEFT_POLICY_WEFT)) != 0) {
+        return DIAG_NO;
+    }
+    for (uint32_t i = 0; i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            rail.local_port = &c->local.items[i];
+            rail.remote_port = &c->remote.items[j];
+            if (diag_facing(rail.local_port, rail.remote_port) == DIAG_YES) {
+                all = diag_and(all, diag_are_vlans_different(&rail));
+                any = true;
+            }
+        }
+    }
+    return any ? all : DIAG_NO;
 }
 
 enum diag_known diag_is_any_corrupting(const struct diag_case *c)

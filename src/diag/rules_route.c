@@ -547,6 +547,12 @@ static enum diag_known any_port(struct diag_ports ports, diag_port_test *is_so)
     return answer;
 }
 
+/* Returns YES if a port of the host has carrier, but no address. */
+enum diag_known diag_is_bare_at_all(const struct diag_case *c)
+{
+    return any_port(c->local, diag_is_bare);
+}
+
 /* Returns YES if the port at this end was used with its default GID, because of `is_so`. Returns NO
  * if no port was used (WEFT_ERR_ROUTE). */
 static enum diag_known is_taken_so(const struct diag_case *c, enum diag_end end,
