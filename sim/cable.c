@@ -92,12 +92,13 @@ void sim_port_destroy(struct sim_port *port)
     if (port == NULL) {
         return;
     }
+    /* Its NIC settled them when it was destroyed. Settling one now would schedule `transmit`. */
+    weft_check(!port->in_train && port->out.n_trains == 0);
     uncable(port);
     if (port->root != NULL) {
         sim_root_forget(port->root, port);
     }
     sim_cancel(port->engine, &port->transmit);
-    sim_train_settle_link(&port->out);
     sim_link_fini(&port->out);
     sim_link_fini(&port->loop);
     sim_queue_fini(&port->waiting);

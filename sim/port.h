@@ -96,6 +96,7 @@ struct sim_direction_stats {
 
 struct sim_port *sim_port_create(struct sim_engine *engine,
                                  const struct sim_port_config *config);
+/* The NIC that used the port must have been destroyed before. */
 void sim_port_destroy(struct sim_port *port);
 /* Joins two ports. The cable exists until either port is destroyed. */
 void sim_cable_connect(struct sim_engine *engine, const struct sim_cable_config *config,

@@ -489,6 +489,30 @@ START_TEST(also_with_many_queue_pairs_on_a_short_cable)
 }
 END_TEST
 
+/* A job that is given up ends wherever it is. The event of a freed port must not run. */
+START_TEST(both_ends_can_be_destroyed_within_trains)
+{
+    struct rc_options options = {.overrides = {{"ack_req_packets", "1000"}}};
+    struct rc_pair pair;
+    struct sim_port *ports[2];
+    rc_pair_init(&pair, &options);
+    rc_fill(&pair);
+    for (unsigned end = 0; end < 2; end++) {
+        ports[end] = pair.ends[end].port;
+        sim_nic_check_payloads(pair.ends[end].nic, false);
+        rc_post(&pair, end, IBV_WR_RDMA_WRITE, 1, 0, SOURCE_BYTES, SOURCE_BYTES);
+    }
+    while (!ports[0]->in_train || !ports[1]->in_train) {
+        ck_assert(sim_step(pair.engine, SIM_NEVER));
+    }
+    for (int i = 0; i < _i; i++) {
+        ck_assert(sim_step(pair.engine, SIM_NEVER));
+    }
+    ck_assert(ports[0]->in_train && ports[1]->in_train);
+    rc_pair_fini(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("train");
@@ -496,6 +520,7 @@ int main(void)
     tcase_set_timeout(cases, 120);
     suite_add_sweep(cases, with_trains_the_run_is_the_same, 0, 25);
     suite_add_sweep(cases, also_with_many_queue_pairs_on_a_short_cable, 0, 5);
+    tcase_add_loop_test(cases, both_ends_can_be_destroyed_within_trains, 0, 3);
     suite_add_tcase(suite, cases);
     return suite_run(suite);
 }
