@@ -24,14 +24,15 @@ def needs(*programs):
             pytest.skip(f"SKIP lab program: {program} is not installed; enable with: ci/deps lab")
 
 
-def weft(*args, kernel=None, cache=None, cwd=ROOT):
-    """(exit status, stdout, stderr without what this machine's hypervisor does)."""
+def weft(*args, kernel=None, cache=None, cwd=ROOT, shell=None):
+    """(exit status, stdout, stderr without what this machine's hypervisor does); `shell`: variables besides."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")
            or name in ("WEFT_GUEST_KERNEL", "WEFT_GUEST_MEMORY", "WEFT_BUILD")}
     if kernel is not None:
         env["WEFT_GUEST_KERNEL"] = kernel
     if cache is not None:
         env["XDG_CACHE_HOME"] = str(cache)
+    env.update(shell or {})
     done = subprocess.run([WEFT, *args], cwd=cwd, timeout=400, env=env, capture_output=True, text=True,
                           check=False)
     errors = [line for line in done.stderr.splitlines() if not line.startswith(NO_TIME_STAMPS)]
@@ -257,7 +258,26 @@ def test_what_a_program_writes_is_kept_up_to_a_bound(tmp_path):
     assert program["output"].startswith("1\n2\n") and program["output"].endswith("\n299999\n300000\n")
 
 
+@needs_guest
+def test_programs_have_the_environment_of_their_scenario(tmp_path):
+    """Each folder of PATH costs a call: a shell with another one, or other variables, changes no hash."""
+    path = tmp_path / "p.yaml"
+    path.write_text(PAIR.replace("b: {ports: [p0]}", "b: {ports: [p0], env: {PATH: /bin, HOME: /, X: y}}")
+                    + 'jobs: [{exec: {"*": "env | sort"}}]\n')
+    cache = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
+    documents = [json.loads(weft("run", "--backend", "rxe", "--json", path, cache=cache, shell=shell)[1])
+                 for shell in ({}, {"PATH": "/a:/b/c:" + os.environ["PATH"], "HOME": str(tmp_path), "LC_ALL": "C",
+                                    "LANG": "x", "TZ": "UTC", "NCCL_DEBUG": "INFO", "LD_LIBRARY_PATH": "/a:/b"})]
+    assert documents[0]["trace_hash"] == documents[1]["trace_hash"]
+    a, b = ([line for line in program["output"].splitlines() if not line.startswith(("PWD=", "WEFT_IN_GUEST="))]
+            for program in documents[0]["jobs"][0]["programs"])
+    assert a == ["HOME=/run", "LANG=C.UTF-8", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                 "UCX_UD_VERBS_ETH_DGID_CHECK=n"]
+    assert b == ["HOME=/", "LANG=C.UTF-8", "PATH=/bin", "UCX_UD_VERBS_ETH_DGID_CHECK=n", "X=y"]
+
+
 PINGPONG = "ibv_rc_pingpong -e -d {device}"
+FLAP = "ip link set p0 down; sleep 0.1; ip link set p0 up"
 FOUND_IN_JOBS = [
     # A host that one job stops is there in the next.
     ([f'{{a: "{PINGPONG} -g 1 -n 100000", b: "{PINGPONG} -g 1 -n 100000 {{address}}", '
@@ -265,13 +285,13 @@ FOUND_IN_JOBS = [
       f'{{a: "{PINGPONG} -g 1", b: "{PINGPONG} -g 0 {{address}}", expect: {{status: 1, within: 9s}}}}'],
      "faults: [{at: jobs+2ms, on: a, kind: stop}]\n", ["peer.silent", "gid.link_local"]),
     # A carrier that one job lost is not lost in the next; that needs no fault.
-    (['{a: "ip link set p0 down; sleep 0.1; ip link set p0 up; sleep 2"}',
+    ([f'{{a: "{FLAP}; sleep 2"}}',
       f'{{a: "{PINGPONG} -g 1", b: "sleep 99", expect: {{status: hangs, within: 3s}}}}'],
      "", ["undetermined"]),
-    ([f'{{a: "{PINGPONG} -g 1 -n 5000", b: "{PINGPONG} -g 1 -n 5000 {{address}} & sleep 0.01; '
-      'ip link set p0 down; sleep 0.1; ip link set p0 up; wait $!", expect: {status: any, within: 9s}}'],
-     # With another seed it may be a's turn to send while b's port is down: nothing fails then.
-     "seed: 3\n", ["link.down"]),
+    # Whose turn to send it is, its own port is down.
+    ([f'{{a: "{PINGPONG} -g 1 -n 5000 & sleep 1.01; {FLAP}; wait $!", '
+      f'b: "{PINGPONG} -g 1 -n 5000 {{address}} & sleep 0.01; {FLAP}; wait $!", expect: {{status: any, within: 9s}}}}'],
+     "", ["link.down"]),
     # What comes after the failure does not explain it.
     ([f'{{a: "{PINGPONG} -g 1 -n 100000", b: "{PINGPONG} -g 1 -n 9 -d x", '
       'expect: {status: any, within: 9s}}'],
