@@ -125,6 +125,13 @@ const struct diag_port *diag_find_port(const struct diag_host *host, const char 
     return diag_port_named(&ports, name);
 }
 
+enum diag_known diag_has_policy(const struct diag_host *host, enum weft_policy policy)
+{
+    return host == NULL || host->policy[0] == '\0'
+               ? DIAG_UNKNOWN
+               : diag_known_of(strcmp(host->policy, weft_policy_name(policy)) == 0);
+}
+
 /* ---- failures ---- */
 
 bool diag_is_of_an_end(const struct weft_error *error)

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/policy.h"
 #include "diag/preflight.h"
 #include "diag/private.h"
 
@@ -116,7 +115,6 @@ static const char *host_behind(const struct diag_input *input, const char *host,
 {
     for (uint32_t i = 0; i < input->n_cables; i++) {
         const struct diag_cable *cable = &input->cables[i];
-
         const char *behind = NULL;
 
         if (diag_is_same_machine(cable->from, host) &&
@@ -388,7 +386,7 @@ static bool is_over_management(const struct diag_case *c)
 {
     return c->phase == WEFT_PHASE_BOOT || c->phase == WEFT_PHASE_NONE ||
            (c->phase == WEFT_PHASE_TCP &&
-            strcmp(c->host->policy, weft_policy_name(WEFT_POLICY_WEFT)) != 0);
+            diag_has_policy(c->host, WEFT_POLICY_WEFT) != DIAG_YES);
 }
 
 /* Returns YES if the host has no management network and the failure is of its absence: of the

@@ -6,12 +6,9 @@
 #define QPN_16_BITS_MAX 0xffff
 
 /* Returns YES if the program on `host` sends only 16 bits of QP numbers. */
-static enum diag_known tells_16_bits(const struct diag_host *host)
+static enum diag_known sends_16_bits(const struct diag_host *host)
 {
-    if (host == NULL || host->policy[0] == '\0') {
-        return DIAG_UNKNOWN;
-    }
-    return diag_known_of(strcmp(host->policy, "mesh-plugin-2026-01") == 0);
+    return diag_has_policy(host, WEFT_POLICY_MESH_PLUGIN_2026_01);
 }
 
 static enum diag_known is_long(int64_t qpn)
@@ -39,8 +36,8 @@ static enum diag_known peer_is_long(const struct diag_case *c)
 
 enum diag_known diag_is_qpn_truncated(const struct diag_case *c)
 {
-    enum diag_known here = tells_16_bits(c->host);
-    enum diag_known there = tells_16_bits(c->peer);
+    enum diag_known here = sends_16_bits(c->host);
+    enum diag_known there = sends_16_bits(c->peer);
     /* In a turned case the reporting end knows only the number that it received. */
     int64_t own = c->is_turned ? IO_UNKNOWN : diag_number(c, WEFT_VALUE_LOCAL_QPN);
 

@@ -129,8 +129,6 @@ enum diag_known diag_is_cable_apart(const struct diag_case *c)
                          diag_faces_one_of(c->remote_port, c->local) == DIAG_NO);
 }
 
-/* Finds the first two ports of the hosts that face each other, if known cables lead from all such
- * ports to others. */
 bool diag_find_misled(const struct diag_case *c, const struct diag_port **out_local,
                       const struct diag_port **out_remote)
 {
@@ -158,7 +156,7 @@ bool diag_find_misled(const struct diag_case *c, const struct diag_port **out_lo
 enum diag_known diag_is_misled(const struct diag_case *c)
 {
     const struct diag_port *local, *remote;
-    bool is_over_ports = strcmp(c->host->policy, "weft") == 0 &&
+    bool is_over_ports = diag_has_policy(c->host, WEFT_POLICY_WEFT) == DIAG_YES &&
                          (c->phase != WEFT_PHASE_BOOT || diag_is_boot_over_cables(c));
 
     return diag_known_of(is_over_ports && diag_find_misled(c, &local, &remote));
@@ -174,11 +172,7 @@ enum diag_known diag_is_only_way_down(const struct diag_case *c)
 
 static enum diag_known is_subnet_aware(const struct diag_case *c)
 {
-    const char *policy = c->host->policy;
-
-    return policy[0] == '\0'
-               ? DIAG_UNKNOWN
-               : diag_known_of(strcmp(policy, "nccl-2.30-subnet-aware") == 0);
+    return diag_has_policy(c->host, WEFT_POLICY_NCCL_2_30_SUBNET_AWARE);
 }
 
 /* Returns YES if `other` is a different port of the NIC of `port`. */
@@ -638,7 +632,7 @@ enum diag_known diag_is_rank_order(const struct diag_case *c)
     const struct diag_rank_order *order = &c->input->rank_order;
     enum diag_known is_better = DIAG_UNKNOWN;
 
-    if (strcmp(c->host->policy, "weft") == 0) {
+    if (diag_has_policy(c->host, WEFT_POLICY_WEFT) == DIAG_YES) {
         return DIAG_NO; /* it places its rings on cables in any rank order */
     }
     if (order->is_known) {
@@ -665,9 +659,7 @@ enum diag_known diag_is_cut_off_at(const struct diag_case *c, enum diag_end end)
  * with carrier. */
 enum diag_known diag_is_cut_off(const struct diag_case *c)
 {
-    enum diag_known relays = c->host->policy[0] == '\0'
-                                 ? DIAG_UNKNOWN
-                                 : diag_known_of(strcmp(c->host->policy, "weft") == 0);
+    enum diag_known relays = diag_has_policy(c->host, WEFT_POLICY_WEFT);
     enum diag_known is_dark =
         diag_or(diag_is_cut_off_at(c, DIAG_NEAR), diag_is_cut_off_at(c, DIAG_FAR));
 

@@ -18,14 +18,10 @@ static uint32_t host_of(const struct diag_input *input, const char *name)
 
 static bool was_down(const struct diag_input *input, uint32_t h, const char *name)
 {
-    struct diag_ports ports = diag_ports_of(input, input->hosts[h].name);
+    const struct diag_host *host = &input->hosts[h];
+    struct diag_ports ports = diag_ports_of(input, host->name);
 
-    for (uint32_t i = 0; i < ports.n; i++) {
-        if (strcmp(ports.items[i].name, name) == 0) {
-            return diag_was_down(&input->hosts[h], &ports.items[i]) == DIAG_YES;
-        }
-    }
-    return false;
+    return diag_was_down(host, diag_port_named(&ports, name)) == DIAG_YES;
 }
 
 /* A cable between two hosts; `from` and `to` are indices into the input. */
@@ -37,13 +33,11 @@ struct joint {
 };
 
 /* Returns the cables between hosts, and their number. The caller frees them. */
-static struct joint *find_joints(const struct diag_input *input, uint32_t *out_n,
-                                 bool *out_any_down)
+static struct joint *find_joints(const struct diag_input *input, uint32_t *out_n)
 {
     struct joint *joints = weft_calloc((size_t)input->n_cables + 1, sizeof(*joints));
 
     *out_n = 0;
-    *out_any_down = false;
     for (uint32_t i = 0; i < input->n_cables; i++) {
         const struct diag_cable *cable = &input->cables[i];
         struct joint joint = {.cable = cable,
@@ -55,7 +49,6 @@ static struct joint *find_joints(const struct diag_input *input, uint32_t *out_n
         }
         joint.is_down = was_down(input, joint.from, cable->from_port) ||
                         was_down(input, joint.to, cable->to_port);
-        *out_any_down = *out_any_down || joint.is_down;
         joints[(*out_n)++] = joint;
     }
     return joints;
@@ -204,14 +197,14 @@ static bool find(const struct diag_case *c, struct joint *out)
 {
     const struct diag_input *input = c->input;
     uint32_t near = host_of(input, c->host->name), far = host_of(input, c->peer_name), n;
-    bool any_down, is_found;
     struct joint *joints;
+    bool is_found;
 
     if (far == input->n_hosts || near == far || !is_over_cables(c)) {
         return false;
     }
-    joints = find_joints(input, &n, &any_down);
-    is_found = any_down && find_gap(input, joints, n, near, far, out);
+    joints = find_joints(input, &n);
+    is_found = find_gap(input, joints, n, near, far, out);
     free(joints);
     return is_found;
 }
@@ -261,14 +254,14 @@ static bool find_dark(const struct diag_case *c, struct joint *out)
 {
     const struct diag_input *input = c->input;
     uint32_t near = host_of(input, c->host->name), far = host_of(input, c->peer_name), n;
-    bool any_down, is_found = false, all_down = true;
+    bool is_found = false, all_down = true;
     struct joint *joints;
 
     if (far == input->n_hosts || near == far ||
         diag_any_facing(c->local, c->remote) != DIAG_NO) {
         return false;
     }
-    joints = find_joints(input, &n, &any_down);
+    joints = find_joints(input, &n);
     for (uint32_t i = 0; i < n; i++) {
         struct joint *joint = &joints[i];
 
