@@ -257,6 +257,12 @@ START_TEST(what_has_another_cause_or_is_not_known_is_not_named)
     ck_assert_uint_eq(count(), 0);
     weft_format(scene.input.cables[1].to, DIAG_NAME_BYTES, "switch");
     ck_assert_uint_eq(count(), 0);
+    /* A host whose ports are unknown may face either end. */
+    weft_format(scene.input.cables[1].to, DIAG_NAME_BYTES, "iceberg");
+    weft_format(scene.input.cables[1].to_port, DIAG_NAME_BYTES, "p0");
+    ck_assert_uint_eq(count(), 2);
+    scene_add_host(&scene, "carpathia");
+    ck_assert_uint_eq(count(), 0);
 }
 END_TEST
 
@@ -330,6 +336,18 @@ START_TEST(hosts_without_facing_ports_are_named_with_the_ends_of_their_cable)
     ck_assert_uint_eq(count(), 1);
     check(0, "route.no_facing_port", DIAG_ERROR, "titanic:p0 -> iceberg");
     ck_assert_str_eq(evidence(0, "remote_port"), "p1");
+}
+END_TEST
+
+/* Before a run, the ends of one cable stand for all cables of two hosts without facing ports. */
+START_TEST(hosts_without_facing_ports_are_named_once)
+{
+    scene.a->has_uses = scene.b->has_uses = false;
+    scene.a->n_uses = 0;
+    scene_set_address(&scene.a->ports[0], "10.1.1.1/24");
+    ck_assert_uint_eq(count(), 2);
+    check(0, "route.no_facing_port", DIAG_ERROR, "titanic:p0 -> iceberg");
+    check(1, "route.no_facing_port", DIAG_ERROR, "iceberg:p1 -> titanic");
 }
 END_TEST
 
@@ -443,6 +461,7 @@ int main(void)
     tcase_add_test(tests, a_failure_is_reported_alone);
     tcase_add_test(tests,
                    hosts_without_facing_ports_are_named_with_the_ends_of_their_cable);
+    tcase_add_test(tests, hosts_without_facing_ports_are_named_once);
     tcase_add_test(tests, a_stream_over_swapped_cables_is_not_filtered);
     tcase_add_loop_test(tests, the_end_that_was_renumbered_is_named, 0, 2);
     tcase_add_loop_test(tests, the_end_of_the_rarer_family_is_named, 0,

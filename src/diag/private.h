@@ -269,22 +269,23 @@ diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_prefix_collision, diag_is_listener_blind, diag_is_wrong_nic,
     diag_is_link_local_route, diag_is_gid_collision, diag_is_no_cable, diag_is_rank_order,
     diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
-    diag_is_cut_off, diag_is_peer_short, diag_is_addr_duplicate, diag_is_one_address,
+    diag_is_cut_off, diag_is_addr_duplicate, diag_is_one_address,
     diag_is_anothers_listener, diag_is_only_way_down, diag_is_way_gone,
-    diag_is_cable_apart, diag_is_misled, diag_is_agreed_addr_changed,
-    diag_is_agreed_gid_gone, diag_is_peer_address, diag_is_one_family,
-    diag_is_bare_at_all, diag_is_fixed_index, diag_is_gid_link_local, diag_is_no_ipv4,
-    diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2,
-    diag_is_stale_index, diag_is_gid_lost;
+    diag_is_cable_apart, diag_is_misled, diag_is_one_family, diag_is_bare_at_all,
+    diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2, diag_is_gid_lost;
+/* rules_gid.c: which GID, and whose address it is */
+diag_test diag_is_peer_address, diag_is_fixed_index, diag_is_gid_link_local,
+    diag_is_no_ipv4, diag_is_stale_index;
 /* rules_link.c: cables, GID tables in use, filters */
 diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_gone,
-    diag_is_addr_changed, diag_is_type_mismatch, diag_is_mtu_mismatch,
-    diag_is_own_mtu_lesser, diag_is_mtu_of_another_port, diag_is_black_hole,
-    diag_is_vlan_mismatch, diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter,
-    diag_is_corrupting, diag_is_one_way, diag_is_lossy, diag_is_paused,
-    diag_is_pause_storm, diag_is_held, diag_is_gone, diag_is_arp_ignored_at_all,
-    diag_are_vlans_apart, diag_are_vlans_different, diag_is_any_corrupting,
-    diag_is_any_one_way, diag_is_any_lossy, diag_is_any_held;
+    diag_is_addr_changed, diag_is_agreed_gid_gone, diag_is_agreed_addr_changed,
+    diag_is_type_mismatch, diag_is_mtu_mismatch, diag_is_own_mtu_lesser,
+    diag_is_mtu_of_another_port, diag_is_black_hole, diag_is_vlan_mismatch,
+    diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter, diag_is_corrupting,
+    diag_is_one_way, diag_is_lossy, diag_is_paused, diag_is_pause_storm, diag_is_held,
+    diag_is_gone, diag_is_arp_ignored_at_all, diag_are_vlans_apart,
+    diag_are_vlans_different, diag_is_any_corrupting, diag_is_any_one_way,
+    diag_is_any_lossy, diag_is_any_held;
 /* Finds a port of one of the two hosts that has a smaller MTU than the port that it faces, and less
  * than the path MTU in use. Stores `c` with the two in *out (may be NULL). */
 enum diag_known diag_find_narrow_port(const struct diag_case *c, struct diag_case *out);
@@ -303,7 +304,7 @@ diag_test diag_is_forward_off, diag_is_forward_blocked;
 /* Returns a host that both ports face, or NULL. */
 const struct diag_host *diag_host_between(const struct diag_case *c);
 /* rules_host.c: processes, limits and settings */
-diag_test diag_is_hca_list, diag_is_bond_peers, diag_may_be_foreign,
+diag_test diag_is_hca_list, diag_is_bond_peers, diag_is_peer_short, diag_may_be_foreign,
     diag_has_peer_no_route, diag_is_memlock, diag_is_peer_late, diag_is_own_lateness,
     diag_is_late_there, diag_is_unanswered, diag_is_filtered, diag_is_management_down,
     diag_is_certain, diag_is_unsure; /* always YES, always UNKNOWN */
@@ -344,20 +345,22 @@ void diag_place(const struct diag_case *c, struct diag_finding *out);
 
 /* Returns YES if the cables that lost their carrier separate the two hosts, so that not even relays
  * join them. Returns NO if the cables are unknown, and for a failure of the rendezvous. */
-diag_test diag_is_severed, diag_is_dark;
+diag_test diag_is_severed;
+/* Returns YES if known cables join the two hosts, none of them has carrier, and no port of one host
+ * faces one of the other. */
+diag_test diag_is_dark;
 /* Returns true if the failure is one of boot, where no rendezvous was and the members met over the
  * cables. */
 bool diag_is_boot_over_cables(const struct diag_case *c);
-/* Returns true if it is also one because of a member that is no neighbour, and a neighbour of that
- * member failed because of it, too. */
+/* Returns true if the members met over the cables, `host` missed a member that is not its neighbour,
+ * and a neighbour of that member missed it, too. */
 bool diag_is_missed_by_neighbour(const struct diag_case *c);
-/* Returns true if it is also one of two neighbours that ran, and of which neither heard the
+/* Returns true if the members met over the cables, and two neighbours that ran did not hear each
  * other. */
 bool diag_is_unheard_over_cable(const struct diag_case *c);
-/* Places the finding at such a cable. Returns false if the hosts are not separated. */
+/* Places the finding at a cable whose loss separates the two hosts. Returns false if none does. */
 bool diag_name_severed(const struct diag_case *c, struct diag_finding *out);
-/* Names the cable between the two hosts if no port of theirs faces one of the other, and none of
- * their cables has carrier (diag_is_dark). */
+/* Places the finding at the first cable of the two hosts. Returns false unless diag_is_dark(). */
 bool diag_name_dark(const struct diag_case *c, struct diag_finding *out);
 
 /* ---- apart.c ---- */
