@@ -352,8 +352,8 @@ diag_test diag_is_dark;
 /* Returns true if the failure is one of boot, where no rendezvous was and the members met over the
  * cables. */
 bool diag_is_boot_over_cables(const struct diag_case *c);
-/* Returns true if the members met over the cables, `host` missed a member that is not its neighbour,
- * and a neighbour of that member missed it, too. */
+/* Returns true if the members met over the cables, the host missed a member that is not its
+ * neighbour, and a neighbour of that member missed it, too. */
 bool diag_is_missed_by_neighbour(const struct diag_case *c);
 /* Returns true if the members met over the cables, and two neighbours that ran did not hear each
  * other. */
