@@ -123,4 +123,8 @@ uint16_t sim_udp_sport(uint32_t flow_label, uint32_t local_qpn, uint32_t remote_
  * address vector (rxe_qp.c, hash_32). For devices that do not use sim_udp_sport(). */
 uint16_t sim_udp_sport_rxe(uint32_t own_qpn);
 
+/* Returns the one's complement sum of 16-bit words (RFC 1071), continuing from `sum`. An
+ * odd last byte is the upper half of a word. At most 64 KiB. */
+uint16_t sim_ones_sum(uint32_t sum, const uint8_t *bytes, size_t n_bytes);
+
 #endif

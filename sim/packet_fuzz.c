@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "sim/icrc.h"
-#include "sim/packet_impl.h"
 #include "sim/packet_testing.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
