@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "sim/landing_impl.h"
+#include "sim/landing.h"
 #include "sim/nic_impl.h"
 
 bool sim_mr_allows(const struct sim_nic *nic, const struct sim_pd *pd, uint32_t key,

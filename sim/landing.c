@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/landing_impl.h"
+#include "sim/landing.h"
 #include "sim/nic_impl.h"
 
 enum { LINE_BYTES = 64, PIECES_MAX = 8 };

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "sim/dmabuf.h"
-#include "sim/landing_impl.h"
+#include "sim/landing.h"
 #include "sim/nic_impl.h"
 
 enum {

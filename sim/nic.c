@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/landing_impl.h"
+#include "sim/landing.h"
 #include "sim/rc_impl.h"
 #include "sim/train.h"
 

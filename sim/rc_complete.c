@@ -1,7 +1,7 @@
 /* Completes the work requests of a queue pair, and ends its work: errors and flushes. */
 #include "base/check.h"
 #include "base/wire.h"
-#include "sim/landing_impl.h"
+#include "sim/landing.h"
 #include "sim/rc_impl.h"
 #include "sim/train.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/landing_impl.h"
+#include "sim/landing.h"
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"
 #include "sim/rc_ready.h"

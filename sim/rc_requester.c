@@ -1,5 +1,5 @@
 #include "base/check.h"
-#include "sim/landing_impl.h"
+#include "sim/landing.h"
 #include "sim/pool.h"
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"

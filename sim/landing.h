@@ -1,7 +1,7 @@
 /* Maps keys and addresses to memory, and determines when written bytes become visible
- * there (sim/landing.c). */
-#ifndef WEFT_SIM_LANDING_IMPL_H
-#define WEFT_SIM_LANDING_IMPL_H
+ * there. */
+#ifndef WEFT_SIM_LANDING_H
+#define WEFT_SIM_LANDING_H
 
 #include "sim/nic_impl.h"
 
