@@ -68,7 +68,7 @@ static int verbs_port_counters(struct io_device *io, uint8_t port,
     *out = (struct io_port_counters){IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
                                      IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
                                      IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
-                                     IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN};
+                                     IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN};
     out->rx_oversize = (int64_t)drops.rx_oversize;
     out->tx_queue_drops = (int64_t)drops.tx_queue_full;
     out->rx_pauses = (int64_t)drops.rx_pauses;
@@ -82,6 +82,7 @@ static int verbs_port_counters(struct io_device *io, uint8_t port,
     out->retransmits = (int64_t)nic.retransmits;
     out->timeouts = (int64_t)nic.timeouts;
     out->out_of_sequence = (int64_t)nic.out_of_sequence;
+    out->rx_duplicates = (int64_t)nic.duplicates;
     out->rnr_naks_sent = (int64_t)nic.rnr_naks_sent;
     out->icrc_errors = (int64_t)nic.icrc_errors;
     out->rx_unclaimed = (int64_t)nic.dropped_unknown_qp;

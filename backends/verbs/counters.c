@@ -137,6 +137,7 @@ int verbs_port_counters(struct io_device *io, uint8_t port, struct io_port_count
         .rx_pauses = IO_UNKNOWN,
         .rx_pause_ns = IO_UNKNOWN,
         .rx_frames = IO_UNKNOWN,
+        .rx_duplicates = hw_counter(&hw, "duplicate_request"),
     };
     if (strcmp(device->profile, "rxe") == 0) {
         out->rx_filtered_source = read_rp_filter_drops();

@@ -364,6 +364,50 @@ START_TEST(what_never_arrived_was_not_damaged)
 }
 END_TEST
 
+/* Frames from titanic are lost, and with them its ARP replies. The host of iceberg, a software
+ * device, then drops packets that the device has counted as sent. Titanic received requests again,
+ * and none after a gap. */
+START_TEST(what_a_host_did_not_send_was_not_lost)
+{
+    static const struct {
+        enum diag_known is_software;
+        int64_t near_again, near_after_gap, far_again, far_retransmits;
+        const char *code;
+    } rows[] = {{DIAG_YES, 1, 0, 0, 1, "link.one_way"},
+                {DIAG_NO, 1, 0, 0, 1, "link.lossy"},
+                {DIAG_UNKNOWN, 1, 0, 0, 1, "link.lossy"},
+                {DIAG_YES, 0, 0, 0, 1, "link.lossy"},
+                {DIAG_YES, IO_UNKNOWN, 0, 0, 1, "link.lossy"},
+                {DIAG_YES, 1, 1, 0, 1, "link.lossy"},
+                {DIAG_YES, 1, IO_UNKNOWN, 0, 1, "link.lossy"},
+                {DIAG_YES, 1, 0, 1, 1, "link.lossy"},
+                {DIAG_YES, 1, 0, IO_UNKNOWN, 1, "link.lossy"},
+                {DIAG_YES, 1, 0, 0, 0, "link.lossy"},
+                {DIAG_YES, 1, 0, 0, IO_UNKNOWN, "link.lossy"}};
+
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        struct scene s;
+        struct diag_findings findings;
+        int64_t *near, *far;
+
+        scene_set(&s);
+        scene_lossy(&s);
+        near = s.a->ports[0].counters;
+        far = s.b->ports[1].counters;
+        s.b->ports[1].is_software = rows[i].is_software;
+        near[DIAG_RX_DUPLICATES] = rows[i].near_again;
+        near[DIAG_OUT_OF_SEQUENCE] = rows[i].near_after_gap;
+        far[DIAG_RX_DUPLICATES] = rows[i].far_again;
+        far[DIAG_RETRANSMITS] = rows[i].far_retransmits;
+        diag(&s.input, &findings);
+        ck_assert_uint_eq(findings.n, 1);
+        ck_assert_str_eq(findings.items[0].entry->code, rows[i].code);
+        diag_findings_fini(&findings);
+        diag_input_fini(&s.input);
+    }
+}
+END_TEST
+
 /* Frames from titanic are lost. Iceberg sends nothing if it hears nothing and has nothing of its
  * own to send, and all that it sent before arrived. The other direction can be dead, too. */
 START_TEST(a_direction_that_was_not_used_proves_nothing)
@@ -1503,6 +1547,7 @@ int main(void)
     tcase_add_test(tests, undetermined_names_what_is_possible);
     tcase_add_loop_test(tests, a_pause_storm_is_found_only_where_nothing_is_lost, 0, 6);
     tcase_add_test(tests, what_never_arrived_was_not_damaged);
+    tcase_add_test(tests, what_a_host_did_not_send_was_not_lost);
     tcase_add_test(tests, a_direction_that_was_not_used_proves_nothing);
     tcase_add_loop_test(tests, a_slot_is_empty_only_if_the_whole_table_is_known, 0, 16);
     tcase_add_loop_test(tests, what_a_cut_table_lacks_is_not_absent, 0, 8);

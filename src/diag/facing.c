@@ -330,6 +330,18 @@ enum diag_known diag_is_joined(const struct diag_input *input, const char *host,
     return answer;
 }
 
+/* Returns true if the frames that `to` did not receive never left the host of `from`, a software
+ * device. Requests that `to` received again, and none after a gap, show that this direction works
+ * and that the answers are lost. With the answers, ARP replies are lost: after some seconds the
+ * neighbour entry expires, and the IP stack drops packets that the device has counted as sent. */
+static bool are_unsent(const struct diag_port *from, const struct diag_port *to)
+{
+    return from->is_software == DIAG_YES && from->counters[DIAG_RETRANSMITS] > 0 &&
+           from->counters[DIAG_RX_DUPLICATES] == 0 &&
+           to->counters[DIAG_RX_DUPLICATES] > 0 &&
+           to->counters[DIAG_OUT_OF_SEQUENCE] == 0;
+}
+
 int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *to)
 {
     int64_t sent = from->counters[DIAG_TX_PACKETS];
@@ -338,7 +350,7 @@ int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *t
     if (sent < 0 || received < 0) {
         return IO_UNKNOWN;
     }
-    return sent > received ? sent - received : 0;
+    return sent > received && !are_unsent(from, to) ? sent - received : 0;
 }
 
 enum diag_known diag_is_default_gid(bool has_gid, const struct io_ip *ip)

@@ -315,8 +315,13 @@ enum diag_known diag_failed_to_reach(const struct diag_host *host, const char *n
                                      int sys_errno);
 
 /* Returns the number of frames that `from` sent and `to` did not receive, or IO_UNKNOWN. Assumes
- * that the ports exchange frames only with each other. Returns 0 if `to` counted more. */
+ * that the ports exchange frames only with each other. Returns 0 if `to` counted more, or if the
+ * host of `from` dropped them, because the answers of `to` are lost. */
 int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *to);
+/* Returns YES if `to` received damaged packets. rxe does not count them. Then returns NO if the
+ * netdev received too few frames for most of the lost packets to have arrived, or none was lost. */
+enum diag_known diag_damages(const struct diag_input *input, const struct diag_port *from,
+                             const struct diag_port *to);
 /* Counts the rails of all processes that begin (DIAG_NEAR) or end (DIAG_FAR) at the card of a
  * machine's port. */
 uint32_t diag_count_rails(const struct diag_input *input, const char *machine,

@@ -539,10 +539,8 @@ enum diag_known diag_is_rp_filter(const struct diag_case *c)
 
 /* ---- counters of both ends ---- */
 
-/* Returns YES if `to` received damaged packets. rxe does not count them. Then returns NO if the
- * netdev received too few frames for most of the lost packets to have arrived, or none was lost. */
-static enum diag_known damages(const struct diag_case *c, const struct diag_port *from,
-                               const struct diag_port *to)
+enum diag_known diag_damages(const struct diag_input *input, const struct diag_port *from,
+                             const struct diag_port *to)
 {
     const int64_t *counters = to != NULL ? to->counters : NULL;
     int64_t n_lost, n_other;
@@ -551,7 +549,7 @@ static enum diag_known damages(const struct diag_case *c, const struct diag_port
         return diag_known_of(counters[DIAG_ICRC_ERRORS] > UNDER_WAY);
     }
     if (from == NULL || to == NULL || counters[DIAG_RX_FRAMES] < 0 ||
-        diag_is_one_cable(c->input, from, to) != DIAG_YES) {
+        diag_is_one_cable(input, from, to) != DIAG_YES) {
         return DIAG_UNKNOWN;
     }
     n_lost = diag_lost_frames(from, to);
@@ -564,8 +562,8 @@ static enum diag_known damages(const struct diag_case *c, const struct diag_port
 
 enum diag_known diag_is_corrupting(const struct diag_case *c)
 {
-    return diag_or(damages(c, c->local_port, c->remote_port),
-                   damages(c, c->remote_port, c->local_port));
+    return diag_or(diag_damages(c->input, c->local_port, c->remote_port),
+                   diag_damages(c->input, c->remote_port, c->local_port));
 }
 
 /* Returns YES if more frames were sent than received, beyond those in flight. Only for a cable that

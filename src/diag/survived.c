@@ -17,6 +17,8 @@
  * that a policy sets lasts 67 ms. Ordinary flow control holds a port for microseconds at a time,
  * and no timer expires meanwhile. */
 #define HELD_NS INT64_C(50000000)
+/* Bytes that a packet can add to the path MTU: IPv6 40, UDP 8, BTH 12, RETH 16, ICRC 4. */
+#define PACKET_OVERHEAD_MOST 80
 
 int64_t diag_carrier_losses(const struct diag_host *host, const char *port)
 {
@@ -56,6 +58,17 @@ static bool is_none(const struct diag_port *port, enum diag_counter counter)
     return port->counters[counter] != IO_UNKNOWN && port->counters[counter] <= UNDER_WAY;
 }
 
+/* Returns true if a netdev drops no frame because of its length: it counts none, or does not count
+ * them and has room for the longest one of the rail. */
+static bool fits_all(const struct rail *rail, const struct diag_port *port)
+{
+    int64_t path_mtu = rail->use->path_mtu;
+
+    return is_none(port, DIAG_RX_OVERSIZE) ||
+           (port->counters[DIAG_RX_OVERSIZE] == IO_UNKNOWN && path_mtu != IO_UNKNOWN &&
+            path_mtu + PACKET_OVERHEAD_MOST <= port->netdev_mtu);
+}
+
 /* Warns about frames that were sent but not received, if only the cable can have lost them. */
 static void inspect_frames(const struct diag_input *input, const struct rail *rail,
                            struct diag_findings *out)
@@ -67,8 +80,7 @@ static void inspect_frames(const struct diag_input *input, const struct rail *ra
     struct diag_finding finding;
 
     if (rail->use->vanished_mtu != 0 || n_out == IO_UNKNOWN || n_in == IO_UNKNOWN ||
-        !is_none(rail->local, DIAG_RX_OVERSIZE) ||
-        !is_none(rail->remote, DIAG_RX_OVERSIZE) ||
+        !fits_all(rail, rail->local) || !fits_all(rail, rail->remote) ||
         (rail->local->counters[DIAG_RETRANSMITS] <= 0 &&
          rail->remote->counters[DIAG_RETRANSMITS] <= 0) ||
         n_most <= (is_one_way ? CERTAIN : UNDER_WAY) ||
@@ -203,13 +215,15 @@ static void inspect_damage(const struct diag_input *input, const struct rail *ra
 {
     int64_t local = rail->local->counters[DIAG_ICRC_ERRORS];
     int64_t remote = rail->remote->counters[DIAG_ICRC_ERRORS];
+    enum diag_known is_damaged = diag_or(diag_damages(input, rail->local, rail->remote),
+                                         diag_damages(input, rail->remote, rail->local));
     struct diag_finding finding;
 
-    if (local == IO_UNKNOWN || remote == IO_UNKNOWN) {
+    if (is_damaged == DIAG_NO) {
+        inspect_frames(input, rail, out);
         return;
     }
-    if (local <= UNDER_WAY && remote <= UNDER_WAY) {
-        inspect_frames(input, rail, out);
+    if (is_damaged == DIAG_UNKNOWN || local == IO_UNKNOWN || remote == IO_UNKNOWN) {
         return;
     }
     start(rail, DIAG_LINK_CORRUPTING, &finding);

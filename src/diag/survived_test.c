@@ -27,7 +27,7 @@ static void setup(void)
     p0 = &scene.a->ports[0];
     p1 = &scene.b->ports[1];
     for (int i = 0; i < DIAG_N_COUNTERS; i++) {
-        p0->counters[i] = p1->counters[i] = 0;
+        p0->counters[i] = p1->counters[i] = i == DIAG_RX_FRAMES ? IO_UNKNOWN : 0;
     }
     p0->counters[DIAG_TX_PACKETS] = 1000;
     p1->counters[DIAG_RX_PACKETS] = 990;
@@ -205,6 +205,44 @@ START_TEST(frames_in_flight_are_not_lost)
 }
 END_TEST
 
+/* rxe counts neither damaged nor too long packets. The frames that the netdevs received show that
+ * the lost ones did not arrive, and their MTU that none is too long. */
+START_TEST(what_rxe_does_not_count_is_told_by_its_netdev)
+{
+    struct diag_port *const ports[] = {p0, p1};
+    int64_t *const mtus[] = {&p0->netdev_mtu, &p1->netdev_mtu};
+
+    for (size_t i = 0; i < WEFT_LENGTH(ports); i++) {
+        ports[i]->counters[DIAG_ICRC_ERRORS] = IO_UNKNOWN;
+        ports[i]->counters[DIAG_RX_OVERSIZE] = IO_UNKNOWN;
+        ports[i]->counters[DIAG_RX_FRAMES] = ports[i]->counters[DIAG_RX_PACKETS] + 4;
+    }
+    check_code("link.lossy");
+    p1->counters[DIAG_RX_FRAMES] =
+        p1->counters[DIAG_RX_PACKETS] + 5; /* half of the lost */
+    check_code(NULL);
+    p1->counters[DIAG_RX_FRAMES] = IO_UNKNOWN;
+    check_code(NULL);
+    p0->counters[DIAG_RX_PACKETS] = 1100;
+    p1->counters[DIAG_RX_PACKETS] = 980;
+    p0->counters[DIAG_RX_FRAMES] = 1105;
+    p1->counters[DIAG_RX_FRAMES] = 985;
+    check_code("link.one_way");
+    *mtus[0] = *mtus[1] = 4096 + 80;
+    check_code("link.one_way");
+    for (size_t i = 0; i < WEFT_LENGTH(mtus); i++) {
+        *mtus[i] = IO_UNKNOWN;
+        check_code(NULL);
+        *mtus[i] = 4096 + 80;
+    }
+    *mtus[0] = *mtus[1] = 4096 + 79;
+    check_code(NULL);
+    *mtus[0] = *mtus[1] = 9000;
+    scene.a->uses[0].path_mtu = IO_UNKNOWN;
+    check_code(NULL);
+}
+END_TEST
+
 /* One end that counts retransmitted packets is sufficient. */
 START_TEST(retransmits_of_one_end_may_be_unknown)
 {
@@ -253,10 +291,9 @@ END_TEST
 START_TEST(nothing_is_told_where_something_is_not_known)
 {
     int64_t *const numbers[] = {
-        &scene.a->uses[0].vanished_mtu,  &p0->counters[DIAG_TX_PACKETS],
-        &p1->counters[DIAG_RX_PACKETS],  &p0->counters[DIAG_ICRC_ERRORS],
-        &p1->counters[DIAG_ICRC_ERRORS], &p0->counters[DIAG_RX_OVERSIZE],
-        &p1->counters[DIAG_RX_OVERSIZE]};
+        &scene.a->uses[0].vanished_mtu, &p0->counters[DIAG_TX_PACKETS],
+        &p1->counters[DIAG_RX_PACKETS], &p0->counters[DIAG_ICRC_ERRORS],
+        &p1->counters[DIAG_ICRC_ERRORS]};
     bool *const flags[] = {&scene.a->has_events, &scene.b->has_events,
                            &scene.b->was_observed, &p0->has_gids, &p1->has_gids};
 
@@ -761,6 +798,7 @@ int main(void)
     tcase_add_test(tests, what_is_recorded_suffices_for_a_cable_that_flaps);
     tcase_add_test(tests, a_carrier_that_one_end_lost_is_told_there);
     tcase_add_test(tests, frames_in_flight_are_not_lost);
+    tcase_add_test(tests, what_rxe_does_not_count_is_told_by_its_netdev);
     tcase_add_test(tests, retransmits_of_one_end_may_be_unknown);
     tcase_add_test(tests, a_counter_below_zero_is_unknown);
     tcase_add_test(tests, events_of_queue_pairs_hide_no_loss_of_carrier);

@@ -94,6 +94,7 @@ static void copy_counters(const struct io_port_counters *from, struct diag_port 
         [DIAG_RX_PAUSES] = from->rx_pauses,
         [DIAG_RX_PAUSE_NS] = from->rx_pause_ns,
         [DIAG_RX_FRAMES] = from->rx_frames,
+        [DIAG_RX_DUPLICATES] = from->rx_duplicates,
     };
 
     memcpy(out->counters, all, sizeof(all));

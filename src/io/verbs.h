@@ -146,6 +146,7 @@ struct io_port_counters {
     int64_t rx_pauses;      /* times that the link partner paused this port */
     int64_t rx_pause_ns;    /* time that these pauses kept the port from sending */
     int64_t rx_frames;      /* received by the netdev, of any protocol, damaged or not */
+    int64_t rx_duplicates;  /* requests received again */
 };
 
 struct io_device;
