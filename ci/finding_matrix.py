@@ -916,4 +916,6 @@ ONCE_LATE = [
     ("stopped", "two triangles", "probe", "weft", "/24", 5516174209),
     # The outage began with the silence, and not with the end of the first set-up.
     ("cut_one_way", "switch", "facts", "weft", "/24", 7714175975),
+    # What arrived before a lost device flushed was forgotten, and asked for again in vain for as long as a row may last.
+    ("device_gone", "two triangles", "mid-row", "weft", "/31", 7701833557),
 ]

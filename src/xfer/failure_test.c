@@ -380,6 +380,53 @@ START_TEST(what_arrived_counts_while_a_connection_drains)
 }
 END_TEST
 
+static int fail_submit(struct io_device *device, struct io_op *op)
+{
+    (void)device;
+    (void)op;
+    return EIO;
+}
+
+/* The receiver's device is lost while a message is under way. The message arrives before the device
+ * flushes, and counts, because the sender has its acknowledgement. The drain ends when the device
+ * has flushed, although nothing can be posted on it. */
+START_TEST(what_arrives_before_a_lost_device_flushes_counts)
+{
+    struct xfer_request *receiving;
+    struct io_device *device;
+    const struct io_device_ops *real;
+    struct io_device_ops lost;
+    struct io_op to_error = {.kind = IO_OP_MODIFY_QP};
+    weft_ns deadline;
+
+    open_pair(1);
+    grant(1000, &receiving);
+    fabric.config.on_conn = leave; /* only the drain polls */
+    device = pair->receiver->rails[0].port->device;
+    real = device->ops;
+    lost = *real;
+    lost.submit = fail_submit;
+    device->ops = &lost;
+    rdma_lose_device(pair->receiver->rdma, pair->receiver->rails[0].port->device_index);
+    forge(pair->sender, 0, DATA(0u, 0u, 1u, 0u, 0u));
+    deadline = fabric_now(&fabric) + FABRIC_S;
+    ck_assert_int_eq(xfer_drain(pair->in, deadline), WEFT_AGAIN);
+    fabric_run(&fabric, FABRIC_MS);
+    for (uint32_t q = 0; q < pair->receiver->n_qps; q++) {
+        to_error.arg.modify_qp.qp = pair->receiver->qps[q].qp;
+        to_error.arg.modify_qp.attr.qp_state = IBV_QPS_ERR;
+        to_error.arg.modify_qp.mask = IBV_QP_STATE;
+        ck_assert_int_eq(real->submit(device, &to_error), 0);
+        fabric_run(&fabric, FABRIC_MS);
+    }
+    ck_assert_int_eq(xfer_drain(pair->in, deadline), WEFT_OK);
+    ck_assert_int_eq(xfer_test(pair->in, receiving, NULL), WEFT_OK);
+    device->ops = real;
+    fabric.config.on_conn = NULL;
+    close_pair();
+}
+END_TEST
+
 /* WRITEs `n_bytes` to the posted buffer as one of two parts, without the transfer. */
 static void forge_part(uint32_t q, uint32_t n_bytes)
 {
@@ -521,6 +568,7 @@ int main(void)
     tcase_add_loop_test(tcase, forged_immediates_are_protocol_errors, 0,
                         (int)WEFT_LENGTH(forgeries));
     tcase_add_loop_test(tcase, what_arrived_counts_while_a_connection_drains, 0, 2);
+    tcase_add_test(tcase, what_arrives_before_a_lost_device_flushes_counts);
     tcase_add_loop_test(tcase, parts_that_contradict_each_other, 0, 2);
     tcase_add_loop_test(tcase, parts_are_no_more_than_the_buffer, 0, 5);
     tcase_add_test(tcase, a_clear_to_send_too_many_is_a_protocol_error);

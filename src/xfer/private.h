@@ -172,6 +172,7 @@ struct xfer {
 
     uint32_t marked[CONN_QPS_MAX]; /* bit 0: send mark posted; bit 1: receive mark */
     uint32_t n_marks;              /* number of marks that have not completed */
+    uint32_t flushed; /* bit q: a receive of queue pair q has flushed, or failed */
 
     struct xfer_rails rails;
     struct xfer_rail_pace paces[CONN_RAILS_MAX]; /* sender */

@@ -106,6 +106,24 @@ static weft_status xfer_drain_rails(struct xfer *xfer, uint32_t rails)
     return WEFT_AGAIN;
 }
 
+/* Returns true if nothing more can arrive on the queue pairs of lost devices. They cannot be moved
+ * to ERR, and nothing can be posted on them. But their receives flush when the device does, behind
+ * everything that arrived. */
+static bool has_lost_flushed(const struct xfer *xfer)
+{
+    const struct conn *conn = xfer->conn;
+
+    for (uint32_t q = 0; q < conn->n_qps; q++) {
+        uint32_t device = conn->rails[q % conn->n_rails].port->device_index;
+
+        if (conn->rdma->is_lost[device] && conn->qps[q].state == RDMA_QP_FAILED &&
+            (xfer->flushed >> q & 1) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 weft_status xfer_drain(struct xfer *xfer, weft_ns deadline_ns)
 {
     bool late = io_now(xfer->conn->rdma->env) >= deadline_ns;
@@ -116,6 +134,9 @@ weft_status xfer_drain(struct xfer *xfer, weft_ns deadline_ns)
         return WEFT_AGAIN; /* even after the deadline */
     }
     status = xfer_drain_rails(xfer, UINT32_MAX);
+    if (status == WEFT_OK && !has_lost_flushed(xfer)) {
+        status = WEFT_AGAIN;
+    }
     return status == WEFT_AGAIN && late ? WEFT_OK : status;
 }
 
@@ -568,6 +589,9 @@ static weft_status take(struct xfer *xfer, uint32_t rail, const struct ibv_wc *w
     if (q == xfer->conn->n_qps) {
         return xfer_fail_protocol(
             xfer, rail, "completion of queue pair %u, which is not ours", wc->qp_num);
+    }
+    if (wc->status != IBV_WC_SUCCESS && wc->wr_id == CONN_WR_RECV) {
+        xfer->flushed |= 1u << q;
     }
     if (wc->status != IBV_WC_SUCCESS && (xfer->is_draining || xfer_is_dropped(xfer, q))) {
         xfer->n_marks -= wc->wr_id != CONN_WR_RECV && wc->wr_id >> 56 == XFER_WR_MARK;
