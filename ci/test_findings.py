@@ -81,6 +81,13 @@ def test_in_a_mesh_an_address_may_be_away_for_longer():
     assert matrix.limit_s("gid_deleted", "mid-row", "line") == 0
 
 
+def test_a_mesh_with_data_has_the_longest_outage():
+    assert matrix.limit_s("cut", "mid-row", "star") == 8 * 0.067 + 5 + 1
+    assert matrix.limit_s("paused", "first row", "line") == 3.95 + 5 + 1
+    assert matrix.limit_s("cut", "mid-row", "twins") == 1.536
+    assert matrix.limit_s("device_gone", "mid-row", "star") == 0
+
+
 def test_in_a_mesh_an_attempt_shows_that_an_outage_lasts():
     assert matrix.limit_s("swapped", "before start", "ring") == 7.3
     assert matrix.limit_s("silent", "probe", "ring") == 6

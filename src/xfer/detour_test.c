@@ -339,6 +339,101 @@ START_TEST(relays_that_are_cut_off_at_set_up_end_a_flow_in_time)
 }
 END_TEST
 
+/* Opens a flow from host 0 to host 1 over relay 2, or over relays 2 and 3 by turns, with data. */
+static void open_relayed(uint32_t n_routes, uint32_t *n_asked)
+{
+    static const uint32_t via_2[] = {2};
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS,
+                                 .reroute = reroute,
+                                 .user = n_asked};
+
+    may_turn = n_routes == 2;
+    grid_open(&grid,
+              &(struct fabric_config){.n_hosts = 4, .cables = square, .n_cables = 5});
+    grid_relay(&grid, 2, 0, 0);
+    grid_relay(&grid, 3, 0, 0);
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    config.lanes[0].n_via = 1;
+    config.lanes[0].via = via_2;
+    grid_flow(&grid, 0, 1, &config);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_send_all(&grid, 50, grid_mixed, GRID_MIXED_MAX);
+    grid_step_for(&grid, 200 * 1000);
+}
+
+/* While data is sent, all relays are cut off from the receiver, for good or for 5 s, which a flow
+ * survives. A flow that is cut off for good ends after one more attempt over every route. */
+START_TEST(relays_that_are_cut_off_end_a_flow_with_data_in_time)
+{
+    uint32_t n_routes = 1 + (uint32_t)_i % 2, n_asked = 0;
+    bool is_for_good = _i / 2 % 2 == 0;
+    struct world_fault loss = {.kind = WORLD_FAULT_LOSS,
+                               .has_port = true,
+                               .share_ppb = 1000000000,
+                               .for_ns = is_for_good ? 0 : TIMER_OUTAGE_NS};
+
+    open_relayed(n_routes, &n_asked);
+    for (uint32_t relay = 2; relay <= 3; relay++) {
+        loss.host = relay;
+        loss.port = grid_port(&grid, relay, 1, 0);
+        grid_fault(&grid, &loss);
+    }
+    if (is_for_good) {
+        (void)grid_run_until_dead(&grid, 0, TIMER_OUTAGE_NS);
+        ck_assert_int_eq(grid.flows[0].out_status, WEFT_OK);
+        (void)grid_run_until_dead(&grid, 0,
+                                  TIMER_DETECT_NS + (1 + n_routes) * TIMER_SET_UP_NS);
+        ck_assert_int_lt(grid.flows[0].out_status, 0);
+    } else {
+        ck_assert(grid_run(&grid, TIMER_OUTAGE_NS + TIMER_RECOVERY_NS));
+    }
+    grid_close(&grid);
+}
+END_TEST
+
+static void lose_relays_device(uint32_t relay, bool is_lost)
+{
+    struct rdma *rdma = grid.fabric.hosts[relay].rdma;
+    uint32_t device = rdma->ports[grid_port(&grid, relay, 1, 0)].device_index;
+
+    if (is_lost) {
+        rdma_lose_device(rdma, device);
+        relay_device_event(
+            grid.relays[relay], device,
+            &(struct io_async_event){.type = IBV_EVENT_DEVICE_FATAL, .port = 0});
+    } else {
+        rdma->is_lost[device] = false; /* so that its objects can be destroyed */
+    }
+}
+
+/* Relays lose their devices to the receiver, which do not come back. A flow that still has a route
+ * goes on. One that has none ends at once, and not when an outage would be over. */
+START_TEST(relays_that_lose_their_devices_end_a_flow_at_once)
+{
+    uint32_t n_routes = 1 + (uint32_t)_i % 2, n_lost = 1 + (uint32_t)_i / 2, n_asked = 0;
+
+    open_relayed(n_routes, &n_asked);
+    for (uint32_t relay = 2; relay < 2 + n_lost; relay++) {
+        lose_relays_device(relay, true);
+    }
+    if (n_lost < n_routes) {
+        ck_assert(grid_run(&grid, FABRIC_S));
+    } else {
+        (void)grid_run_until_dead(&grid, 0, FABRIC_S);
+        ck_assert_int_lt(grid.flows[0].out_status, 0);
+        ck_assert_str_eq(weft_phase_name(flow_error(grid.flows[0].out)->phase), "relay");
+    }
+    for (uint32_t relay = 2; relay < 2 + n_lost; relay++) {
+        lose_relays_device(relay, false);
+    }
+    grid_close(&grid);
+}
+END_TEST
+
 static weft_status reroute_to_3(void *user, uint32_t lane,
                                 uint8_t handle[CONN_HANDLE_BYTES], uint32_t *via,
                                 uint32_t *out_n_via)
@@ -613,6 +708,9 @@ int main(void)
     tcase_add_loop_test(tcase, a_lane_that_no_ports_face_for_is_not_waited_for, 0, 2);
     suite_add_sweep(tcase, a_relay_that_is_cut_off_at_set_up_ends_no_flow, 0, 120);
     suite_add_sweep(tcase, relays_that_are_cut_off_at_set_up_end_a_flow_in_time, 0, 2);
+    tcase_add_loop_test(tcase, relays_that_are_cut_off_end_a_flow_with_data_in_time, 0,
+                        4);
+    tcase_add_loop_test(tcase, relays_that_lose_their_devices_end_a_flow_at_once, 0, 4);
     suite_add_sweep(tcase, a_relay_that_dies_at_set_up_ends_no_flow, 0, 120);
     suite_add_sweep(tcase, a_port_held_while_data_flows_ends_no_flow, 0, 60);
     suite_add_sweep(tcase, a_direct_cable_held_while_data_flows_ends_no_flow, 0, 60);

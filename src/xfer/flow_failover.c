@@ -173,7 +173,8 @@ static bool may_detour(const struct flow *flow, const struct flow_lane *lane,
     }
     if (why->phase == WEFT_PHASE_RELAY) {
         return is_relays_path(why) || is_relays_port(why) || is_relays(why, "lost") ||
-               is_relays(why, "dead") || is_relays(why, "refused");
+               is_relays(why, "dead") || is_relays(why, "refused") ||
+               is_relays(why, "gone");
     }
     return flow->config.reroute != NULL &&
            (why->status == WEFT_ERR_SYSTEM || why->status == WEFT_ERR_CLOSED ||
@@ -692,7 +693,7 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
         flow->first_failure = *why;
     }
     flow_note_still(flow, lane);
-    flow_outage_note(flow, lane, shows_suspicion(flow, lane, why));
+    flow_outage_note(flow, lane, why, shows_suspicion(flow, lane, why));
     if (is_peer_dead(flow, lane, why) || !may_retry(flow, lane, why)) {
         /* A peer that gave up slightly earlier refuses connections, which is not the cause. */
         if (flow->without_ns == 0 || flow->without_ns == now) {

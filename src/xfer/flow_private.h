@@ -87,6 +87,12 @@ struct flow_lane {
     uint16_t round_via[FLOW_VIA_MAX];
     uint32_t n_round_via;
     weft_ns round_ns;
+    /* Sender of a relayed lane: route of the first of the attempts in succession that failed
+     * because a relay has lost every device to the next member. n_gone_via is 0 if the last attempt
+     * failed for another reason. */
+    uint16_t gone_via[FLOW_VIA_MAX];
+    uint32_t n_gone_via;
+    bool is_gone; /* these attempts have tried every route, and the first one again */
     /* Owned, or NULL: its first failure since it was up last. A failure that this end observed
      * replaces one that the peer reported. A failure of a cable replaces the lack of one. Dropped
      * if it is that of a port which is up again. */
@@ -374,13 +380,15 @@ weft_ns flow_first_lanes_end(const struct flow *flow);
 void flow_note_unconnected(struct flow *flow);
 
 /* ---- flow_outage.c ---- */
-/* Sender: handles a failure of a lane of a flow that was never up. `shows_suspicion`: it may only
- * show that ports were left out. */
-void flow_outage_note(struct flow *flow, struct flow_lane *lane, bool shows_suspicion);
+/* Sender: handles a failure of a lane. `shows_suspicion`: it may only show that ports were left
+ * out. */
+void flow_outage_note(struct flow *flow, struct flow_lane *lane,
+                      const struct weft_error *why, bool shows_suspicion);
 /* Sender: handles that a relayed lane is about to connect over its route. */
 void flow_outage_turn(struct flow_lane *lane);
-/* Returns true if a flow that was never up has been without a lane for longer than any outage that
- * it has to survive, as an attempt of every lane over every route has shown. */
+/* Returns true if a flow without a lane cannot get one. Either it has been without one for longer
+ * than any outage that it has to survive, as an attempt of every lane over every route has shown,
+ * or relays have lost the devices of all routes. */
 bool flow_outage_is_over(const struct flow *flow);
 
 /* ---- flow_port.c ---- */

@@ -61,6 +61,8 @@ struct relay_lane {
     uint32_t lost;                /* member at the other end of what failed */
 };
 
+static void lost(struct relay_lane *lane, const struct conn *conn,
+                 const struct weft_error *why);
 static void relay_lane_fail(struct relay_lane *lane);
 static void relay_lane_refuse(struct relay_lane *lane, weft_status status,
                               const char *reason, uint32_t member, const char *text);
@@ -98,8 +100,18 @@ static void limit_attempt(struct conn_config *onwards, const struct flow_purpose
     onwards->management_first = !is_first;
 }
 
+static void exclude_lost(const struct rdma *rdma, struct conn_config *config)
+{
+    for (uint32_t i = 0; i < rdma->n_ports; i++) {
+        if (rdma->is_lost[rdma->ports[i].device_index]) {
+            suspects_exclude(config, rdma->ports[i].device_index, rdma->ports[i].port);
+        }
+    }
+}
+
 /* Returns the configuration of the connection out. It excludes the ports that are suspected or, if
- * no port to the next member would be left, only those that are down. */
+ * no port to the next member would be left, only those that are down. Ports of lost devices are
+ * always excluded. */
 static struct conn_config onward_config(const struct relay_lane *lane,
                                         const uint8_t *handle)
 {
@@ -119,9 +131,11 @@ static struct conn_config onward_config(const struct relay_lane *lane,
     if (io_now(env_of(lane)) - lane->suspects->blamed_ns >= TIMER_RELAY_SUSPECT_NS) {
         suspects_acquit_unproved(lane->suspects);
     }
+    exclude_lost(lane->in->rdma, &onwards);
     suspects_exclude_all(lane->suspects, &onwards);
     if (!conn_faces(lane->in->rdma, &onwards, handle)) {
         onwards.n_excluded = config->conn.n_excluded;
+        exclude_lost(lane->in->rdma, &onwards);
         suspects_exclude_down(lane->suspects, &onwards);
     }
     return onwards;
@@ -146,15 +160,31 @@ static void wait_for_port(struct relay_lane *lane, const struct conn_facing *fac
     io_task_wake(&lane->in->task);
 }
 
+static void fail_device(struct weft_error *why, const struct io_device *device)
+{
+    weft_fail_errno(why, EIO, WEFT_PHASE_DEVICE, "%s is gone", device->name);
+}
+
+/* Ends the lane because every device that leads to the next member is lost. */
+static void lose_device(struct relay_lane *lane, const struct conn_facing *facing)
+{
+    struct weft_error why = {0};
+
+    fail_device(&why, facing->port->device);
+    weft_error_text(&why, WEFT_VALUE_LOCAL_PORT, facing->port->name);
+    lost(lane, NULL, &why);
+}
+
 /* Connects to the next member, or waits while every port that leads to it is down. */
 static void relay_lane_start(struct relay_lane *lane)
 {
     const struct relay_config *config = lane->config;
     const uint8_t *handle = config->handle_of(config->context, lane->member);
-    struct conn_config onwards;
+    struct conn_config onwards, left = config->conn;
     struct conn_facing facing;
 
     weft_check(lane->state == RELAY_LANE_WAITING);
+    exclude_lost(lane->in->rdma, &left);
     if (handle == NULL) {
         relay_lane_refuse(lane, WEFT_ERR_ROUTE, "host", lane->member,
                           "it does not know the next member");
@@ -163,7 +193,11 @@ static void relay_lane_start(struct relay_lane *lane)
     onwards = onward_config(lane, handle);
     if (!conn_faces(lane->in->rdma, &onwards, handle) &&
         conn_find_facing(lane->in->rdma, &config->conn, handle, &facing)) {
-        wait_for_port(lane, &facing);
+        if (conn_find_facing(lane->in->rdma, &left, handle, &facing)) {
+            wait_for_port(lane, &facing);
+        } else {
+            lose_device(lane, &facing);
+        }
         return;
     }
     if (conn_connect(lane->in->rdma, &onwards, handle, config->task_kind, &lane->out,
@@ -275,8 +309,8 @@ static bool stood_still(const struct relay_lane *lane, const struct conn *conn,
            still != 0 && now - still < TIMER_BEAT_NS;
 }
 
-/* Returns the reason to be sent in the ABORT: "dead", "still", "again", "port", "refused" or
- * "lost". */
+/* Returns the reason to be sent in the ABORT: "gone", "dead", "still", "again", "port", "refused"
+ * or "lost". */
 static const char *reason_of(const struct relay_lane *lane, const struct conn *conn,
                              const struct weft_error *why)
 {
@@ -289,6 +323,9 @@ static const char *reason_of(const struct relay_lane *lane, const struct conn *c
                     (why->sys_errno == 0 || why->sys_errno == ECONNRESET ||
                      why->sys_errno == EPIPE));
 
+    if (conn == NULL && why->phase == WEFT_PHASE_DEVICE) {
+        return "gone";
+    }
     if (is_dead) {
         return "dead";
     }
@@ -316,7 +353,7 @@ static void suspect(const struct relay_lane *lane, const struct weft_error *why)
     }
 }
 
-/* Ends the lane because its connection `conn` ended, or because the deadline of WAITING passed
+/* Ends the lane because its connection `conn` ended, or because it has no port to the next member
  * (NULL). An orderly CLOSE closes the lane in order. For a failure both neighbours get a reason:
  * that of another relay unchanged, otherwise this relay's with the member at the other end of
  * `conn`. */
@@ -1079,8 +1116,7 @@ static void device_lost(struct relay *relay, uint32_t device)
     const struct rdma *rdma = relay->rdma;
     struct weft_error why = {0};
 
-    weft_fail_errno(&why, EIO, WEFT_PHASE_DEVICE, "%s is gone",
-                    rdma->env->devices[device]->name);
+    fail_device(&why, rdma->env->devices[device]);
     for (uint32_t i = 0; i < rdma->n_ports; i++) {
         if (rdma->ports[i].device_index == device) {
             ports_down(relay, device, rdma->ports[i].port, true, &why);
