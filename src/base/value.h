@@ -69,6 +69,7 @@
     X(RANK, "rank", INT)                                                                 \
     X(RENDEZVOUS, "rendezvous", TEXT) /* address */                                      \
     X(MISSING, "missing", TEXT)       /* ranks that have not joined */                   \
+    X(HEARD, "heard", INT) /* 1: the member's announcements came without a gap */        \
     X(REASON, "reason", TEXT)                                                            \
     X(TOLD_BY, "told_by", INT) /* member that reported it */                             \
     X(ENDED, "ended", INT)                                                               \

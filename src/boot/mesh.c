@@ -394,11 +394,48 @@ static weft_ns spare_ns(const struct boot *boot)
     return since == WEFT_NEVER ? since : since + boot->config.step_ns;
 }
 
+/* Returns true if announcements of the neighbour arrive now. */
+static bool is_heard(const struct boot *boot, const struct mesh_peer *peer)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; peer != NULL && i < peer->n_candidates; i++) {
+        any = any || (peer->candidates[i].heard_ns != WEFT_NEVER &&
+                      mesh_candidate_is_fresh(boot, &peer->candidates[i]));
+    }
+    return any;
+}
+
+/* Returns what is said of a missing member. */
+static const char *describe_missing(const struct boot *boot, uint32_t m)
+{
+    const struct mesh_member *member = &boot->mesh->members[m];
+
+    if (!member->is_known && is_heard(boot, member->peer)) {
+        return member->peer->last_errno != 0 ? "was heard, but cannot be reached"
+                                             : "was heard, but does not connect";
+    }
+    if (!member->is_known) {
+        return "was never heard of: no neighbour knows it";
+    }
+    return member->is_reached ? "is late" : "is cut off: no control stream leads to it";
+}
+
+/* Adds to the failure what this process knows of a neighbour that was heard. */
+static void add_reason(struct boot *boot, uint32_t m)
+{
+    const struct mesh_member *member = &boot->mesh->members[m];
+
+    if (!member->is_known && is_heard(boot, member->peer)) {
+        boot->error.sys_errno = member->peer->last_errno;
+        weft_error_int(&boot->error, WEFT_VALUE_HEARD, !member->peer->has_lapsed);
+    }
+}
+
 /* Fails because of the missing member `first`, or ends the last round of a relay without it. */
 static weft_status miss(struct boot *boot, uint32_t first)
 {
     uint32_t m = at_fault(boot, first);
-    const char *what = "is late";
     weft_status status;
 
     if (is_dispensable(boot)) {
@@ -407,13 +444,9 @@ static weft_status miss(struct boot *boot, uint32_t first)
         complete(boot);
         return WEFT_OK;
     }
-    if (!boot->mesh->members[m].is_known) {
-        what = "was never heard of: no neighbour knows it";
-    } else if (!boot->mesh->members[m].is_reached) {
-        what = "is cut off: no control stream leads to it";
-    }
-    status = mesh_blame(boot, WEFT_ERR_TIMEOUT, m, what);
+    status = mesh_blame(boot, WEFT_ERR_TIMEOUT, m, describe_missing(boot, m));
     list_missing(boot);
+    add_reason(boot, m);
     return status;
 }
 

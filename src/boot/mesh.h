@@ -79,6 +79,8 @@ struct mesh_peer {
     uint8_t hello[PROVE_HELLO_BYTES];
     uint64_t id;
     uint32_t attempt;
+    int last_errno; /* of the last attempt, if no TCP connection came of it; otherwise 0 */
+    bool has_lapsed;    /* after an announcement, none came for MESH_FORGET_NS */
     weft_ns suspect_ns; /* time of the last end of its stream; 0 if none ended */
     weft_ns step_ns;    /* deadline of the present attempt */
     weft_ns resume_ns;  /* earliest start of the next attempt */

@@ -112,6 +112,8 @@ static void note(struct boot *boot, const struct mesh_port *port,
     place = place_for(peer, &candidate);
     if (place->nonce != candidate.nonce) {
         mesh_announce_soon(boot);
+    } else if (!mesh_candidate_is_fresh(boot, place)) {
+        peer->has_lapsed = true;
     }
     *place = candidate;
 }

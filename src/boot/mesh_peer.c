@@ -85,6 +85,7 @@ static weft_status dial(struct boot *boot, struct mesh_peer *peer)
     error = boot->env->oob->connect(boot->env, NULL, &peer->candidates[chosen].at,
                                     &boot->task, &tcp);
     if (error != 0) {
+        peer->last_errno = error;
         mesh_peer_retry(boot, peer);
         return WEFT_AGAIN;
     }
@@ -103,6 +104,7 @@ static weft_status say_hello(struct boot *boot, struct mesh_peer *peer)
     if (error == EAGAIN) {
         return WEFT_AGAIN;
     }
+    peer->last_errno = error;
     if (error != 0 || peer->is_probe) {
         if (is_dead(boot, peer, error)) {
             boot->mesh->members[peer->member].gone = MESH_DIED;
@@ -353,6 +355,7 @@ weft_status mesh_peer_step(struct boot *boot, struct mesh_peer *peer)
         mesh_peer_drop(boot, peer, NULL);
     } else if (peer->state != MESH_UP && peer->state != MESH_IDLE &&
                now >= peer->step_ns) {
+        peer->last_errno = peer->state == MESH_TCP ? ETIMEDOUT : peer->last_errno;
         mesh_peer_retry(boot, peer);
     }
     return WEFT_OK;

@@ -1476,6 +1476,22 @@ START_TEST(a_host_that_never_listened_may_have_a_foreign_address)
 }
 END_TEST
 
+/* Announcements that one end does not hear may be lost, as what belongs to TCP. */
+START_TEST(a_cable_that_loses_announcements_may_lose_all)
+{
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    scene_only_announced(&s, _i == 1);
+    diag(&s.input, &findings);
+    ck_assert_str_eq(findings.items[0].entry->code,
+                     _i == 1 ? "conn.filtered" : "undetermined");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 START_TEST(different_mtus_that_work_are_a_warning)
 {
     struct scene s;
@@ -1583,6 +1599,7 @@ int main(void)
     tcase_add_loop_test(tests, a_cable_that_has_carried_nothing_may_carry_nothing, 0, 5);
     tcase_add_loop_test(tests, a_host_that_never_listened_may_have_a_foreign_address, 0,
                         6);
+    tcase_add_loop_test(tests, a_cable_that_loses_announcements_may_lose_all, 0, 2);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_loop_test(tests, mtus_are_those_of_the_ends_of_a_cable, 0, 2);
     tcase_add_test(tests, nothing_wrong_finds_nothing);

@@ -870,6 +870,7 @@ const struct scene_case scene_cases[] = {
     {scene_loopback, "conn.loopback", "titanic -> iceberg"},
     {scene_late, "peer.late", "titanic -> iceberg"},
     {late_for_the_ended, "peer.late", "titanic -> iceberg"},
+    {scene_filtered_over_cable, "conn.filtered", "titanic -> iceberg"},
     {filtered_and_ended, "conn.filtered", "titanic -> iceberg"},
     {ended_before_it_came, "peer.dead", "titanic -> iceberg"},
     {scene_receiver_late, "peer.receiver_late", "titanic:p0 -> iceberg"},

@@ -89,6 +89,8 @@ void scene_firewall(struct scene *s);
 void scene_truncated(struct scene *s);
 void scene_rp_filter(struct scene *s);
 void scene_filtered(struct scene *s);
+void scene_only_announced(struct scene *s, bool was_heard_there);
+void scene_filtered_over_cable(struct scene *s);
 void scene_off_management(struct scene *s);
 void scene_off_management_there(struct scene *s);
 void scene_off_management_here(struct scene *s);

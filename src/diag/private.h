@@ -360,8 +360,8 @@ bool diag_is_boot_over_cables(const struct diag_case *c);
 /* Returns true if the members met over the cables, the host missed a member that is not its
  * neighbour, and a neighbour of that member missed it, too. */
 bool diag_is_missed_by_neighbour(const struct diag_case *c);
-/* Returns true if the members met over the cables, and two neighbours that ran did not hear each
- * other. */
+/* Returns true if the members met over the cables, and of two neighbours that ran at least one did
+ * not hear the other without a gap. */
 bool diag_is_unheard_over_cable(const struct diag_case *c);
 /* Places the finding at a cable whose loss separates the two hosts. Returns false if none does. */
 bool diag_name_severed(const struct diag_case *c, struct diag_finding *out);

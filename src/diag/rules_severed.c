@@ -1,4 +1,5 @@
 /* Finds a cable without carrier that separates two hosts, or that would join them. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,17 +157,35 @@ static bool are_neighbours(const struct diag_input *input, const char *a, const 
     return diag_any_facing(diag_ports_of(input, a), diag_ports_of(input, b)) == DIAG_YES;
 }
 
-/* Returns true if the host failed in boot because of that member. */
-static bool missed(const struct diag_host *host, const char *peer)
+/* Returns the failure of the host in boot because of that member, or NULL. */
+static const struct weft_error *miss_of(const struct diag_host *host, const char *peer)
 {
     for (uint32_t i = 0; i < host->n_errors; i++) {
-        if (host->errors[i].error.phase == WEFT_PHASE_BOOT &&
-            host->errors[i].error.sys_errno == 0 &&
+        const struct weft_error *error = &host->errors[i].error;
+
+        if (error->phase == WEFT_PHASE_BOOT &&
+            (error->sys_errno == 0 || error->sys_errno == ETIMEDOUT) &&
             strcmp(host->errors[i].peer, peer) == 0) {
-            return true;
+            return error;
         }
     }
-    return false;
+    return NULL;
+}
+
+static bool missed(const struct diag_host *host, const char *peer)
+{
+    return miss_of(host, peer) != NULL;
+}
+
+/* Returns 1 if the announcements of that member reached the host without a gap, 0 if some did, and
+ * -1 if none is known to have. */
+static int64_t heard(const struct diag_host *host, const char *peer)
+{
+    const struct weft_error *error = miss_of(host, peer);
+    const struct weft_value *value =
+        error != NULL ? weft_error_value(error, WEFT_VALUE_HEARD) : NULL;
+
+    return value != NULL ? value->number : -1;
 }
 
 bool diag_is_missed_by_neighbour(const struct diag_case *c)
@@ -188,9 +207,19 @@ bool diag_is_missed_by_neighbour(const struct diag_case *c)
 
 bool diag_is_unheard_over_cable(const struct diag_case *c)
 {
-    return diag_is_boot_over_cables(c) && c->status == WEFT_ERR_TIMEOUT &&
-           c->sys_errno == 0 && c->peer != NULL && missed(c->peer, c->host->name) &&
-           are_neighbours(c->input, c->host->name, c->peer_name);
+    int64_t here, there;
+
+    if (!diag_is_boot_over_cables(c) || c->status != WEFT_ERR_TIMEOUT ||
+        (c->sys_errno != 0 && c->sys_errno != ETIMEDOUT) || c->peer == NULL ||
+        !missed(c->peer, c->host->name)) {
+        return false;
+    }
+    here = heard(c->host, c->peer_name);
+    there = heard(c->peer, c->host->name);
+    /* Who heard announcements is a neighbour. */
+    return (here != 1 || there != 1) &&
+           (here >= 0 || there >= 0 ||
+            are_neighbours(c->input, c->host->name, c->peer_name));
 }
 
 static bool find(const struct diag_case *c, struct joint *out)

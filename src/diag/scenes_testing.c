@@ -478,7 +478,29 @@ void scene_filtered(struct scene *s)
     weft_fail_errno(&s->failure->error, ETIMEDOUT, WEFT_PHASE_TCP, "no answer");
 }
 
-/* The same, but this host lost the network over which the hosts meet. */
+/* Both met over the cable. Titanic heard iceberg without a gap, but no TCP connection came about. */
+void scene_only_announced(struct scene *s, bool was_heard_there)
+{
+    struct diag_error *there = &s->b->errors[s->b->n_errors++];
+
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "was heard");
+    s->failure->error.sys_errno = ETIMEDOUT;
+    weft_error_text(&s->failure->error, WEFT_VALUE_RENDEZVOUS, "none");
+    weft_error_int(&s->failure->error, WEFT_VALUE_HEARD, 1);
+    s->failure->at_ns = 1000;
+    *there = (struct diag_error){.at_ns = 2000};
+    weft_format(there->peer, sizeof(there->peer), "titanic");
+    weft_fail(&there->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "was heard");
+    weft_error_text(&there->error, WEFT_VALUE_RENDEZVOUS, "none");
+    weft_error_int(&there->error, WEFT_VALUE_HEARD, was_heard_there);
+}
+
+void scene_filtered_over_cable(struct scene *s)
+{
+    scene_only_announced(s, true);
+}
+
+/* Titanic lost the network over which the hosts meet. */
 void scene_off_management(struct scene *s)
 {
     scene_no_route(s);
