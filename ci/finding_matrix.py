@@ -151,8 +151,9 @@ RECOVERY, PLUGIN, MOONCAKE = "nccl-2.29-port-recovery", "mesh-plugin-2026-01", "
 # Programs that know no relays: where every neighbour of the ring of ranks has a cable.
 NCCL_MESHES = {"pair": [*NCCL, RECOVERY, PLUGIN, MOONCAKE], "twins": [*NCCL, RECOVERY],
                "triangle": [*NCCL[1:], PLUGIN], "ring": [*NCCL[1:], PLUGIN], "switch": [*NCCL[:1], RECOVERY, PLUGIN]}
-# Only cases of numbers from here on have any order of ranks and hosts without one: what a number draws stays the same.
-REORDERED = 2**32
+# Only cases of numbers from REORDERED on have any order of ranks and hosts without one, and only those from UNMANAGED
+# on may have no management network: what a number draws stays the same.
+REORDERED, UNMANAGED = 2**32, 2**33
 
 
 def draw_mesh(rng, kind, policy, addressing, profile=None):
@@ -212,6 +213,17 @@ def reorder(rng, mesh):
     if mesh.policy == "weft" and mesh.kind in RELAYED and rng.random() < 0.3:
         mesh.nodes[order.pop()].update(ranks=0, gpus=0)
     mesh.ranks = order
+
+
+def unmanage(mesh):
+    """Take the management network away, so that hosts meet over the cables.
+
+    A handle then must hold the addresses of all cables of its host (docs/wire.md)."""
+    n_cables = max(sum(end.split(":")[0] == host for link in mesh.links for end in link["endpoints"])
+                   for host in mesh.hosts)
+    if mesh.policy == "weft" and n_cables <= (4 if mesh.addressing == "ipv6" else 10):
+        mesh.is_met = False
+        mesh.top["management"] = "none"
 
 
 def addressings(policy, kind):
@@ -569,7 +581,7 @@ def arp_ignored(rng, mesh, _):
 
 def no_route(rng, mesh, _):
     """Rank 0 is known by an address of one of its cables, which some host has no route to."""
-    if mesh.kind in ("pair", "twins", "switch"):
+    if mesh.kind in ("pair", "twins", "switch") or "management" in mesh.top:
         return None
     first = (getattr(mesh, "ranks", None) or list(mesh.nodes))[0]
     ends = [end for link in mesh.links for end in ends_of(mesh, link) if end.split(":")[0] == first]
@@ -579,6 +591,8 @@ def no_route(rng, mesh, _):
 
 
 def loopback(rng, mesh, _):
+    if "management" in mesh.top:
+        return None
     first = (getattr(mesh, "ranks", None) or list(mesh.nodes))[0]
     mesh.nodes[first]["known_as"] = "127.0.0.1"
     mesh.is_met = True
@@ -662,7 +676,9 @@ class Setting:
                 self.policy = NCCL_MESHES[self.kind][0]
             self.addressing = rng.choice(addressings(self.policy, self.kind))
             self.profile = "rxe" if "firewall_roce" in (self.cause, self.second) else None
-            self.number = REORDERED + rng.randrange(2**32)
+            self.number = UNMANAGED + rng.randrange(2**32)
+            if want.get("unmanaged") and not self.is_unmanaged():
+                continue
             if self.break_at(0) is not None:
                 return
 
@@ -671,11 +687,17 @@ class Setting:
         return (self.cause, self.kind, self.moment, self.policy, self.addressing, self.number,
                 *([self.second] if self.second else []))
 
+    def is_unmanaged(self):
+        """Return true if there is no management network, without which only policy weft can do."""
+        return "management" in self.healthy().top
+
     def healthy(self):
         rng = random.Random(self.number)
         mesh = draw_mesh(rng, self.kind, self.policy, self.addressing, self.profile)
         if self.number >= REORDERED:
             reorder(random.Random(f"{self.number} order"), mesh)
+        if self.number >= UNMANAGED and random.Random(f"{self.number} management").random() < 0.3:
+            unmanage(mesh)
         if self.moment == "close":
             mesh.jobs = mesh.jobs[:1]
         return mesh
@@ -781,8 +803,10 @@ DIRECT = {"pair", "twins", "switch"}
 BEFORE_TCP = {"before start", "rendezvous", "hello"}
 
 
-def limit_s(cause, moment, kind):
+def limit_s(cause, moment, kind, is_unmanaged=False):
     """Return the own limit of a cause that comes at a moment, under policy weft."""
+    if is_unmanaged and moment in SET_UP and cause in LACKING and kind in DIRECT:
+        return ADDRESS_S  # for an address to listen on
     if cause == "stopped" and moment in ("before start", "rendezvous"):
         return PATIENCE_S  # it may as well be late
     if cause == "stopped" and moment in IN_ROWS:
@@ -882,6 +906,14 @@ ONCE_WRONG = {
     ("mtu_lowered", "ring", "mid-row", "mesh-plugin-2026-01", "/24", 4621254784): "right",
     # A cable without carrier has no address either.
     ("cut_one_way", "two triangles", "mid-row", "weft", "/31", 5466786498, "unnumbered"): "right",
+    # The program took the MTU of another port, and what its peer sent was refused.
+    ("mtu_mismatch", "triangle", "before start", "mesh-plugin-2026-01", "/24", 7558345975): "right",
+    # Without a management network: streams between two VLANs, a host without an address to listen on, and a neighbour
+    # that was heard, but could not be reached.
+    ("vlan_mismatch", "pair", "before start", "weft", "/31", 12637047546): "right",
+    ("vlan_mismatch", "star", "before start", "weft", "ipv6", 8767935189): "right",
+    ("unnumbered", "switch", "before start", "weft", "/24", 12599001473): "right",
+    ("firewall_tcp", "ring", "before start", "weft", "ipv6", 11611041620): "right",
     # Link-local GIDs are unique on the only cable; whether it has a VLAN is not observed.
     ("misnumbered", "pair", "before start", "mooncake-2026-06", "/24", 4820969774, "lossy_one_way"): "undetermined",
 }

@@ -79,7 +79,9 @@ class Judged:
         failed = self.setting.moment != "close" and any(
             host.get("errors") or not host["observed"] for host in json.loads(self.observations)["hosts"])
         self.took_s = self.all_said(ran["sim_time_ns"], at_ns) if failed else None
-        self.limit_s = planted[0].boot_limit_s if self.has_failed_in("boot") else 0
+        # Over the cables, a host that cannot be heard may only be late.
+        boot_limit_s = matrix.PATIENCE_S if self.setting.is_unmanaged() else planted[0].boot_limit_s
+        self.limit_s = boot_limit_s if self.has_failed_in("boot") else 0
         self.said = [says(finding) for finding in ran["findings"]]
         self.verdict = verdict(ran["findings"], planted, failed)
 
@@ -95,7 +97,8 @@ class Judged:
 
     def is_late(self):
         """Return true if it was said later than the cause's own limit allows; other policies have theirs."""
-        kinds_s = matrix.limit_s(self.setting.cause, self.setting.moment, self.setting.kind)
+        kinds_s = matrix.limit_s(self.setting.cause, self.setting.moment, self.setting.kind,
+                                 self.setting.is_unmanaged())
         limit_s = max(self.limit_s, kinds_s) + LATE_AFTER_S
         # The limits of two causes add up in ways that no table has.
         return (self.took_s is not None and self.setting.policy == "weft" and not self.setting.second
@@ -105,8 +108,9 @@ class Judged:
         setting = self.setting
         took = f"{self.took_s:.3f} s after it" if self.took_s is not None else "went on"
         causes = f"{setting.cause}{f' and {setting.second}' if setting.second else ''}"
+        meets = ", over the cables" if setting.is_unmanaged() else ""
         return (f"{self.verdict}: {self.index} {causes}, {setting.kind}, {setting.moment}, {setting.policy}, "
-                f"{setting.addressing}: planted at {self.place}; {'; '.join(self.said) or 'nothing'}; {took}; "
+                f"{setting.addressing}{meets}: planted at {self.place}; {'; '.join(self.said) or 'nothing'}; {took}; "
                 f"{(self.symptom or {}).get('text', '')} {self.detail}")
 
     def again(self):
@@ -202,7 +206,7 @@ def main(options, weft, seed):
     """Draw settings of the matrix, judge and print them; return the exit status."""
     want = {key: value for key, value in (
         ("mesh", options.mesh), ("moment", options.moment), ("cause", (options.cause or [None])[0]),
-        ("two", options.two)) if value}
+        ("two", options.two), ("unmanaged", options.unmanaged)) if value}
     if options.case:
         want = {"case": json.loads(options.case)}
     settings = judge_all(weft, seed, range(options.first, options.first + options.count), want, options.jobs)

@@ -88,6 +88,24 @@ def test_a_mesh_with_data_has_the_longest_outage():
     assert matrix.limit_s("device_gone", "mid-row", "star") == 0
 
 
+def test_over_the_cables_an_address_to_listen_on_is_waited_for():
+    assert matrix.limit_s("unnumbered", "before start", "switch", is_unmanaged=True) == 1.3
+    assert matrix.limit_s("gid_deleted", "mid-row", "pair", is_unmanaged=True) == 0
+
+
+@pytest.mark.parametrize("kind, addressing, policy, may", [
+    ("pair", "/24", "weft", True), ("pair", "/24", "nccl-2.25", False), ("star", "ipv6", "weft", None)])
+def test_some_meshes_have_no_management_network(kind, addressing, policy, may):
+    """Of stars, those whose centre has more IPv6 addresses than fit into a handle have one."""
+    seen = set()
+    for number in range(matrix.UNMANAGED, matrix.UNMANAGED + 60):
+        setting = matrix.Setting(0, 0, {"case": ["cut", kind, "rtr", policy, addressing, number]})
+        is_large = len(setting.healthy().hosts) > 5
+        assert not (is_large and addressing == "ipv6" and setting.is_unmanaged())
+        seen.add(setting.is_unmanaged())
+    assert seen == ({False} if may is False else {False, True})
+
+
 def test_in_a_mesh_an_attempt_shows_that_an_outage_lasts():
     assert matrix.limit_s("swapped", "before start", "ring") == 7.3
     assert matrix.limit_s("silent", "probe", "ring") == 6
