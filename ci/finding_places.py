@@ -133,7 +133,7 @@ def named_by(finding):
 
 def verdict(findings, planted, failed):
     """Judge what was found of a run by all that was planted in it. One of several causes is enough."""
-    decided = [finding for finding in findings if finding["code"] != "undetermined"]
+    decided = [finding for finding in findings if "undetermined" not in named_by(finding)]
     places = [[one.place for one in planted if named_by(finding) & (one.codes | one.also)] for finding in decided]
     if not all(places):
         return "cause"

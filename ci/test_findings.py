@@ -146,7 +146,8 @@ def test_the_judge_of_the_matrix(code, host, port, peer, want):
     assert places.verdict([], [planted], False) == "quiet"
 
 
-@pytest.mark.parametrize("because, want", [("link.down", "right"), ("link.lossy", "cause"), (None, "cause")])
+@pytest.mark.parametrize("because, want", [
+    ("link.down", "right"), ("link.lossy", "cause"), ("undetermined", "undetermined"), (None, "cause")])
 def test_a_rail_that_was_left_out_is_judged_by_its_cause(because, want):
     planted = matrix.Planted({"link.down"}, matrix.Place("b:p1", "c:p0", peers={"b", "c"}))
     finding = {"code": "link.left_out", "where": {"host": "b", "port": "p1", "peer": "c"},

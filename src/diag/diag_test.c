@@ -1399,11 +1399,12 @@ START_TEST(a_device_that_failed_refuses_no_access)
 END_TEST
 
 /* Two running hosts wait for each other. Loop 1: their rail has carried packets; 2: iceberg waits
- * for no host; 3: no answer came over the only way, which is the cable; 4: none over two ways. */
+ * for no host; 3: no answer came over the only way, which is the cable; 4: none over two ways; 5: as
+ * 3, and iceberg has waited until it failed. */
 START_TEST(a_cable_that_has_carried_nothing_may_carry_nothing)
 {
-    static const char *const codes[] = {"undetermined", "conn.timeout", "conn.timeout",
-                                        "undetermined", "conn.filtered"};
+    static const char *const codes[] = {"undetermined", "conn.timeout",  "conn.timeout",
+                                        "undetermined", "conn.filtered", "undetermined"};
     struct scene s;
     struct diag_findings findings;
 
@@ -1411,7 +1412,7 @@ START_TEST(a_cable_that_has_carried_nothing_may_carry_nothing)
     scene_hears_of_it(&s);
     if (_i > 2) {
         weft_fail_errno(&s.failure->error, ETIMEDOUT, WEFT_PHASE_TCP, "no answer");
-        weft_error_int(&s.failure->error, WEFT_VALUE_WAYS, _i == 3 ? 1 : 2);
+        weft_error_int(&s.failure->error, WEFT_VALUE_WAYS, _i == 4 ? 2 : 1);
     } else {
         weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_META, "nothing came");
     }
@@ -1422,13 +1423,16 @@ START_TEST(a_cable_that_has_carried_nothing_may_carry_nothing)
             is_frames && _i == 1 ? 100 : 0;
     }
     scene_wait(s.a, WEFT_WAIT_CONNECTION, "iceberg");
-    if (_i != 2) {
+    if (_i == 5) {
+        weft_error_clear(&s.b->errors[0].error);
+        weft_fail(&s.b->errors[0].error, WEFT_ERR_TIMEOUT, WEFT_PHASE_META, "silence");
+    } else if (_i != 2) {
         scene_wait(s.b, WEFT_WAIT_CONNECTION, "titanic");
     }
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, codes[_i]);
-    if (_i == 0 || _i == 3) {
+    if (_i % 3 == 0) {
         ck_assert_str_eq(findings.items[0].candidates[0]->code, "link.corrupting");
         ck_assert_str_eq(findings.items[0].candidates[2]->code, "link.lossy");
     }
@@ -1596,7 +1600,7 @@ int main(void)
     tcase_add_loop_test(tests, a_member_that_nobody_heard_of_is_missed_by_its_neighbours,
                         0, 2);
     tcase_add_loop_test(tests, a_device_that_failed_refuses_no_access, 0, 2);
-    tcase_add_loop_test(tests, a_cable_that_has_carried_nothing_may_carry_nothing, 0, 5);
+    tcase_add_loop_test(tests, a_cable_that_has_carried_nothing_may_carry_nothing, 0, 6);
     tcase_add_loop_test(tests, a_host_that_never_listened_may_have_a_foreign_address, 0,
                         6);
     tcase_add_loop_test(tests, a_cable_that_loses_announcements_may_lose_all, 0, 2);

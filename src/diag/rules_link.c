@@ -713,8 +713,15 @@ static enum diag_known on_any_rail(const struct diag_case *c, diag_test *is_so)
     return answer;
 }
 
-static bool waits_for(const struct diag_host *host, const char *peer)
+/* Returns true if the host waits for the peer, or waited for it until it failed. */
+static bool is_held_by(const struct diag_host *host, const char *peer)
 {
+    for (uint32_t i = 0; i < host->n_errors; i++) {
+        if (host->errors[i].error.status == WEFT_ERR_TIMEOUT &&
+            strcmp(host->errors[i].peer, peer) == 0) {
+            return true;
+        }
+    }
     for (uint32_t i = 0; i < host->n_waits; i++) {
         if (strcmp(host->waits[i].peer, peer) == 0) {
             return true;
@@ -723,15 +730,15 @@ static bool waits_for(const struct diag_host *host, const char *peer)
     return false;
 }
 
-/* Returns UNKNOWN if two running hosts waited for each other while none of their rails had sent a
- * RoCE packet, otherwise NO. Few devices count other frames, so the counters do not show whether
+/* Returns UNKNOWN if two running hosts held each other up while none of their rails had sent a RoCE
+ * packet, otherwise NO. Few devices count other frames, so the counters do not show whether
  * the cable passes any. */
 static enum diag_known counts_tell(const struct diag_case *c)
 {
     bool any = false;
 
-    if (c->peer == NULL || !c->peer->was_observed || !waits_for(c->host, c->peer_name) ||
-        !waits_for(c->peer, c->host->name)) {
+    if (c->peer == NULL || !c->peer->was_observed || !is_held_by(c->host, c->peer_name) ||
+        !is_held_by(c->peer, c->host->name)) {
         return DIAG_NO;
     }
     for (uint32_t i = 0; i < c->local.n; i++) {

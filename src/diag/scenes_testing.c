@@ -478,7 +478,7 @@ void scene_filtered(struct scene *s)
     weft_fail_errno(&s->failure->error, ETIMEDOUT, WEFT_PHASE_TCP, "no answer");
 }
 
-/* Both met over the cable. Titanic heard iceberg without a gap, but no TCP connection came about. */
+/* Both met over the cable. Titanic heard iceberg without a gap, but no TCP connection came. */
 void scene_only_announced(struct scene *s, bool was_heard_there)
 {
     struct diag_error *there = &s->b->errors[s->b->n_errors++];
