@@ -380,12 +380,14 @@ bool cli_has_stdout(const struct cli_options *options)
     return true;
 }
 
-/* Returns true for the two outputs of a member of a run that may share a stream: its events are
- * written as they happen, its record is one line after the last of them. */
-static bool is_member_stream(const struct output *a, const struct output *b)
+/* Returns true if both flags may write to one path: to a device, or a member's event log and record
+ * to stdout, where the launcher separates them (lab/process.c). */
+static bool may_share(const struct output *first, const struct output *second)
 {
-    return strcmp(a->path, "-") == 0 && strcmp(a->flag, "events") == 0 &&
-           strcmp(b->flag, "result") == 0;
+    if (strcmp(first->path, "-") == 0) {
+        return strcmp(first->flag, "events") == 0 && strcmp(second->flag, "result") == 0;
+    }
+    return strncmp(first->path, "/dev/", 5) == 0;
 }
 
 bool cli_check_outputs(const char *verb, const struct cli_options *options)
@@ -403,10 +405,8 @@ bool cli_check_outputs(const char *verb, const struct cli_options *options)
             return false;
         }
         for (size_t k = 0; path != NULL && k < i; k++) {
-            /* Everything can be written to /dev/null. */
             if (outputs[k].path != NULL && strcmp(path, outputs[k].path) == 0 &&
-                strncmp(path, "/dev/", 5) != 0 &&
-                !is_member_stream(&outputs[k], &outputs[i])) {
+                !may_share(&outputs[k], &outputs[i])) {
                 fprintf(stderr, "weft %s: --%s and --%s both write to %s\n", verb,
                         outputs[k].flag, outputs[i].flag,
                         strcmp(path, "-") == 0 ? "stdout" : diagnose_quote(path, quoted));
