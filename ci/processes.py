@@ -17,6 +17,12 @@ def processes():
     return found
 
 
+def children(parent):
+    """Return the processes whose parent is `parent`. The kernel lists them itself in /proc/PID/task/TID/children,
+    but only with CONFIG_PROC_CHILDREN, which the guest's kernel has not."""
+    return [pid for pid, (of, _) in processes().items() if of == parent]
+
+
 def kill_session(leader):
     """SIGKILL for every process of the session that `leader` began (start_new_session), and for all
     that these started, in whatever session.

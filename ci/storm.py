@@ -29,7 +29,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from processes import kill_session
+from processes import children, kill_session
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 150  # the longest deadline that a host of a round can meet is 90 s (TIMER_HANG_NS)
@@ -170,11 +170,7 @@ class Run:
 
     def members(self):
         """Return the pid of each host seen so far, ended or not."""
-        try:
-            found = Path(f"/proc/{self.job.pid}/task/{self.job.pid}/children").read_text().split()
-        except OSError:
-            found = []
-        for pid in map(int, found):
+        for pid in children(self.job.pid):
             try:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
                 self.pids[words[words.index(b"--name") + 1].decode()] = pid

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from processes import children
+
 ROOT = Path(__file__).resolve().parent.parent
 WEFT = os.environ.get("WEFT_FAST", os.environ.get("WEFT", str(ROOT / "build" / "weft")))
 N_SILENT = 1000
@@ -27,13 +29,6 @@ def start(path, *args):
         [WEFT, "run", "--backend", "soft", path, "-q", *args], cwd=ROOT, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "WEFT_SOFT_LAYOUT": "loopback"})
-
-
-def processes(job):
-    try:
-        return list(map(int, Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()))
-    except OSError:
-        return []
 
 
 def inodes(pid):
@@ -62,7 +57,7 @@ def sockets(pids, table, state):
 
 
 def doors(job):
-    return sockets(processes(job), "tcp", "0A")
+    return sockets(children(job.pid), "tcp", "0A")
 
 
 def until(condition, job):
@@ -111,7 +106,7 @@ def test_strangers_at_every_door(path, n_doors, extra):
                 word = rng.choice(WORDS + [rng.randbytes(rng.randrange(1, 2000))])
                 say(stream, word[:rng.randrange(1, len(word) + 1)])
                 streams = streams[-64:] + [stream]
-            for at in sockets(processes(job), "udp", "07"):
+            for at in sockets(children(job.pid), "udp", "07"):
                 if at[1] < 4791 or at[1] > 4806:
                     continue
                 for _ in range(20):
@@ -148,7 +143,7 @@ def test_a_crowd_of_silent_clients():
             crowd.append(stream)
         n_most = 0
         while job.poll() is None:
-            for pid in processes(job):
+            for pid in children(job.pid):
                 try:
                     n_most = max(n_most, len(os.listdir(f"/proc/{pid}/fd")))
                 except OSError:
