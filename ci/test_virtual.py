@@ -51,7 +51,8 @@ def folders(tmp_path, n):
     ("basic/ipv6.yaml", "{all_reduce: {bytes: 64KiB}}"),
     ("partial/line-3-relay.yaml", "{all_to_all: {bytes: 64KiB}}"),
     ("partial/ring-4.yaml", "{all_reduce: {bytes: 256KiB}}"),
-    ("faults/twin-flap.yaml", "{all_reduce: {bytes: 1MiB}}")])
+    ("faults/twin-flap.yaml", "{all_reduce: {bytes: 1MiB}}")],
+    ids=["pair", "triangle", "ipv6", "line-3-relay", "ring-4", "twin-flap"])
 def test_a_run_is_the_same_to_the_byte(tmp_path, scenario, job, backend):
     """Idle, and beside two busy loops from another directory."""
     first, second = folders(tmp_path, 2)
