@@ -267,13 +267,14 @@ def test_programs_have_the_environment_of_their_scenario(tmp_path):
     cache = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
     documents = [json.loads(weft("run", "--backend", "rxe", "--json", path, cache=cache, shell=shell)[1])
                  for shell in ({}, {"PATH": "/a:/b/c:" + os.environ["PATH"], "HOME": str(tmp_path), "LC_ALL": "C",
-                                    "LANG": "x", "TZ": "UTC", "NCCL_DEBUG": "INFO", "LD_LIBRARY_PATH": "/a:/b"})]
+                                    "LANG": "x", "TZ": "UTC", "TMPDIR": str(tmp_path), "NCCL_DEBUG": "INFO",
+                                    "LD_LIBRARY_PATH": "/a:/b"})]
     assert documents[0]["trace_hash"] == documents[1]["trace_hash"]
     a, b = ([line for line in program["output"].splitlines() if not line.startswith(("PWD=", "WEFT_IN_GUEST="))]
             for program in documents[0]["jobs"][0]["programs"])
     assert a == ["HOME=/run", "LANG=C.UTF-8", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                 "UCX_UD_VERBS_ETH_DGID_CHECK=n"]
-    assert b == ["HOME=/", "LANG=C.UTF-8", "PATH=/bin", "UCX_UD_VERBS_ETH_DGID_CHECK=n", "X=y"]
+                 "TMPDIR=/run", "UCX_UD_VERBS_ETH_DGID_CHECK=n"]
+    assert b == ["HOME=/", "LANG=C.UTF-8", "PATH=/bin", "TMPDIR=/run", "UCX_UD_VERBS_ETH_DGID_CHECK=n", "X=y"]
 
 
 PINGPONG = "ibv_rc_pingpong -e -d {device}"

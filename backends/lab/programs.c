@@ -122,12 +122,15 @@ int lab_programs_settle(const struct world_host *host)
 }
 
 /* Replaces this process's environment by the one of all programs in scenarios, which depends on no
- * shell: each folder of PATH costs a call, and so time. /run is the guest's own. An errno. */
+ * shell: each folder of PATH costs a call, and so time. /run is the guest's own, because what a
+ * program leaves in /tmp of this machine (mpirun its session) would change the next run. An errno.
+ */
 static int forget_shell(void)
 {
     static const char *const variables[][2] = {
         {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
         {"HOME", "/run"},
+        {"TMPDIR", "/run"},
         {"LANG", "C.UTF-8"},
     };
     const char *marker = getenv(LAB_GUEST_MARKER);
