@@ -474,6 +474,34 @@ def test_what_the_peers_device_answers_has_a_cause(tmp_path, statuses, mode, sta
         (found, {"host": "b", "port": "p0", "peer": "a"})]
 
 
+@pytest.fixture(scope="module", name="static")
+def fixture_static(tmp_path_factory):
+    """The same program without a shared library, into which nothing can be preloaded."""
+    program = tmp_path_factory.mktemp("static") / "statuses"
+    done = subprocess.run(["cc", "-O1", "-static", "-w", "-DRDMA_STATIC_PROVIDERS=rxe", "-o", program,
+                           ROOT / "ci" / "guest" / "statuses.c", "-Wl,--start-group", "-libverbs", "-lrxe-rdmav34",
+                           "-lnl-route-3", "-lnl-3", "-lpthread"], capture_output=True, text=True, check=False)
+    if done.returncode != 0 and re.search(r"cannot find -l", done.stderr):
+        pytest.skip("SKIP lab program: libibverbs.a is not installed; enable with: ci/deps lab")
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+@needs_guest
+@pytest.mark.parametrize("fault,found", [
+    ('on: "a:p0", kind: down', [("link.down", {"host": "b", "port": "p0", "peer": "a"})]),
+    ("on: a, kind: kill", [("peer.dead", {"host": "b", "port": "p0", "peer": "a"})]),
+    ('on: "a:p0", kind: down, for: 40ms', [])], ids=["down", "killed", "repeated"])
+def test_a_static_program_that_prints_nothing_fails_with_what_the_kernel_counted(tmp_path, static, fault, found):
+    """Its device gave up repeating: status 12, which the program saw and did not tell."""
+    path = scenario(tmp_path, [f'{{a: "{static} silent {{device}} 1", b: "{static} silent {{device}} 1 {{address}}", '
+                               "expect: {within: 9s}}"], f"faults: [{{at: jobs+300ms, {fault}}}]\n")
+    _, document = run(path)
+    program = document["jobs"][0]["programs"][1]
+    assert (program["ended"], program["status"], program["output"]) == ("exited", int(found != []), ""), program
+    assert [(finding["code"], finding["where"]) for finding in document["findings"]] == found
+
+
 def test_the_documentation_lists_them_all():
     text = (ROOT / "docs" / "lab.md").read_text()
     rows = re.findall(r"^\| (?:works|survives|fails, and how|waits for ever) \| `(.*)` \|$", text, re.M)

@@ -23,6 +23,8 @@ int64_t lab_count(const char *device, enum world_program_count count)
         [WORLD_PROGRAM_RETRIED] = "completer_retry_err",
         [WORLD_PROGRAM_OUT_OF_SEQUENCE] = "out_of_seq_request",
         [WORLD_PROGRAM_NOT_READY] = "send_rnr_err",
+        [WORLD_PROGRAM_RETRY_EXCEEDED] = "retry_exceeded_err",
+        [WORLD_PROGRAM_RNR_EXCEEDED] = "retry_rnr_exceeded_err",
     };
     char path[400];
 

@@ -1,6 +1,6 @@
-/* Makes one completion with an error that the peer's device answers with:
+/* Makes one completion with an error that the peer's device answers with, or waits for any:
  *
- *     statuses invalid|refused|unusable|long DEVICE GID_INDEX [SERVER]
+ *     statuses invalid|refused|unusable|long|silent DEVICE GID_INDEX [SERVER]
  *
  * Without SERVER it is the server, which posts a receive and waits until its client is gone. The
  * client posts one request, and prints the status of its completion:
@@ -8,7 +8,8 @@
  *     invalid   9, an RDMA WRITE to a queue pair that allows none
  *     refused   10, an RDMA WRITE with a key that the server has not given
  *     unusable  11, a SEND to a receive whose own key is none
- *     long      11 over rdma_rxe, 9 over NICs: a SEND that is longer than the receive */
+ *     long      11 over rdma_rxe, 9 over NICs: a SEND that is longer than the receive
+ *     silent    RDMA WRITEs for two seconds or until one fails, of which it prints nothing */
 #include <infiniband/verbs.h>
 #include <netdb.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@
 #define TCP_PORT "18600"
 #define LONG_BYTES 64
 #define SHORT_BYTES 8
+#define SILENT_REQUESTS 10000
 
 /* What each end sends to the other. */
 struct end {
@@ -102,7 +104,7 @@ static void connect_queue_pair(const struct end *peer, int gid_index, int access
                                .max_dest_rd_atomic = 1,
                                .min_rnr_timer = 12,
                                .timeout = 14,
-                               .retry_cnt = 7,
+                               .retry_cnt = 6, /* 7 has no end over rdma_rxe */
                                .rnr_retry = 7,
                                .max_rd_atomic = 1};
 
@@ -179,6 +181,15 @@ static int ask(int fd, const char *mode, const struct end *peer)
     enum ibv_wc_status status;
 
     must(read(fd, memory, 1) == 1, "the server's receive");
+    for (int i = 0; is(mode, "silent") && i < SILENT_REQUESTS; i++) {
+        if (request(peer, 1, 1) != IBV_WC_SUCCESS) {
+            return 1;
+        }
+        usleep(200);
+    }
+    if (is(mode, "silent")) {
+        return 0;
+    }
     status = request(peer, is_invalid || is(mode, "refused"), is_invalid);
     printf("Got completion with status %d (%s)\n", status, ibv_wc_status_str(status));
     return status != IBV_WC_SUCCESS;

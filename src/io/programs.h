@@ -56,6 +56,9 @@ enum world_program_count {
     WORLD_PROGRAM_RETRIED,
     WORLD_PROGRAM_OUT_OF_SEQUENCE, /* requests */
     WORLD_PROGRAM_NOT_READY,       /* RNR NAKs sent */
+    /* Requests that ended because of IBV_WC_RETRY_EXC_ERR and IBV_WC_RNR_RETRY_EXC_ERR. */
+    WORLD_PROGRAM_RETRY_EXCEEDED,
+    WORLD_PROGRAM_RNR_EXCEEDED,
     WORLD_PROGRAM_N_COUNTS
 };
 #define WORLD_PROGRAM_OUTSIDE UINT32_MAX

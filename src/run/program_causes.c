@@ -7,7 +7,8 @@
 #include "run/facts.h"
 #include "run/program_observed.h"
 
-#define RETRY_EXC 12 /* IBV_WC_RETRY_EXC_ERR */
+#define RETRY_EXC 12     /* IBV_WC_RETRY_EXC_ERR */
+#define RNR_RETRY_EXC 13 /* IBV_WC_RNR_RETRY_EXC_ERR */
 
 bool program_causes_any(const struct program_facts *facts, uint32_t n)
 {
@@ -362,6 +363,46 @@ static uint32_t move_to_failed(const struct program_observing *o, uint32_t launc
     return launcher;
 }
 
+static bool has_grown(int64_t before, int64_t after)
+{
+    return before != IO_UNKNOWN && after != IO_UNKNOWN && after > before;
+}
+
+/* Returns the status of a request that the device of the program's port gave up during the job, as
+ * the kernel counted it; 0 if there is none. */
+static int status_by_device(const struct program_observing *o, uint32_t program)
+{
+    uint32_t host = o->causes->facts[program].host;
+    const struct world_host *spec = &o->causes->spec->hosts[host];
+    const struct program_given_up *before = o->causes->before[host].given_up;
+    const struct program_given_up *after = o->causes->after[host].given_up;
+    const struct diag_port *port = port_of(o, program);
+
+    for (uint32_t i = 0; port != NULL && before != NULL && i < spec->n_ports; i++) {
+        if (strcmp(spec->ports[i].name, port->name) != 0) {
+            continue;
+        }
+        return has_grown(before[i].unanswered, after[i].unanswered) ? RETRY_EXC
+               : has_grown(before[i].not_ready, after[i].not_ready) ? RNR_RETRY_EXC
+                                                                    : 0;
+    }
+    return 0;
+}
+
+/* Fills the error of a program that printed none. */
+static void fail_of_silent(const struct program_observing *o, uint32_t program,
+                           uint32_t ended, struct weft_error *out)
+{
+    int status = status_by_device(o, program);
+
+    if (status != 0) {
+        weft_fail_completion(out, status, WEFT_PHASE_DATA, "its device says so");
+    } else {
+        weft_fail(out, WEFT_ERR_SYSTEM, WEFT_PHASE_PROGRAM, "it ended with status %d",
+                  program_status(&o->causes->facts[ended]));
+    }
+}
+
 static void add_failure(const struct program_observing *o, uint32_t ended)
 {
     bool waits = program_hangs(o, ended);
@@ -376,8 +417,7 @@ static void add_failure(const struct program_observing *o, uint32_t ended)
     if (waits) {
         fail_of_waiting(o, program, other, &error.error);
     } else if (error.error.status == WEFT_OK) {
-        weft_fail(&error.error, WEFT_ERR_SYSTEM, WEFT_PHASE_PROGRAM,
-                  "it ended with status %d", program_status(&o->causes->facts[ended]));
+        fail_of_silent(o, program, ended, &error.error);
     }
     if (peer != PROGRAM_NONE) {
         weft_format(error.peer, sizeof(error.peer), "%s",

@@ -70,6 +70,7 @@ static void make_look(uint32_t host, struct program_look *out)
 
     out->is_seen = true;
     out->losses = weft_calloc(PORTS_MAX, sizeof(*out->losses));
+    out->given_up = weft_calloc(PORTS_MAX, sizeof(*out->given_up));
     out->host.memlock_bytes = 1 << 23;
     out->host.forwards_ip = DIAG_NO;
     out->host.ports = weft_calloc(PORTS_MAX, sizeof(*out->host.ports));
@@ -151,6 +152,47 @@ static void stop_late(struct job *job)
 static void cut_early(struct job *job)
 {
     cut(job, SECOND / 2, false);
+}
+
+/* The device of b gave up a request, which its program does not print. */
+static void gave_up(struct job *job)
+{
+    job->after[1].given_up[0].unanswered++;
+}
+
+static void gave_up_after_the_kill(struct job *job)
+{
+    gave_up(job);
+    job->facts[0].killed_ns = SECOND / 2;
+}
+
+static void gave_up_and_cut_early(struct job *job)
+{
+    gave_up(job);
+    cut_early(job);
+}
+
+static void gave_up_in_a_job_before(struct job *job)
+{
+    gave_up_and_cut_early(job);
+    job->before[1].given_up[0].unanswered++;
+}
+
+static void gave_up_unseen(struct job *job)
+{
+    gave_up_and_cut_early(job);
+    job->before[1].given_up[0].unanswered = IO_UNKNOWN;
+}
+
+static void gave_up_at_another_port(struct job *job)
+{
+    cut_early(job);
+    job->after[1].given_up[1].unanswered++;
+}
+
+static void not_ready(struct job *job)
+{
+    job->after[1].given_up[0].not_ready++;
 }
 
 static void cut_late(struct job *job)
@@ -373,6 +415,31 @@ static const struct {
                "Couldn't Open the XRC Domain 95\n"}},
      .n = 2,
      .found = "device.rejected a:p0>b"},
+    /* What the kernel alone shows of a program that prints nothing. */
+    {.seen = {{0, HANGS, "./x a-p0", ""}, {1, FAILS, "./x b-p0 a", ""}},
+     .n = 2,
+     .arrange = gave_up_and_cut_early,
+     .found = "link.down b:p0>a"},
+    {.seen = {{0, KILLED, "./x a-p0", ""}, {1, FAILS, "./x b-p0 a", ""}},
+     .n = 2,
+     .arrange = gave_up_after_the_kill,
+     .found = "peer.dead b:p0>a"},
+    {.seen = {{0, FINE, "./x a-p0", ""}, {1, FAILS, "./x b-p0 a", ""}},
+     .n = 2,
+     .arrange = not_ready,
+     .found = "peer.receiver_late b:p0>a"},
+    {.seen = {{0, HANGS, "./x a-p0", ""}, {1, FAILS, "./x b-p0 a", ""}},
+     .n = 2,
+     .arrange = gave_up_in_a_job_before,
+     .found = "undetermined b:p0>a"},
+    {.seen = {{0, HANGS, "./x a-p0", ""}, {1, FAILS, "./x b-p0 a", ""}},
+     .n = 2,
+     .arrange = gave_up_unseen,
+     .found = "undetermined b:p0>a"},
+    {.seen = {{0, HANGS, "./x a-p0", ""}, {1, FAILS, "./x b-p0 a", ""}},
+     .n = 2,
+     .arrange = gave_up_at_another_port,
+     .found = "undetermined b:p0>a"},
     /* Carriers lost before the failure, and during the job. */
     {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "10.0.1.2") FLUSHED},
               {1, HANGS, PINGPONG "b-p0 a", ""}},
@@ -853,7 +920,8 @@ START_TEST(what_was_looked_at_is_read_back)
     static const char *const broken[] = {"", "{", "[]", "{\"host\":1}",
                                          "{\"losses\":[]}"};
     struct program_look looks[PROGRAMS_MAX] = {{.is_seen = false}};
-    static const char counted[] = "[[[1,2,3,4,5]],[[6,7,8,9,10],[11,null,13,14,15]],[]]";
+    static const char counted[] =
+        "[[[1,2,3,4,5,6,7]],[[6,7,8,9,10,11,12],[11,null,13,14,15,null,17]],[]]";
 
     program_look_decode(&world->spec, 1, device, seen, strlen(seen), &looks[1]);
     ck_assert(looks[1].is_seen);
@@ -864,6 +932,10 @@ START_TEST(what_was_looked_at_is_read_back)
     program_look_count(&world->spec, counted, strlen(counted), looks);
     ck_assert_int_eq(looks[1].host.ports[0].counters[DIAG_TX_PACKETS], 11);
     ck_assert_int_eq(looks[1].host.ports[0].counters[DIAG_RX_PACKETS], IO_UNKNOWN);
+    ck_assert_int_eq(looks[1].given_up[0].unanswered, 11);
+    ck_assert_int_eq(looks[1].given_up[0].not_ready, 12);
+    ck_assert_int_eq(looks[1].given_up[1].unanswered, IO_UNKNOWN);
+    ck_assert_int_eq(looks[1].given_up[1].not_ready, 17);
     program_look_count(&world->spec, "[", 1, looks);
     program_look_fini(&looks[1]);
     for (size_t i = 0; i < WEFT_LENGTH(broken); i++) {

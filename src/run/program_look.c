@@ -87,7 +87,7 @@ static const enum diag_counter counters[] = {
     [WORLD_PROGRAM_RETRIED] = DIAG_RETRANSMITS,
     [WORLD_PROGRAM_OUT_OF_SEQUENCE] = DIAG_OUT_OF_SEQUENCE,
     [WORLD_PROGRAM_NOT_READY] = DIAG_RNR_NAKS_SENT,
-};
+}; /* the others are no counters of a NIC */
 
 static json_t *counters_of(const struct world_spec *spec, uint32_t host,
                            program_look_device *device)
@@ -178,10 +178,24 @@ void program_look_decode(const struct world_spec *spec, uint32_t host,
         }
     }
     out->losses = weft_calloc((size_t)spec_host->n_ports + 1, sizeof(*out->losses));
+    out->given_up = weft_calloc((size_t)spec_host->n_ports + 1, sizeof(*out->given_up));
     for (uint32_t i = 0; i < spec_host->n_ports; i++) {
         out->losses[i] = number_of(json_array_get(losses, i));
+        out->given_up[i] = (struct program_given_up){IO_UNKNOWN, IO_UNKNOWN};
     }
     json_decref(losses);
+}
+
+static void take_given_up(const struct world_host *host, const json_t *ports,
+                          struct program_given_up *out)
+{
+    for (uint32_t i = 0; i < host->n_ports; i++) {
+        const json_t *numbers = json_array_get(ports, i);
+
+        out[i] = (struct program_given_up){
+            number_of(json_array_get(numbers, WORLD_PROGRAM_RETRY_EXCEEDED)),
+            number_of(json_array_get(numbers, WORLD_PROGRAM_RNR_EXCEEDED))};
+    }
 }
 
 static void take_counters(const struct world_host *host, const json_t *ports,
@@ -211,6 +225,9 @@ void program_look_count(const struct world_spec *spec, const char *bytes, size_t
 
     for (uint32_t i = 0; hosts != NULL && i < spec->n_hosts; i++) {
         take_counters(&spec->hosts[i], json_array_get(hosts, i), &looks[i].host);
+        if (looks[i].is_seen) {
+            take_given_up(&spec->hosts[i], json_array_get(hosts, i), looks[i].given_up);
+        }
     }
     json_decref(hosts);
 }
@@ -219,5 +236,6 @@ void program_look_fini(struct program_look *look)
 {
     diag_host_fini(&look->host);
     free(look->losses);
+    free(look->given_up);
     *look = (struct program_look){.is_seen = false};
 }

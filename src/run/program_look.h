@@ -12,12 +12,19 @@
 typedef void program_look_device(const struct world_spec *spec, uint32_t host,
                                  uint32_t port, char *out, size_t n_bytes);
 
+/* Requests that a port's device gave up since it exists; IO_UNKNOWN if it was not read. */
+struct program_given_up {
+    int64_t unanswered; /* ended with IBV_WC_RETRY_EXC_ERR */
+    int64_t not_ready;  /* ended with IBV_WC_RNR_RETRY_EXC_ERR */
+};
+
 struct program_look {
     bool is_seen; /* if false, all else is zero */
     struct diag_host
         host; /* Owned; ports have the scenario's names; no errors or events */
     /* Owned [n_ports of the host]; carrier losses since the port exists, or IO_UNKNOWN. */
     int64_t *losses;
+    struct program_given_up *given_up; /* Owned [n_ports of the host] */
 };
 
 /* Appends the encoded facts of this host; must run inside its namespace. Appends nothing if its
