@@ -89,6 +89,8 @@ PAIRS = {
 # Exit statuses of those that fail: rdma_rxe has no XRC (errno 95), and a client of UCT sends the name of its own
 # device to the server, whose devices have other names.
 FAILS = {"ibv_xsrq_pingpong": 1, "ucx_perftest-uct-rc": 255, "ucx_perftest-uct-ud": 255}
+# A client of UCX whose server failed polls for ever, and its time passes slowly (docs/lab.md, "Not supported").
+PATIENCE_S = "1"
 
 
 def twice(tmp_path, expected, *args):
@@ -126,7 +128,8 @@ def test_two_programs_work_and_twice_the_same(name, mesh, tmp_path):
     server, client, line = PAIRS[name]
     needs(server[0])
     scenario, _, _, address = MESHES[mesh]
-    out = twice(tmp_path, FAILS.get(name, 0), scenario, "titanic", "--", *server, ":", "iceberg", "--", *client,
+    out = twice(tmp_path, FAILS.get(name, 0), *(("--patience", PATIENCE_S) if name in FAILS else ()), scenario,
+                "titanic", "--", *server, ":", "iceberg", "--", *client,
                 *(() if client == server else (address,)))
     assert any(re.search(line, one) for host in ("titanic", "iceberg") for one in lines_of(host, out)), out
 
