@@ -704,6 +704,25 @@ static void request_invalid(struct scene *s)
     scene_completion(s, 9);
 }
 
+/* Three hosts behind a switch, which drops frames to iceberg. */
+static void lossy_behind_switch(struct scene *s)
+{
+    static const int64_t sent[] = {1000, 600, 300}, received[] = {500, 700, 300};
+    struct diag_host *third = &s->input.hosts[s->input.n_hosts++];
+    struct diag_port *ports[3] = {&s->a->ports[0], &s->b->ports[1], NULL};
+
+    init_host(third, "carpathia");
+    ports[2] = add_port(third, "p0", "192.168.101.9/24");
+    for (int i = 0; i < 3; i++) {
+        memset(ports[i]->counters, 0, sizeof(ports[i]->counters));
+        ports[i]->counters[DIAG_TX_PACKETS] = sent[i];
+        ports[i]->counters[DIAG_RX_PACKETS] = received[i];
+        ports[i]->counters[DIAG_RETRANSMITS] = 100;
+    }
+    ports[1]->counters[DIAG_OUT_OF_SEQUENCE] = 50;
+    scene_completion(s, 12);
+}
+
 /* Titanic sends more to iceberg than its queue pair takes, because the program at iceberg took the
  * MTU of titanic:p1, which is less than that of the port at the other end of its cable. */
 static void mtu_of_another_port(struct scene *s)
@@ -875,6 +894,7 @@ const struct scene_case scene_cases[] = {
     {ended_before_it_came, "peer.dead", "titanic -> iceberg"},
     {scene_receiver_late, "peer.receiver_late", "titanic:p0 -> iceberg"},
     {request_invalid, "data.request_invalid", "titanic:p0 -> iceberg"},
+    {lossy_behind_switch, "link.lossy", "titanic:p0 -> iceberg"},
     {mtu_of_another_port, "link.mtu_mismatch", "titanic:p1 -> carpathia"},
     {unnumbered, "addr.missing", "titanic:p0"},
     {vlans_before_tcp, "link.vlan_mismatch", "titanic:p0 -> iceberg"},

@@ -339,6 +339,10 @@ int64_t diag_carrier_losses(const struct diag_host *host, const char *port);
 /* Adds warnings about lost frames, lost carriers and failed devices that a job survived. Adds none
  * if a host failed. */
 void diag_inspect_survived(const struct diag_input *input, struct diag_findings *out);
+/* Returns YES if a switch between three or more ports dropped frames, and the port with the most
+ * packets out of sequence, if any, is one of these two hosts. The direction is then unknown,
+ * because a port does not count frames by their sender. Returns NO if that is unknown. */
+diag_test diag_is_lossy_segment;
 
 /* ---- place.c ---- */
 

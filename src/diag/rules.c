@@ -109,6 +109,7 @@ static const struct hypothesis lost[] = {
     {DIAG_HOST_FIREWALL_ROCE, diag_is_firewall_roce},
     {DIAG_LINK_PAUSE_STORM, diag_is_pause_storm},
     {DIAG_LINK_CORRUPTING, diag_is_corrupting},
+    {DIAG_LINK_LOSSY, diag_is_lossy_segment},
     {DIAG_LINK_ONE_WAY, diag_is_one_way},
     {DIAG_LINK_LOSSY, diag_is_lossy},
 };

@@ -165,6 +165,35 @@ static struct segment segment_of(const struct diag_input *input,
     return segment;
 }
 
+/* Returns the number of frames that a switch between three or more ports dropped, 0 if none or
+ * unknown. */
+static int64_t dropped_by_switch(const struct segment *segment)
+{
+    int64_t lost = segment->sent - segment->received;
+
+    return segment->is_known && segment->n_ports >= 3 && segment->retransmits > 0 &&
+                   lost > UNDER_WAY * (int64_t)segment->n_ports
+               ? lost
+               : 0;
+}
+
+enum diag_known diag_is_lossy_segment(const struct diag_case *c)
+{
+    struct segment segment;
+    bool is_theirs;
+
+    if (c->local_port == NULL || c->remote_port == NULL || c->peer == NULL) {
+        return DIAG_NO;
+    }
+    segment = segment_of(c->input, c->host, c->local_port);
+    /* If no port got a packet out of sequence, none came any more where these two failed. */
+    is_theirs = segment.port != NULL &&
+                (segment.port->counters[DIAG_OUT_OF_SEQUENCE] == 0 ||
+                 diag_is_same_machine(segment.host->name, c->host->name) ||
+                 diag_is_same_machine(segment.host->name, c->peer_name));
+    return diag_known_of(dropped_by_switch(&segment) > 0 && is_theirs);
+}
+
 /* Returns true if the frames that this segment lost are already reported, because each of its ports
  * leads to it. */
 static bool is_segment_said(const struct diag_findings *out,
@@ -190,10 +219,9 @@ static void inspect_segment(const struct diag_input *input, const struct diag_ho
                                    .severity = DIAG_WARNING,
                                    .is_survived = true};
     struct segment segment = segment_of(input, host, port);
-    int64_t lost = segment.sent - segment.received;
+    int64_t lost = dropped_by_switch(&segment);
 
-    if (!segment.is_known || segment.n_ports < 3 || segment.retransmits <= 0 ||
-        lost <= UNDER_WAY * (int64_t)segment.n_ports) {
+    if (lost == 0) {
         return;
     }
     diag_name_place(&finding, segment.host->name, segment.port->name, "");
