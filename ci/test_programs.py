@@ -358,8 +358,7 @@ FILES_OF = {"mpirun": "/usr/lib/python3/dist-packages/mpi4py", "run_tests.py": "
 FILES = sorted((ROOT / "scenarios" / "programs").glob("*.yaml"))
 
 
-def run_of(path):
-    """(exit status, document), unless a program of it is not here."""
+def needs_programs_of(path):
     text = path.read_text().partition("jobs:")[2]
     used = [program for program in PROGRAMS if re.search(rf"\b{program}\b", text)]
     needs(*used)
@@ -367,6 +366,11 @@ def run_of(path):
         if word in text and not Path(file).exists():
             pytest.skip(f"SKIP lab program: {file} is not installed; enable with: ci/deps lab")
     assert used or any(word in text for word in FILES_OF)
+
+
+def run_of(path):
+    """(exit status, document), unless a program of it is not here."""
+    needs_programs_of(path)
     return run(path)
 
 
@@ -407,6 +411,18 @@ def test_seeds_over_programs(tmp_path):
     assert set(results) == {"pass", "fail"} and code == 1
     for row, result in zip(rows, results):
         assert run(path, "--seed", row["seed"])[1]["result"] == result
+
+
+@needs_guest
+def test_mpi_whose_cable_goes_down_is_one_story_a_seed():
+    """A row of a swarm, and its replay line in a shell with another PATH."""
+    path = ROOT / "scenarios" / "programs" / "mpi-down.yaml"
+    needs_programs_of(path)
+    (row,), errors = swarm_of(path, "2..2")
+    code, out, _ = weft(*row["replay"].split()[1:], "--json", shell={"PATH": "/a:/b/c:" + os.environ["PATH"]})
+    document = json.loads(out)
+    assert (document["result"], document["trace_hash"]) == (row["result"], row["trace_hash"]), errors
+    assert code == int(row["result"] != "pass")
 
 
 @pytest.fixture(scope="module", name="racy")
