@@ -775,7 +775,8 @@ static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *i
     if (diag_is_unheard_over_cable(c)) {
         return diag_or(on_any_rail(c, is_so), DIAG_UNKNOWN);
     }
-    if (c->phase == WEFT_PHASE_TCP && c->sys_errno == ETIMEDOUT &&
+    if (c->phase == WEFT_PHASE_TCP &&
+        (c->sys_errno == ETIMEDOUT || c->sys_errno == EHOSTUNREACH) &&
         diag_number(c, WEFT_VALUE_WAYS) == 1) {
         return counts_tell(
             c); /* without a management network the only way is the cable */
