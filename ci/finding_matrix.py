@@ -916,6 +916,8 @@ ONCE_WRONG = {
     ("firewall_tcp", "ring", "before start", "weft", "ipv6", 11611041620): "right",
     # A relay was not waited for, but named by the end that heard nothing.
     ("silent_one_way", "line", "hello", "weft", "/31", 10329794844): "undetermined",
+    # The switch dropped what a paused port did not take.
+    ("paused", "switch", "mid-row", "weft", "/31", 9111666754): "right",
     # What is lost one way keeps the other end from resolving its neighbour.
     ("no_descriptors", "two triangles", "before start", "weft", "/24", 12309481466, "silent_one_way"): "right",
     # Link-local GIDs are unique on the only cable; whether it has a VLAN is not observed.

@@ -297,6 +297,9 @@ diag_test diag_is_held_at_rtr;
 /* Returns YES if pauses held an end of the rail for long. Returns NO if neither port counts
  * pauses. */
 diag_test diag_is_port_held;
+/* Returns true if pauses of the port lasted a second each on average, which flow control never
+ * does. */
+bool diag_is_stopped(const struct diag_port *port);
 /* rules_program.c: what a program sends to its peer */
 diag_test diag_is_qpn_truncated, diag_is_loopback;
 /* rules_transit.c: IP forwarding by a third host */

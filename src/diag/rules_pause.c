@@ -84,6 +84,12 @@ enum diag_known diag_is_port_held(const struct diag_case *c)
                       : DIAG_NO;
 }
 
+bool diag_is_stopped(const struct diag_port *port)
+{
+    return port != NULL && port->counters[DIAG_RX_PAUSES] > 0 &&
+           port->counters[DIAG_RX_PAUSE_NS] / HELD_NS >= port->counters[DIAG_RX_PAUSES];
+}
+
 enum diag_known diag_is_held_at_rtr(const struct diag_case *c)
 {
     /* A neighbour was resolved if small messages were exchanged. */
