@@ -117,7 +117,7 @@ help:
 	@echo 'make fuzz       every *_fuzz.c under libFuzzer, FUZZ_SECONDS=$(FUZZ_SECONDS) the longest'
 	@echo 'make replay     every *_fuzz.c on its corpus and on FUZZ_RUNS=1 times a fixed number of inputs'
 	@echo 'make soak       hours instead of minutes: long fuzzing, many seeds and meshes, a fresh machine'
-	@echo 'make bench      how fast the simulator is here'
+	@echo 'make bench      how fast the simulator is here, and runs in virtual time beside their bars'
 	@echo 'make bench-wire how fast soft-RoCE is in the guest, beside perftest; backend soft, beside sockets'
 	@echo 'make rxe-guest  a guest kernel with soft-RoCE, for --backend rxe: once, 5 minutes'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall takes it away'
@@ -351,6 +351,7 @@ soak:
 bench: all $(BUILD)/test/src/plugin/engine_test
 	@ci/bench --weft $(BUILD)/weft
 	@ci/bench-plugin --build $(BUILD)
+	@ci/bench-virtual --build $(BUILD) || [ $$? -eq 77 ]
 
 bench-wire: all $(BENCHES)
 	@ci/bench-soft --build $(BUILD)
