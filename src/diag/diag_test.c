@@ -299,8 +299,8 @@ START_TEST(undetermined_names_what_is_possible)
 }
 END_TEST
 
-/* Pauses are common. If frames were lost, the loss is the cause, unless pauses are longer than those
- * of flow control. */
+/* Pauses are common. If frames were lost, the loss is the cause, unless pauses are longer than
+ * those of flow control. */
 START_TEST(a_pause_storm_is_found_only_where_nothing_is_lost)
 {
     static const struct {
