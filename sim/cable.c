@@ -30,7 +30,7 @@ void sim_port_check_carrier(struct sim_port *port)
         sim_train_settle_link(&port->out);
         n_lost = sim_link_lose_all(&port->out);
     }
-    port->out.drop_was_told = false;
+    port->out.drop_was_logged = false;
     weft_trace_event(sim_trace(port->engine), sim_now_ns(port->engine), port->host,
                      port->name, is_up ? "port_up" : "port_down", "in_flight_lost=%u",
                      n_lost);

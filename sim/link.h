@@ -68,8 +68,8 @@ struct sim_link {
     uint32_t n_unasked; /* number of `n_trains` whose receiver has not been asked yet */
     bool pauses;        /* pauses the sender instead of dropping */
     bool is_taken_down;
-    bool drop_was_told; /* the event log has the first frame dropped while down */
-    bool is_impaired;   /* true if a probability of `impairment` is not 0 */
+    bool drop_was_logged; /* the event log has the first frame dropped while down */
+    bool is_impaired;     /* true if a probability of `impairment` is not 0 */
 
     /* Fields that every arrival uses, in one cache line: from the middle of the event to
      * half of the rate. */
@@ -348,7 +348,7 @@ void sim_port_deliver_packet(struct sim_port *port, struct sim_packet *packet);
 struct sim_packet *sim_packet_copy(const struct sim_packet *packet);
 /* Sends a pause or resume frame to the other end of the cable, ahead of all waiting
  * frames. */
-void sim_port_tell_pause(struct sim_port *port, bool is_pause);
+void sim_port_send_pause(struct sim_port *port, bool is_pause);
 /* Returns true if both paths have the same addresses; ignores the fields of their
  * owners. */
 bool sim_path_is_same(const struct sim_path *a, const struct sim_path *b);

@@ -5,7 +5,7 @@
 
 static void pool(struct nic_account *out, const char *name, uint32_t index)
 {
-    model_step(out, "driver", "pool", "an index; there is no device to tell",
+    model_step(out, "driver", "pool", "an index; no device takes part",
                "pool=%s index=%u", name, index);
 }
 

@@ -162,8 +162,8 @@ static void send_frame(struct sim_port *port, struct sim_frame *frame)
         return;
     }
     if (is_lost_in_darkness(port)) {
-        if (!link->drop_was_told) {
-            link->drop_was_told = true;
+        if (!link->drop_was_logged) {
+            link->drop_was_logged = true;
             sim_port_trace_drop(port, frame, "no_carrier");
         }
         sim_frame_release(port->engine, frame);
@@ -320,7 +320,7 @@ static void on_transmit(struct sim_event *event)
     }
 }
 
-void sim_port_tell_pause(struct sim_port *port, bool is_pause)
+void sim_port_send_pause(struct sim_port *port, bool is_pause)
 {
     struct sim_packet *packet = weft_calloc(1, sizeof(*packet));
     weft_ps now = sim_now(port->engine);

@@ -107,7 +107,7 @@ static void pause_sender(struct sim_switch *bridge, uint32_t out, uint32_t in)
     if (!bridge->ways[out].has_paused[in]) {
         bridge->ways[out].has_paused[in] = true;
         if (bridge->ways[in].n_pausers++ == 0) {
-            sim_port_tell_pause(bridge->ways[in].port, true);
+            sim_port_send_pause(bridge->ways[in].port, true);
         }
     }
 }
@@ -118,7 +118,7 @@ static void resume_senders(struct sim_switch *bridge, uint32_t out)
         if (bridge->ways[out].has_paused[in]) {
             bridge->ways[out].has_paused[in] = false;
             if (--bridge->ways[in].n_pausers == 0) {
-                sim_port_tell_pause(bridge->ways[in].port, false);
+                sim_port_send_pause(bridge->ways[in].port, false);
             }
         }
     }

@@ -76,7 +76,7 @@ static struct sim_stream *tcp_stream_new(struct sim_tcp *tcp,
     stream->snd_max = stream->iss;
     stream->rto_ps = TCP_RTO_SYN_PS;
     stream->user_timeout_ps = TCP_USER_TIMEOUT_PS;
-    stream->told_window = TCP_WINDOW_BYTES;
+    stream->sent_window = TCP_WINDOW_BYTES;
     sim_event_init(&stream->timer, tcp_on_timer);
     return stream;
 }
@@ -200,11 +200,11 @@ static int send_segment(struct sim_stream *stream, uint32_t seq, unsigned flags,
 {
     struct sim_packet *packet = new_packet(&stream->local, &stream->remote, n_bytes);
     struct sim_tcp_segment *segment = packet->payload;
-    stream->told_window = TCP_WINDOW_BYTES - stream->rx.n;
+    stream->sent_window = TCP_WINDOW_BYTES - stream->rx.n;
     segment->seq = seq;
     segment->ack = (flags & SIM_TCP_ACK) != 0 ? stream->rcv_nxt : 0;
     segment->flags = (uint8_t)flags;
-    segment->window_bytes = stream->told_window;
+    segment->window_bytes = stream->sent_window;
     segment->mss_bytes = (flags & SIM_TCP_SYN) != 0 ? (uint16_t)tcp_mss_of(stream) : 0;
     if (n_bytes > 0) {
         tcp_ring_copy(&stream->tx, seq - stream->snd_una, segment->bytes, n_bytes);
@@ -863,7 +863,7 @@ int sim_tcp_recv(struct sim_stream *stream, void *out, size_t n_bytes, size_t *o
     *out_n = n_bytes;
     /* Report free space to a peer that had no window left (RFC 9293, 3.8.6.2.2). */
     uint32_t space = TCP_WINDOW_BYTES - stream->rx.n;
-    bool was_closed = stream->told_window < stream->mss_bytes;
+    bool was_closed = stream->sent_window < stream->mss_bytes;
     if (stream->state == TCP_OPEN && was_closed && space >= TCP_WINDOW_BYTES / 2) {
         (void)tcp_send_control(stream, SIM_TCP_ACK);
     }

@@ -30,7 +30,7 @@ struct sim_stream {
     int error;      /* errno if BROKEN */
     bool is_orphan; /* closed by its user; freed when finished */
     uint32_t iss, snd_una, snd_nxt, snd_max, snd_wnd, rcv_nxt;
-    uint32_t told_window; /* window that was last sent to the peer */
+    uint32_t sent_window; /* window that was last sent to the peer */
     uint32_t mss_bytes;
     bool fin_queued, fin_acked, peer_fin;
     unsigned n_duplicate_acks;

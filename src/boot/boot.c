@@ -270,7 +270,7 @@ static weft_status give_up_ended(struct boot *boot)
         status = boot_fail(boot, WEFT_ERR_CLOSED, member, what);
     }
     if (boot->server != NULL) {
-        boot_server_tell_all(boot, member, what);
+        boot_server_notify_all(boot, member, what);
     }
     if (boot->client != NULL) {
         boot->error.sys_errno = boot->client->last_errno;
@@ -358,7 +358,7 @@ void boot_abort(struct boot *boot, const char *reason)
         if (boot->mesh != NULL) {
             mesh_give_up(boot, boot->config.rank, reason);
         } else if (boot->server != NULL) {
-            boot_server_tell_all(boot, 0, reason);
+            boot_server_notify_all(boot, 0, reason);
         } else {
             boot_client_give_up(boot, reason);
         }

@@ -234,7 +234,7 @@ static weft_status take_result(struct boot *boot, const struct frame *frame)
 
     if (status == WEFT_OK &&
         (!boot->is_active || !client->blob_sent || blob.round != boot->round ||
-         blob.each != boot_told_each(boot) || blob.offset != client->received)) {
+         blob.each != boot_result_each(boot) || blob.offset != client->received)) {
         status = codec_bad_field(&boot->error, WEFT_PHASE_BLOB, "round", blob.round,
                                  "not the piece that was due");
     }
@@ -244,8 +244,8 @@ static weft_status take_result(struct boot *boot, const struct frame *frame)
     }
     memcpy(boot->result + blob.offset, blob.bytes, blob.n_bytes);
     client->received += blob.n_bytes;
-    return client->received == boot_told_each(boot) * boot->n_members ? WEFT_OK
-                                                                      : WEFT_AGAIN;
+    return client->received == boot_result_each(boot) * boot->n_members ? WEFT_OK
+                                                                        : WEFT_AGAIN;
 }
 
 static weft_status told_to_give_up(struct boot *boot, const struct frame *frame)

@@ -138,7 +138,7 @@ static inline weft_ns boot_limit(const struct boot *boot, weft_ns limit)
 }
 
 /* Returns the size of each blob in the result for ranks other than 0. */
-static inline uint32_t boot_told_each(const struct boot *boot)
+static inline uint32_t boot_result_each(const struct boot *boot)
 {
     return boot->to_first ? 0 : boot->each;
 }
@@ -156,7 +156,7 @@ void boot_server_gather(struct boot *boot);
 /* boot_awaits() of rank 0 of a rendezvous. */
 bool boot_server_awaits(const struct boot *boot, uint32_t member);
 /* Reports to every connected rank except `rank` that `rank` is at fault. */
-void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason);
+void boot_server_notify_all(struct boot *boot, uint32_t rank, const char *reason);
 /* may_miss: marks `rank` absent and closes its stream. */
 void boot_server_drop(struct boot *boot, uint32_t rank);
 void boot_server_close(struct boot *boot);

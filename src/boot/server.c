@@ -91,7 +91,7 @@ static void tell(struct boot *boot, uint32_t to, uint32_t at_fault, const char *
     }
 }
 
-void boot_server_tell_all(struct boot *boot, uint32_t rank, const char *reason)
+void boot_server_notify_all(struct boot *boot, uint32_t rank, const char *reason)
 {
     for (uint32_t r = 1; r < boot->n_members; r++) {
         if (is_there(boot, r) && r != rank) {
@@ -135,7 +135,7 @@ static weft_status blame(struct boot *boot, weft_status status, uint32_t rank,
         boot_server_drop(boot, rank);
         return WEFT_OK;
     }
-    boot_server_tell_all(boot, rank, what);
+    boot_server_notify_all(boot, rank, what);
     return boot_fail(boot, status, rank, what);
 }
 
@@ -149,7 +149,7 @@ static weft_status cut_off(struct boot *boot, uint32_t rank, const struct weft_e
         boot_server_drop(boot, rank);
         return WEFT_OK;
     }
-    boot_server_tell_all(boot, boot->config.rank, "failed: a call on a control stream");
+    boot_server_notify_all(boot, boot->config.rank, "failed: a call on a control stream");
     status = boot_fail(boot, WEFT_ERR_SYSTEM, rank,
                        "is cut off: a call on its stream failed here");
     boot_own_errno(boot, why);
@@ -289,8 +289,8 @@ static weft_status hear(struct boot *boot, uint32_t r)
                 return WEFT_OK;
             }
             if (status < 0) {
-                boot_server_tell_all(boot, r,
-                                     reason[0] != '\0' ? reason : boot->error.message);
+                boot_server_notify_all(boot, r,
+                                       reason[0] != '\0' ? reason : boot->error.message);
                 weft_error_int(&boot->error, WEFT_VALUE_RANK, r);
                 return status;
             }
@@ -320,7 +320,7 @@ static weft_status send_result(struct boot *boot, uint32_t r)
     struct boot_rank *rank = &boot->server->ranks[r];
     struct frame_link *link = &rank->stream->link;
     struct weft_error why = {0};
-    uint32_t all = boot_told_each(boot) * boot->n_members;
+    uint32_t all = boot_result_each(boot) * boot->n_members;
     uint8_t body[CODEC_BODY_MAX];
     weft_status status = WEFT_OK;
 
@@ -328,7 +328,7 @@ static weft_status send_result(struct boot *boot, uint32_t r)
         uint32_t left = all - rank->sent;
         struct message_blob blob = {
             .round = boot->round,
-            .each = boot_told_each(boot),
+            .each = boot_result_each(boot),
             .offset = rank->sent,
             .n_bytes = left < MESSAGE_CHUNK_MAX ? left : MESSAGE_CHUNK_MAX,
             .bytes = boot->result + rank->sent,

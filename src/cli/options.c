@@ -278,7 +278,7 @@ static const struct flag_spec specs[] = {
      "as one of several machines, which compare what they found", SWITCH(join)},
     {"qualify", NULL, 0, "doctor", "the same, and then with traffic", SWITCH(qualify)},
     {"result", "FILE", 0, "node relayd",
-     "this rank's record, for whoever gathers them: rank 0 then judges nothing",
+     "this rank's record, to be gathered later: rank 0 then judges nothing",
      OUTPUT(result)},
     {"patience", "SECONDS", 0, "node relayd doctor",
      "how long to wait for all ranks to join; default 900", SET_BY(set_patience)},

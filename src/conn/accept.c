@@ -43,7 +43,7 @@ struct conn *conn_from_client(struct rdma *rdma, const struct conn_config *confi
     }
     if (status == WEFT_OK) {
         conn_facts_body(conn, &own);
-        status = conn_tell(conn, CODEC_FACTS, body, codec_encode_facts(&own, body));
+        status = conn_send(conn, CODEC_FACTS, body, codec_encode_facts(&own, body));
     }
     if (status != WEFT_OK) {
         conn_fail(conn);

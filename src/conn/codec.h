@@ -155,7 +155,7 @@ struct codec_meta {
 
 /* The error with which an end gave up. */
 struct codec_abort {
-    char phase[CODEC_PHASE_BYTES]; /* phase of the error, or a replacement (tell_abort) */
+    char phase[CODEC_PHASE_BYTES]; /* phase of the error, or a replacement (send_abort) */
     weft_status status;            /* negative */
     uint32_t sys_errno;
     uint32_t wc_status;

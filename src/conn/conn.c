@@ -72,7 +72,7 @@ static weft_status step_qps(struct conn *conn)
         return status;
     }
     conn_fill_meta(conn, &private->mine);
-    status = conn_tell(conn, CODEC_META, body, codec_encode_meta(&private->mine, body));
+    status = conn_send(conn, CODEC_META, body, codec_encode_meta(&private->mine, body));
     if (status == WEFT_OK) {
         conn_enter(conn, conn->is_connector ? CONN_META : CONN_CONNECT_QPS);
     }
@@ -99,7 +99,7 @@ static weft_status step_connect_qps(struct conn *conn)
     weft_status status = conn_connect_qps(conn);
 
     if (status == WEFT_OK) {
-        status = conn_tell(conn, CODEC_READY, NULL, 0);
+        status = conn_send(conn, CODEC_READY, NULL, 0);
     }
     if (status == WEFT_OK) {
         conn_enter(conn, CONN_READY);
@@ -126,7 +126,7 @@ static weft_status step_probe(struct conn *conn)
     }
     if (!private->probed_sent) {
         private->probed_sent = true;
-        status = conn_tell(conn, CODEC_PROBED, NULL, 0);
+        status = conn_send(conn, CODEC_PROBED, NULL, 0);
         if (status != WEFT_OK) {
             return status;
         }
@@ -182,7 +182,7 @@ static weft_status step(struct conn *conn)
 
 /* Queues an ABORT with the reason, unless the stream is closed or the peer gave up first. A peer
  * that has not authenticated itself gets no text. */
-static void tell_abort(struct conn *conn)
+static void send_abort(struct conn *conn)
 {
     struct frame_link *link = &conn->private->link;
     struct codec_abort abort = {
@@ -252,7 +252,7 @@ weft_status conn_fail(struct conn *conn)
     } else if (!private->was_up && private->heard_ns != 0 && silent_ns >= REPEAT_NS) {
         weft_error_int(&conn->error, WEFT_VALUE_SILENT_NS, silent_ns);
     }
-    tell_abort(conn);
+    send_abort(conn);
     private->is_witness = private->was_up && conn_may_stall(conn) &&
                           !private->peer_gave_up && private->link.stream != NULL;
     private->heard_ns = io_now(conn_env(conn));

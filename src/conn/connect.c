@@ -427,14 +427,14 @@ weft_status conn_step_hello(struct conn *conn)
 }
 
 /* Sends this end's FACTS to the listener, which has authenticated itself. */
-static weft_status tell_facts(struct conn *conn)
+static weft_status send_facts(struct conn *conn)
 {
     struct codec_facts facts;
     uint8_t body[CODEC_BODY_MAX];
     weft_status status;
 
     conn_facts_body(conn, &facts);
-    status = conn_tell(conn, CODEC_FACTS, body, codec_encode_facts(&facts, body));
+    status = conn_send(conn, CODEC_FACTS, body, codec_encode_facts(&facts, body));
     if (status == WEFT_OK) {
         conn_enter(conn, CONN_AUTH);
     }
@@ -449,7 +449,7 @@ weft_status conn_step_challenge(struct conn *conn)
     weft_status status = prove_answer(&private->link, dial->key, dial->hello, &why);
 
     if (status == WEFT_OK) {
-        return tell_facts(conn);
+        return send_facts(conn);
     }
     if (status == WEFT_AGAIN && io_now(conn_env(conn)) < dial->way_ns) {
         return WEFT_AGAIN;
@@ -469,7 +469,7 @@ weft_status conn_step_challenge(struct conn *conn)
 weft_status conn_turned_away(struct conn *conn, int error_number)
 {
     io_task_wake(&conn->task);
-    return next_way(conn, error_number, "turned away before the listener told its facts");
+    return next_way(conn, error_number, "turned away before the listener sent its facts");
 }
 
 void conn_lost_address(struct conn *conn)

@@ -131,7 +131,7 @@ struct conn *conn_new(struct rdma *rdma, const struct conn_config *config, int t
                       bool is_connector);
 /* Queues a sealed message. Does nothing if the stream has ended. Fails with WEFT_ERR_LIMIT if there
  * is no room because the peer does not read. */
-weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *body,
+weft_status conn_send(struct conn *conn, enum codec_type type, const uint8_t *body,
                       size_t n_bytes) WEFT_MUST_CHECK;
 /* Starts to watch the peer for silence, and to send BUSY every TIMER_BUSY_NS. */
 void conn_watch_peer(struct conn *conn);

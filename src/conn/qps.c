@@ -413,13 +413,13 @@ void conn_fill_meta(struct conn *conn, struct codec_meta *out)
     }
     for (uint32_t i = 0; i < conn->n_qps; i++) {
         out->qps[i] = (struct codec_qp){
-            .qpn = rdma_told_qpn(conn->config.policy, conn->qps[i].qp->qp_num),
+            .qpn = rdma_sent_qpn(conn->config.policy, conn->qps[i].qp->qp_num),
             .psn = conn->qps[i].config.psn};
     }
 }
 
 /* Connects every QP to the peer's, with the lesser of both ends' limits. */
-static void tell_peers(struct conn *conn)
+static void set_peers(struct conn *conn)
 {
     const struct codec_meta *mine = &conn->private->mine,
                             *theirs = &conn->private->theirs;
@@ -455,7 +455,7 @@ weft_status conn_connect_qps(struct conn *conn)
     weft_status status;
 
     if (conn->qps[0].state == RDMA_QP_INIT && conn->max_msg_bytes == 0) {
-        tell_peers(conn);
+        set_peers(conn);
     }
     status = progress_qps(conn, &conn->error);
     /* The peer sends once both ends are ready. */

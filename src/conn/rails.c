@@ -60,7 +60,7 @@ static bool faces_peer(const struct conn *conn, const struct rdma_port *port)
 
 /* Selects the ports to report, in device order. If they do not all fit, prefers those that share a
  * subnet with the peer. */
-static void choose_told(struct conn *conn)
+static void choose_reported(struct conn *conn)
 {
     struct conn_private *private = conn->private;
     const struct rdma *rdma = conn->rdma;
@@ -106,7 +106,7 @@ void conn_facts_body(struct conn *conn, struct codec_facts *out)
 
     memset(out, 0, sizeof(*out));
     conn_settle_ports(conn);
-    choose_told(conn);
+    choose_reported(conn);
     for (uint32_t i = 0; i < private->n_local; i++) {
         const struct rdma_port *port = &conn->rdma->ports[private->local_ports[i]];
 

@@ -123,7 +123,7 @@ struct conn *conn_new(struct rdma *rdma, const struct conn_config *config, int t
 
 /* ---- the peer ---- */
 
-weft_status conn_tell(struct conn *conn, enum codec_type type, const uint8_t *body,
+weft_status conn_send(struct conn *conn, enum codec_type type, const uint8_t *body,
                       size_t n_bytes)
 {
     struct frame_link *link = &conn->private->link;

@@ -337,6 +337,6 @@ weft_status conn_watch(struct conn *conn)
         return WEFT_OK;
     }
     private->busy_ns = now + TIMER_BUSY_NS;
-    status = conn_tell(conn, CODEC_BUSY, NULL, 0);
+    status = conn_send(conn, CODEC_BUSY, NULL, 0);
     return status == WEFT_OK ? conn_talk_to_peer(conn) : status;
 }

@@ -76,8 +76,8 @@ static void turn_filter(const struct diag_case *caller, struct diag_finding *out
 
 /* Places the finding at the end that could not reach the other, with that end's failure, because
  * the end that waited is not at fault. */
-static void tell_of_caller(const struct diag_case *c, int sys_errno,
-                           struct diag_finding *out)
+static void place_at_caller(const struct diag_case *c, int sys_errno,
+                            struct diag_finding *out)
 {
     const struct diag_entry *entry = out->entry;
 
@@ -584,9 +584,9 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
     } else if (out->entry->id == DIAG_ADDR_MISSING && c->phase == WEFT_PHASE_LISTEN) {
         name_bare(c, out);
     } else if (out->entry->id == DIAG_CONN_FILTERED) {
-        tell_of_caller(c, ETIMEDOUT, out);
+        place_at_caller(c, ETIMEDOUT, out);
     } else if (out->entry->id == DIAG_CONN_NO_ROUTE) {
-        tell_of_caller(c, ENETUNREACH, out);
+        place_at_caller(c, ENETUNREACH, out);
     } else if (out->entry->id == DIAG_NEIGH_ARP_IGNORED) {
         turn_to_peer(c, diag_arp_ignored_at, out);
     } else if (out->entry->id == DIAG_LINK_CORRUPTING ||

@@ -737,7 +737,7 @@ static bool is_held_by(const struct diag_host *host, const char *peer)
 /* Returns UNKNOWN if two running hosts held each other up while none of their rails had sent a RoCE
  * packet, otherwise NO. Few devices count other frames, so the counters do not show whether
  * the cable passes any. */
-static enum diag_known counts_tell(const struct diag_case *c)
+static enum diag_known is_uncounted(const struct diag_case *c)
 {
     bool any = false;
 
@@ -773,7 +773,7 @@ static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *i
 
     for (size_t i = 0; i < WEFT_LENGTH(steps); i++) {
         if (c->phase == steps[i]) {
-            return diag_or(on_any_rail(c, is_so), counts_tell(c));
+            return diag_or(on_any_rail(c, is_so), is_uncounted(c));
         }
     }
     if (diag_is_unheard_over_cable(c)) {
@@ -782,7 +782,7 @@ static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *i
     if (c->phase == WEFT_PHASE_TCP &&
         (c->sys_errno == ETIMEDOUT || c->sys_errno == EHOSTUNREACH) &&
         diag_number(c, WEFT_VALUE_WAYS) == 1) {
-        return counts_tell(
+        return is_uncounted(
             c); /* without a management network the only way is the cable */
     }
     return c->phase == WEFT_PHASE_NONE ? DIAG_UNKNOWN : DIAG_NO;
@@ -865,5 +865,5 @@ enum diag_known diag_is_any_held(const struct diag_case *c)
     enum diag_known held = on_rail_of_set_up(c, diag_is_held);
 
     /* Pauses are counted whatever they hold. */
-    return held == DIAG_UNKNOWN && counts_tell(c) == DIAG_UNKNOWN ? DIAG_NO : held;
+    return held == DIAG_UNKNOWN && is_uncounted(c) == DIAG_UNKNOWN ? DIAG_NO : held;
 }

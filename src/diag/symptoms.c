@@ -524,7 +524,7 @@ static const struct diag_symptom symptoms[] = {
              OF(PLUGIN_NOT_REGISTERED,
                 "was the peer's buffer deregistered or freed while it was in use?"),
              OF(CONN_QPN_TRUNCATED,
-                "does the program tell its peer only 16 bits of queue pair numbers?"),
+                "does the program send its peer only 16 bits of queue pair numbers?"),
              OF(DATA_ACCESS_REFUSED,
                 "is the rkey or the address stale, or the region without that access?"),
          }},

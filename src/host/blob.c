@@ -110,7 +110,7 @@ weft_status host_blob_decode(const uint8_t *bytes, size_t n_bytes, struct host_p
     if (!is_text(peer->name, sizeof(peer->name)) ||
         n_ports > (n_bytes == HOST_BLOB_BYTES ? HOST_PORTS_MAX : 0)) {
         return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_BOOT,
-                         "a member told no name or %u ports", n_ports);
+                         "a member sent no name or %u ports", n_ports);
     }
     peer->ports = weft_calloc((size_t)n_ports + 1, sizeof(*peer->ports));
     for (uint32_t i = 0; i < n_ports; i++) {

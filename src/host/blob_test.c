@@ -98,8 +98,8 @@ static const struct {
     const char *message;
 } malformed[] = {
     {3, 1, "a member speaks version 1, this one 2"},
-    {4, 0xff, "a member told no name or 2 ports"},
-    {AT_N_PORTS, 17, "a member told no name or 17 ports"},
+    {4, 0xff, "a member sent no name or 2 ports"},
+    {AT_N_PORTS, 17, "a member sent no name or 17 ports"},
     {AT_PORT, ' ', "port 0 of titanic is malformed"},
     {AT_N_GIDS, RDMA_FACTS_GIDS_MAX + 1, "port 0 of titanic is malformed"},
 };

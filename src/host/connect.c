@@ -280,7 +280,7 @@ uint32_t host_trouble(struct host *host, uint32_t first)
         why = trouble_with(host, rank);
     }
     if (why == NULL) {
-        return HOST_NOBODY;
+        return HOST_NO_MEMBER;
     }
     host->error = *why;
     return host_concerned(host, rank);
@@ -292,7 +292,7 @@ void host_relay_trouble(struct host *host)
     /* A member without a rank is in CLOSE while others still run their jobs. */
     bool is_closing = host->private->is_closing;
     const struct weft_error *why = NULL;
-    uint32_t member = HOST_NOBODY;
+    uint32_t member = HOST_NO_MEMBER;
 
     if (host->relay != NULL && is_told && !is_closing) {
         why = relay_trouble(host->relay, &member);
@@ -304,8 +304,8 @@ void host_relay_trouble(struct host *host)
     }
 }
 
-static void tell_flow(struct flow *flow, uint32_t device,
-                      const struct io_async_event *event)
+static void notify_flow(struct flow *flow, uint32_t device,
+                        const struct io_async_event *event)
 {
     if (flow != NULL) {
         flow_device_event(flow, device, event);
@@ -333,8 +333,8 @@ void host_device_event(struct host *host, uint32_t device,
     for (uint32_t i = 0; i < host->private->n_flows; i++) {
         struct host_peer *peer = &host->peers[host->private->flows[i]];
 
-        tell_flow(peer->send, device, event);
-        tell_flow(peer->receive, device, event);
+        notify_flow(peer->send, device, event);
+        notify_flow(peer->receive, device, event);
     }
     if (host->relay != NULL) {
         relay_device_event(host->relay, device, event);

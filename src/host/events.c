@@ -39,8 +39,8 @@ static weft_status check_devices(struct host *host, uint32_t lost)
     if (host->state == HOST_CLOSE || host_is_alone(host)) {
         return WEFT_OK;
     }
-    host->error_peer = host_trouble(host, HOST_NOBODY);
-    if (host->error_peer != HOST_NOBODY && !host_is_hearsay(&host->error)) {
+    host->error_peer = host_trouble(host, HOST_NO_MEMBER);
+    if (host->error_peer != HOST_NO_MEMBER && !host_is_hearsay(&host->error)) {
         return host->error.status;
     }
     host_forgive(host); /* a peer's report is less specific than the loss of the device */

@@ -105,7 +105,7 @@ static void look_again(struct host *host)
 static void name_awaited(struct host *host)
 {
     struct weft_text text = {0};
-    uint32_t n = 0, last = HOST_NOBODY;
+    uint32_t n = 0, last = HOST_NO_MEMBER;
 
     for (uint32_t rank = 0; rank < host->config.n_ranks && host->peers != NULL; rank++) {
         if (host_waits_for(host, rank)) {
@@ -118,7 +118,7 @@ static void name_awaited(struct host *host)
         weft_error_text(&host->error, WEFT_VALUE_WAITS_FOR, text.bytes);
     }
     if (n == 1 && host->state == HOST_CONNECT &&
-        (host->error_peer == HOST_NOBODY || host->error_peer == host->config.rank)) {
+        (host->error_peer == HOST_NO_MEMBER || host->error_peer == host->config.rank)) {
         host->error_peer = last; /* in JOBS any cable can be the reason */
     }
     weft_text_fini(&text);
@@ -126,7 +126,7 @@ static void name_awaited(struct host *host)
 
 /* If others could not connect to this host because accept() fails, that is why they gave up and why
  * this host waited in vain. */
-static void tell_shortage(struct host *host)
+static void blame_shortage(struct host *host)
 {
     int sys_errno = host->listener != NULL ? conn_listener_errno(host->listener) : 0;
 
@@ -151,7 +151,7 @@ static void fail(struct host *host)
         name_awaited(host);
     }
     host_relay_trouble(host);
-    tell_shortage(host);
+    blame_shortage(host);
     host->failed_in = host->state;
     host->error_ns = now_of(host);
     look_again(host);
@@ -272,9 +272,9 @@ static weft_status listen_and_boot(struct host *host)
 static void own_trouble(struct host *host)
 {
     uint32_t rank =
-        host->state == HOST_CLOSE ? HOST_NOBODY : host_trouble(host, host->error_peer);
+        host->state == HOST_CLOSE ? HOST_NO_MEMBER : host_trouble(host, host->error_peer);
 
-    if (rank != HOST_NOBODY) {
+    if (rank != HOST_NO_MEMBER) {
         host->error_peer = rank;
         host->error_is_hearsay = host_is_hearsay(&host->error);
     }
@@ -556,7 +556,7 @@ struct host *host_create(struct io_env *env, const struct host_config *config)
     host->config.boot.n_ranks = config->n_ranks;
     host->config.boot.n_members = config->n_members;
     host->config.conn.journal = &host->journal;
-    host->error_peer = HOST_NOBODY;
+    host->error_peer = HOST_NO_MEMBER;
     host->private = weft_calloc(1, sizeof(*host->private));
     host->private->watchdog_ns = WEFT_NEVER;
     host->peers = weft_calloc(config->n_members, sizeof(*host->peers));

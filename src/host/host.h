@@ -138,7 +138,7 @@ struct host_wait {
 };
 #define HOST_WAITS_MAX 64
 
-#define HOST_NOBODY UINT32_MAX
+#define HOST_NO_MEMBER UINT32_MAX
 
 enum host_state {
     HOST_NEW,      /* not started; waiting for start_ns */
@@ -221,7 +221,7 @@ struct host {
     bool are_events_cut; /* there were more */
     enum host_state failed_in;
     struct weft_error error; /* the failure, if FAILED */
-    uint32_t error_peer;     /* rank concerned by the failure, or HOST_NOBODY */
+    uint32_t error_peer;     /* rank concerned by the failure, or HOST_NO_MEMBER */
     bool error_is_hearsay;   /* the error only reports that a peer gave up first */
     weft_ns error_ns;
     /* Owned [n_waits]; when it failed, or when host_note_waits() was called; the first ones */

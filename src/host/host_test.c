@@ -463,7 +463,7 @@ START_TEST(the_end_of_a_stream_inside_a_host_is_forgiven_in_close)
     ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
     ck_assert_str_eq(mesh_test_states(&test, states, sizeof(states)), "done done");
     ck_assert_int_eq(test.hosts[0]->error.status, WEFT_OK);
-    ck_assert_uint_eq(test.hosts[0]->error_peer, HOST_NOBODY);
+    ck_assert_uint_eq(test.hosts[0]->error_peer, HOST_NO_MEMBER);
     mesh_test_fini(&test);
 }
 END_TEST

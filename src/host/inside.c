@@ -70,7 +70,7 @@ static weft_status blame(struct host *host, weft_status status)
     uint32_t peer = inside_error_peer(host->inside);
 
     if (status < 0) {
-        host->error_peer = peer == UINT32_MAX ? HOST_NOBODY : peer;
+        host->error_peer = peer == UINT32_MAX ? HOST_NO_MEMBER : peer;
         host->error_is_hearsay = host_is_hearsay(&host->error);
     }
     return status;

@@ -27,7 +27,7 @@ static uint32_t relay_of(const struct host *host, uint32_t node)
             return i;
         }
     }
-    return HOST_NOBODY;
+    return HOST_NO_MEMBER;
 }
 
 bool host_is_alone(const struct host *host)
@@ -95,7 +95,7 @@ static void add_lane(struct host *host, const struct mesh_route *route, uint32_t
     via = host->private->via[out->n_lanes];
     for (uint32_t i = 0; i < route->n_via; i++) {
         via[i] = relay_of(host, route->via[i]);
-        if (via[i] == HOST_NOBODY) {
+        if (via[i] == HOST_NO_MEMBER) {
             return;
         }
     }

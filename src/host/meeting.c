@@ -93,7 +93,7 @@ static weft_status gather_numbers(struct meeting *meeting, uint32_t mine, uint32
         out[i] = wire_get_u32(&reader);
         if (out[i] > TEXT_MAX) {
             weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_MEETING,
-                      "rank %u tells %u bytes, %u are allowed", i, out[i], TEXT_MAX);
+                      "rank %u announced %u bytes, %u are allowed", i, out[i], TEXT_MAX);
             weft_error_int(error, WEFT_VALUE_RANK, i);
             return WEFT_ERR_PROTOCOL;
         }

@@ -73,9 +73,9 @@ bool host_is_hearsay(const struct weft_error *error);
 /* Returns the member that host->error of a flow with `member` concerns: the next hop if the error
  * names one, otherwise `member`. */
 uint32_t host_concerned(const struct host *host, uint32_t member);
-/* Finds a flow that cannot move data now, trying those with rank `first` (or HOST_NOBODY) before
- * others. Copies its error to host->error and returns the member concerned, or HOST_NOBODY if all
- * flows work. */
+/* Finds a flow that cannot move data now, trying those with rank `first` (or HOST_NO_MEMBER) before
+ * others. Copies its error to host->error and returns the member concerned, or HOST_NO_MEMBER if
+ * all flows work. */
 uint32_t host_trouble(struct host *host, uint32_t first);
 /* Replaces host->error with the failure that this host's relay recorded, if host->error is only a
  * report by a peer or a relay. */

@@ -46,7 +46,7 @@ void host_forgive(struct host *host)
 {
     weft_error_clear(&host->error);
     host->error_is_hearsay = false;
-    host->error_peer = HOST_NOBODY;
+    host->error_peer = HOST_NO_MEMBER;
 }
 
 weft_ns host_state_limit(const struct host *host, enum host_state state)

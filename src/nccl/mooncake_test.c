@@ -138,7 +138,7 @@ START_TEST(its_patience_is_written_in_its_source)
     ck_assert_uint_eq(patience.timeout, 14);
     ck_assert_uint_eq(patience.retry_cnt, 7);
     ck_assert_uint_eq(patience.rnr_retry, 7);
-    ck_assert_uint_eq(rdma_told_qpn(MOONCAKE, 0x12347), 0x12347);
+    ck_assert_uint_eq(rdma_sent_qpn(MOONCAKE, 0x12347), 0x12347);
 }
 END_TEST
 

@@ -278,10 +278,10 @@ END_TEST
 
 START_TEST(the_plugin_tells_16_bits_of_a_number)
 {
-    ck_assert_uint_eq(rdma_told_qpn(WEFT_POLICY_MESH_PLUGIN_2026_01, 0x12347), 0x2347);
-    ck_assert_uint_eq(rdma_told_qpn(WEFT_POLICY_MESH_PLUGIN_2026_01, 0xffff), 0xffff);
-    ck_assert_uint_eq(rdma_told_qpn(WEFT_POLICY_NCCL_2_25, 0x12347), 0x12347);
-    ck_assert_uint_eq(rdma_told_qpn(WEFT_POLICY_WEFT, 0xffffff), 0xffffff);
+    ck_assert_uint_eq(rdma_sent_qpn(WEFT_POLICY_MESH_PLUGIN_2026_01, 0x12347), 0x2347);
+    ck_assert_uint_eq(rdma_sent_qpn(WEFT_POLICY_MESH_PLUGIN_2026_01, 0xffff), 0xffff);
+    ck_assert_uint_eq(rdma_sent_qpn(WEFT_POLICY_NCCL_2_25, 0x12347), 0x12347);
+    ck_assert_uint_eq(rdma_sent_qpn(WEFT_POLICY_WEFT, 0xffffff), 0xffffff);
 }
 END_TEST
 

@@ -164,7 +164,7 @@ void engine_dump(struct engine *engine, struct weft_text *out)
     for (const struct engine_listen *listen = engine->listens; listen != NULL;
          listen = listen->next) {
         weft_text_add(out, "listen %08x: %s\n", listen->id,
-                      listen->comm == NULL ? "nobody came yet"
+                      listen->comm == NULL ? "no connection yet"
                                            : "a connection came; waits for accept");
     }
     pthread_mutex_unlock(&engine->lock);

@@ -47,7 +47,7 @@ START_TEST(ports_and_listens_are_there)
     expect(0, "0 comms, 0 listens; connected 0, accepted 0, failed 0, refused 0\n");
     expect(0, "has a link");
     ck_assert_int_eq(engine_listen(harness.engines[0], handle, &listen, &error), WEFT_OK);
-    expect(0, ": nobody came yet\n");
+    expect(0, ": no connection yet\n");
     engine_close_listen(listen);
     harness_close(&harness);
 }

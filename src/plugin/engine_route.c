@@ -358,4 +358,4 @@ void engine_route_of_number(uint32_t number, struct flow_config *out,
     }
 }
 
-_Static_assert(FLOW_LANES_MAX == LANES_MASK + 1, "a number tells the lanes");
+_Static_assert(FLOW_LANES_MAX == LANES_MASK + 1, "one number holds the lanes");

@@ -58,7 +58,7 @@ static void forked(void)
     atomic_store(&process.is_child, true);
 }
 
-static void tell_failure(const struct weft_error *error)
+static void log_failure(const struct weft_error *error)
 {
     char text[400];
 
@@ -95,7 +95,7 @@ static bool start_engine(uint32_t host, struct engine_config *config)
     config->done = driver.ops->done;
     config->context = driver_context(host);
     if (engine_create(config, &driver.engines[host], &error) < 0) {
-        tell_failure(&error);
+        log_failure(&error);
         return false;
     }
     driver.n_engines = host + 1;
@@ -118,14 +118,14 @@ static bool start(void)
     status = plugin_settings_read(get_setting, warn, &process.settings, &config, &error);
     plugin_settings_unread(environ, warn);
     if (status != WEFT_OK) {
-        tell_failure(&error);
+        log_failure(&error);
         return false;
     }
     process.log.level = process.settings.is_debug ? WEFT_LOG_DEBUG : WEFT_LOG_INFO;
     process.log.write = write_line;
     process.settings.plain.log = &process.log;
     if (plain_world_create(&process.settings.plain, &driver.world, &error) != WEFT_OK) {
-        tell_failure(&error);
+        log_failure(&error);
         return false;
     }
     driver.ops =
@@ -156,7 +156,7 @@ static bool all_are_ready(void)
 
         driver.ops->wait(NULL, progress);
         if (atomic_load(progress) != ENGINE_READY) {
-            tell_failure(engine_error(driver.engines[host]));
+            log_failure(engine_error(driver.engines[host]));
             return false;
         }
     }

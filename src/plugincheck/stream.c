@@ -142,8 +142,9 @@ static void finish_sends(struct check_stream *stream, struct check_row *row)
             }
         }
         if (sizes[0] != (int)row->group.sent[i]) {
-            check_broken(stream->check, "send.sizes", "test told %d of a send of %zu",
-                         sizes[0], row->group.sent[i]);
+            check_broken(stream->check, "send.sizes",
+                         "test returned size %d for a send of %zu", sizes[0],
+                         row->group.sent[i]);
         }
         memset(check_slot(stream, row, i), CHECK_USED, row->group.sent[i]);
         row->is_done[i] = true;
@@ -209,8 +210,8 @@ static void judge_receive(struct check_stream *stream, struct check_row *row,
             check_data_name_sibling(stream, row, i, sizes[i] < 0 ? 0 : (size_t)sizes[i]);
             check_data_judge(stream, row, i);
             check_broken(stream->check, "recv.sizes",
-                         "test told %d of a message of %zu in a buffer of %zu", sizes[i],
-                         row->group.sent[i], row->group.posted[i]);
+                         "test returned size %d for a message of %zu in a buffer of %zu",
+                         sizes[i], row->group.sent[i], row->group.posted[i]);
         }
         check_data_judge(stream, row, i);
     }

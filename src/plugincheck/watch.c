@@ -246,7 +246,7 @@ bool check_is_over(const struct check *check, const struct check_ages *ages)
     return is_stuck(check, ages) || is_still(check, ages);
 }
 
-static void tell_crash(const struct check *check, int status)
+static void report_crash(const struct check *check, int status)
 {
     const char *doing = "between calls";
     char text[200];
@@ -318,7 +318,7 @@ static bool watch(struct check *check, void (*body)(struct check *check))
     }
     if (ended != 0 ? status != 0 || is_unsaid
                    : is_unsaid && !check_is_over(check, &ages)) {
-        tell_crash(check, status);
+        report_crash(check, status);
     }
     return atomic_load(&shared->verdict) == VERDICT_NONE;
 }

@@ -80,7 +80,7 @@ struct rdma_gid_rule rdma_gid_rule(enum weft_policy policy,
     return rule;
 }
 
-uint32_t rdma_told_qpn(enum weft_policy policy, uint32_t qpn)
+uint32_t rdma_sent_qpn(enum weft_policy policy, uint32_t qpn)
 {
     weft_check((unsigned)policy < WEFT_N_POLICIES);
     return policy == WEFT_POLICY_MESH_PLUGIN_2026_01 ? mesh_plugin_qpn(qpn) : qpn;

@@ -33,7 +33,7 @@ uint32_t rdma_choose_gid(enum weft_policy policy, const struct rdma_port_facts *
 
 /* Returns the QP number that the policy's program sends to the peer for `qpn`. mesh-plugin-2026-01
  * sends only its lowest 16 bits. */
-uint32_t rdma_told_qpn(enum weft_policy policy, uint32_t qpn);
+uint32_t rdma_sent_qpn(enum weft_policy policy, uint32_t qpn);
 
 /* Returns true if the listener of the policy's program serves one client at a time
  * (mesh-plugin-2026-01). It reads the whole HELLO of a client before it looks at the next, without

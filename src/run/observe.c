@@ -126,7 +126,7 @@ static void name_told(const struct run *run, struct diag_host *out)
     for (uint32_t i = 0; i < out->n_told; i++) {
         unsigned long member = strtoul(out->told[i].peer, NULL, 10);
 
-        name_member(run, member < run->n_members ? (uint32_t)member : HOST_NOBODY,
+        name_member(run, member < run->n_members ? (uint32_t)member : HOST_NO_MEMBER,
                     out->told[i].peer);
     }
 }

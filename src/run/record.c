@@ -99,7 +99,7 @@ static json_t *encode_error(const struct host *host)
                                  .source =
                                      host->error_is_hearsay ? DIAG_HEARSAY : DIAG_OWN};
 
-    if (host->error_peer != HOST_NOBODY) {
+    if (host->error_peer != HOST_NO_MEMBER) {
         weft_format(failure.peer, sizeof(failure.peer), "%u", host->error_peer);
     }
     return diag_error_encode(&failure);
@@ -240,7 +240,7 @@ static weft_ns moment(const struct record_decoder *decoder, weft_ns at)
     return at == 0 ? 0 : (weft_ns)((uint64_t)at - (uint64_t)decoder->origin_ns);
 }
 
-/* Returns the member whose number the text is, or HOST_NOBODY. */
+/* Returns the member whose number the text is, or HOST_NO_MEMBER. */
 static uint32_t member_of(const struct record_decoder *decoder, const char *text)
 {
     char *end;
@@ -248,7 +248,7 @@ static uint32_t member_of(const struct record_decoder *decoder, const char *text
     bool is_number = text[0] >= '0' && text[0] <= '9' && *end == '\0';
 
     return is_number && member < decoder->host->config.n_members ? (uint32_t)member
-                                                                 : HOST_NOBODY;
+                                                                 : HOST_NO_MEMBER;
 }
 
 static void decode_error(struct record_decoder *decoder, const json_t *from)
@@ -348,7 +348,7 @@ static void take_waits(struct record_decoder *decoder, const struct diag_host *f
     for (uint32_t i = 0; i < facts->n_waits; i++) {
         uint32_t member = member_of(decoder, facts->waits[i].peer);
 
-        if (member == HOST_NOBODY) {
+        if (member == HOST_NO_MEMBER) {
             field_bad(&decoder->at, "waits", "must name members");
             return;
         }
@@ -361,7 +361,7 @@ static void take_waits(struct record_decoder *decoder, const struct diag_host *f
 static void check_told(struct record_decoder *decoder, const struct diag_host *facts)
 {
     for (uint32_t i = 0; i < facts->n_told; i++) {
-        if (member_of(decoder, facts->told[i].peer) == HOST_NOBODY) {
+        if (member_of(decoder, facts->told[i].peer) == HOST_NO_MEMBER) {
             field_bad(&decoder->at, "told", "must be ports of members");
         }
     }
@@ -547,7 +547,7 @@ static struct host *create(const char *name, const struct host_config *config)
     weft_format(env->base.name, sizeof(env->base.name), "%s", name);
     host->env = &env->base;
     host->config = *config;
-    host->error_peer = HOST_NOBODY;
+    host->error_peer = HOST_NO_MEMBER;
     host->peers = weft_calloc(config->n_members, sizeof(*host->peers));
     host->results = weft_calloc(config->n_rows + 1, sizeof(*host->results));
     return host;

@@ -325,7 +325,7 @@ START_TEST(a_peer_that_is_no_member_is_nobody)
                             json_string(peers[i]));
         got = run_record_decode(record, "iceberg", &config, 0, &error);
         ck_assert_int_eq(error.status, WEFT_OK);
-        ck_assert_uint_eq(got->error_peer, HOST_NOBODY);
+        ck_assert_uint_eq(got->error_peer, HOST_NO_MEMBER);
         run_record_free(got);
     }
     json_decref(record);

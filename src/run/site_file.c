@@ -420,15 +420,14 @@ weft_status run_site_file(const struct weft_text *facts, uint32_t n_ranks,
     for (uint32_t rank = 0; rank < n_ranks && status == WEFT_OK; rank++) {
         if (!add_rank(&site, rank, &facts[rank])) {
             status = weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_SITE,
-                               "rank %u told what is no description", rank);
+                               "rank %u sent an invalid description", rank);
         }
     }
     for (uint32_t host = 0; host < site.n_hosts && status == WEFT_OK; host++) {
         for (size_t port = 0; port < json_array_size(site.hosts[host].ports); port++) {
             if (!add_ends(&site, host, port)) {
-                status =
-                    weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_SITE,
-                              "%s told of a port that is none", site.hosts[host].name);
+                status = weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_SITE,
+                                   "%s described an invalid port", site.hosts[host].name);
             }
         }
     }

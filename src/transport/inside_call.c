@@ -113,7 +113,7 @@ static weft_status take(struct inside_stream *stream, const struct frame *frame)
         status = proxy_decode_answer(frame->body, frame->n_bytes, &answer, &why);
         if (status == WEFT_OK && !inside_answered(inside, stream->rank, &answer)) {
             status = weft_fail(&why, WEFT_ERR_PROTOCOL, WEFT_PHASE_INSIDE,
-                               "an answer %u that nobody asked for", answer.op);
+                               "an answer %u without a request", answer.op);
         }
         return status == WEFT_OK ? WEFT_OK : inside_stream_broken(stream, &why);
     }
