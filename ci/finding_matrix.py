@@ -965,4 +965,7 @@ ONCE_LATE = [
     ("device_gone", "line", "hello", "weft", "/24", 8390243694),
     ("device_gone", "line", "rtr", "weft", "ipv6", 5848674127),
     ("device_gone", "line", "mid-row", "weft", "ipv6", 5848674127),
+    # The outage began with the first frame that was not answered, and not when the first attempt failed.
+    ("arp_ignored", "line", "before start", "weft", "/24", 6989408957),
+    ("silent_one_way", "star", "hello", "weft", "/31", 7742535040),
 ]

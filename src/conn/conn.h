@@ -287,9 +287,9 @@ bool conn_lacks_address(const struct weft_error *why);
 bool conn_is_refused(const struct weft_error *why);
 
 /* Connector: returns since when the cable of the only rail was silent, if set-up failed with `why`
- * because nothing passed there. Its neighbour had not answered before, when the cable was dialed,
- * or the stream was on the cable and nothing came. A host with one port has one cable, also before
- * rails are chosen. 0 if that is unknown. */
+ * because nothing passed there. Nothing had come before, when the cable was dialed, or the stream
+ * was on the cable and nothing came. A host with one port has one cable, also before rails are
+ * chosen. 0 if that is unknown. */
 weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why);
 
 /* Returns true if an end of one of the rails may stall (io_device_attr); false before rails are

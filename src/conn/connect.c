@@ -259,6 +259,25 @@ static bool is_out_of_patience(struct conn *conn, int error_number, weft_ns now)
            (dial->short_ns != 0 && now - dial->short_ns >= conn->config.total_ns);
 }
 
+/* Records since when the cable of the current way is silent, if nothing came when it was dialed. */
+static void note_silence(const struct conn *conn, int error_number)
+{
+    struct conn_dial *dial = &conn->private->dial;
+    const struct conn_way *way = &dial->ways[dial->way];
+    bool is_silent = error_number == EHOSTUNREACH ||
+                     (error_number == ETIMEDOUT && conn->state == CONN_TCP);
+
+    if (!way->is_bound) {
+        return;
+    }
+    if (is_silent && dial->silent_ns == 0) {
+        dial->silent_ns = dial->way_start_ns;
+        dial->silent_from = way->from.ip;
+    } else if (!is_silent && io_ip_equal(&way->from.ip, &dial->silent_from)) {
+        dial->silent_ns = 0;
+    }
+}
+
 /* Handles the failure of the current way: goes on to the next one, and after the last pauses or
  * gives up. */
 static weft_status next_way(struct conn *conn, int error_number, const char *what)
@@ -271,10 +290,7 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
     weft_ns now = io_now(env);
     bool is_over = is_out_of_patience(conn, error_number, now);
 
-    if (error_number == EHOSTUNREACH && way->is_bound && dial->silent_ns == 0) {
-        dial->silent_ns = dial->way_start_ns;
-        dial->silent_from = way->from.ip;
-    }
+    note_silence(conn, error_number);
     if (error_number == ETIMEDOUT) {
         conn_note_still(conn);
     }
@@ -505,6 +521,10 @@ weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why)
     if (conn->is_connector && conn->n_rails == 0 && conn->rdma->n_ports == 1 &&
         silent != NULL && dial->way < dial->n_ways && way->is_bound) {
         return io_now(conn_env(conn)) - silent->number; /* before the rails were chosen */
+    }
+    if (conn->is_connector && conn->n_rails == 0 && conn->rdma->n_ports == 1 &&
+        why->phase == WEFT_PHASE_TCP) {
+        return dial->silent_ns; /* no other address answered either */
     }
     if (!conn->is_connector || conn->n_rails != 1) {
         return 0;

@@ -39,7 +39,8 @@ struct conn_dial {
     weft_ns short_ns; /* since when it lacks a descriptor or buffer; 0 if it does not */
     weft_ns way_start_ns; /* when the current way was dialed */
     weft_ns way_ns;       /* deadline of the current way, absolute */
-    /* the first way whose neighbour did not answer: when it was dialed, and from where; 0: none */
+    /* the first way on a cable from which no answer came: when it was dialed, and from where; 0 if
+     * there is none */
     weft_ns silent_ns;
     struct io_ip silent_from;
     weft_ns resume_ns;     /* end of the pause between rounds; 0 if there is none */

@@ -486,6 +486,33 @@ START_TEST(the_only_address_is_away_during_set_up)
 }
 END_TEST
 
+/* The only cable loses everything before the first SYN, but its neighbour is known. The outage
+ * counts from that SYN, and not from when the first attempt fails. */
+START_TEST(a_cable_that_is_silent_from_the_first_syn_ends_a_flow_in_time)
+{
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .redials = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+    struct world_fault loss = {
+        .kind = WORLD_FAULT_LOSS, .has_port = true, .share_ppb = 1000000000};
+
+    open_cables(1);
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 1, 0, &config);
+    ck_assert(grid_run_until_up(&grid, FABRIC_S));
+    grid_fault(&grid, &loss);
+    grid_flow(&grid, 0, 1, &config);
+    (void)grid_run_until_dead(&grid, 1, TIMER_AUTHENTICATE_NS);
+    ck_assert_int_eq(grid.flows[1].out_status, WEFT_OK);
+    (void)grid_run_until_dead(&grid, 1, TIMER_ATTEMPT_OF(TIMER_SET_UP_NS, 0));
+    ck_assert_int_lt(grid.flows[1].out_status, 0);
+    grid_close(&grid);
+}
+END_TEST
+
 /* The only address goes for good, with its GID, while its stream waits for the peer's facts. The
  * flow must not wait until the peer counts as silent, because nothing can arrive. */
 START_TEST(the_address_of_the_stream_goes_for_good)
@@ -952,6 +979,7 @@ int main(void)
     suite_add_sweep(tcase, the_only_gid_goes_between_neighbours_during_set_up, 0, 64);
     suite_add_sweep(tcase, the_only_address_is_away_during_set_up, 0, 160);
     tcase_add_test(tcase, the_address_of_the_stream_goes_for_good);
+    tcase_add_test(tcase, a_cable_that_is_silent_from_the_first_syn_ends_a_flow_in_time);
     suite_add_sweep(tcase, the_only_gid_is_away_behind_a_slow_cable, 0, 60);
     suite_add_sweep(tcase, a_gid_goes_after_another_failure, 0, 192);
     suite_add_sweep(tcase, a_gid_goes_again_after_another_failure, 0, 40);
