@@ -49,7 +49,7 @@ ONLY_RUN = {
     "net/paused-set-up": ({"link.pause_storm"}, FAULT),
     "net/port-at-13gbps": ({"link.slow"}, TRAFFIC),
     "net/relay-cut-off": ({"link.down"}, FAULT),
-    "net/relay-silence": ({"link.down"}, FAULT),
+    "net/relay-silence": ({"link.down", "link.pause_storm"}, FAULT),
     "net/relay-verb": ({"link.left_out"}, FAULT),
     "net/management-lost": ({"host.management_down"}, FAULT),
     "net/rendezvous-elsewhere": ({"conn.foreign_address"}, "only the rendezvous shows it"),
