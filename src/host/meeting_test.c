@@ -93,9 +93,9 @@ static const struct {
     const char *refusal; /* NULL if "abc" and "hello" are gathered */
 } rows[] = {
     {3, 5, NULL},
-    {(16 << 20) + 1, 5, "rank 0 tells 16777217 bytes, 16777216 are allowed"},
-    {3, (16 << 20) + 1, "rank 0 tells 16777217 bytes, 16777216 are allowed"},
-    {3, UINT32_MAX, "rank 0 tells 4294967295 bytes, 16777216 are allowed"},
+    {(16 << 20) + 1, 5, "rank 0 announced 16777217 bytes, 16777216 are allowed"},
+    {3, (16 << 20) + 1, "rank 0 announced 16777217 bytes, 16777216 are allowed"},
+    {3, UINT32_MAX, "rank 0 announced 4294967295 bytes, 16777216 are allowed"},
 };
 
 START_TEST(lengths_that_nobody_may_tell_are_refused)
