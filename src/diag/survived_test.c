@@ -114,6 +114,7 @@ START_TEST(pauses_that_stopped_a_cable_are_a_warning_at_the_end_that_sent_them)
     hold(p0, 50000000, 1);
     check_code("link.pause_storm");
     hold(p1, 0, 0);
+    diag_findings_fini(&findings);
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "link.pause_storm");
@@ -155,6 +156,7 @@ START_TEST(an_address_that_was_replaced_is_a_warning_at_its_end)
     p0->has_gids = true;
     ck_assert(io_ip_parse("192.168.101.1", near));
     ck_assert(io_ip_parse("192.168.101.78", far));
+    diag_findings_fini(&findings);
     diag(&scene.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
     ck_assert_str_eq(findings.items[0].entry->code, "addr.changed");
