@@ -50,12 +50,9 @@ def symptom_cell(symptom):
     """Return how the table names what a run failed with; None is a run that passed."""
     if symptom is None:
         return "none"
-    for key in ("errno", "wc_status"):
-        if symptom[key] is not None:
-            return f"{key}: {symptom[key]}"
-    reported = re.search(r"^peer: .* failed in .*\(errno (\d+) ", symptom["text"])
-    if reported:  # either end of a connection may be the first to end the job
-        return f"errno: {reported[1]}"
+    for key in ("errno", "peer_errno", "wc_status"):
+        if symptom[key] is not None:  # either end of a connection may be the first to end the job
+            return f"{key.removeprefix('peer_')}: {symptom[key]}"
     return next(cell for start, cell in SYMPTOMS.items() if symptom["text"].startswith(start))
 
 

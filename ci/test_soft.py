@@ -1,5 +1,6 @@
 """Backend soft: the simulated NIC on a real wire, in namespaces and on loopback."""
 
+import glob
 import json
 import os
 import subprocess
@@ -52,6 +53,17 @@ def test_every_mesh_on_loopback(path):
 def test_every_mesh_in_namespaces(path):
     document = run("--backend", "soft", path, *CHANGES.get(path, []), layout="namespaces")
     assert document["expectations"] and all(row["ok"] for row in document["expectations"])
+
+
+@needs_namespaces
+def test_a_network_namespace_of_another_owner_is_not_left():
+    """A user namespace may not return to the network namespace that it came from."""
+    before = set(glob.glob("/run/netns/weft-*"))
+    done = subprocess.run(["unshare", "--user", "--mount", "--map-root-user", WEFT, "run", "--backend", "soft",
+                           "scenarios/basic/pair.yaml"], cwd=ROOT, capture_output=True, text=True, timeout=60,
+                          check=False, env={**os.environ, "WEFT_SOFT_LAYOUT": "namespaces"})
+    assert done.returncode == 3 and "start weft with `unshare --net`, too\n" in done.stderr, done.stderr
+    assert set(glob.glob("/run/netns/weft-*")) <= before
 
 
 def test_hosts_of_one_loopback_that_were_told_where_others_are():

@@ -283,19 +283,34 @@ static void init(const struct world_spec *spec, enum lab_layout layout,
     lab_layout_name(fabric);
 }
 
+/* Keeps this thread's network namespace, to which each change of another one returns. */
+static weft_status open_home(struct lab_fabric *fabric, struct weft_error *error)
+{
+    fabric->home_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (fabric->home_fd < 0) {
+        return weft_fail_errno(error, errno, WEFT_PHASE_NAMESPACE,
+                               "this kernel has none");
+    }
+    /* A user namespace can make network namespaces, but returns only to those that it owns. */
+    if (setns(fabric->home_fd, CLONE_NEWNET) != 0) {
+        return weft_fail(
+            error, WEFT_ERR_ENVIRONMENT, WEFT_PHASE_NAMESPACE,
+            "cannot return to this process's network namespace, which "
+            "another user namespace owns; start weft with `unshare --net`, too");
+    }
+    return WEFT_OK;
+}
+
 weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout layout,
                               enum lab_devices devices, struct lab_fabric *out,
                               struct weft_error *error)
 {
-    weft_status status = WEFT_OK;
+    weft_status status;
 
     lab_chance_begin(LAB_CHANCE_CABLES);
     init(spec, layout, devices, out);
-    out->home_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (out->home_fd < 0) {
-        status =
-            weft_fail_errno(error, errno, WEFT_PHASE_NAMESPACE, "this kernel has none");
-    } else {
+    status = open_home(out, error);
+    if (status == WEFT_OK) {
         status = make_management(out, error);
     }
     for (uint32_t i = 0; i < spec->n_hosts && status == WEFT_OK; i++) {

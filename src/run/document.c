@@ -57,16 +57,20 @@ static json_t *as_met(const struct run *run, const struct host *host)
 static json_t *symptom(const struct run *run)
 {
     const struct host *host = run_first_failure(run);
+    const struct weft_value *of_peer;
     char phase[WEFT_PHASE_TEXT_BYTES];
     char text[256];
 
     if (host == NULL) {
         return json_null();
     }
+    of_peer = weft_error_value(&host->error, WEFT_VALUE_PEER_ERRNO);
     weft_error_format(&host->error, text, sizeof(text));
     return json_pack(
-        "{s:s, s:o, s:o, s:s, s:o}", "phase", weft_error_phase_text(&host->error, phase),
-        "errno", number_or_null(host->error.sys_errno, host->error.sys_errno != 0),
+        "{s:s, s:o, s:o, s:o, s:s, s:o}", "phase",
+        weft_error_phase_text(&host->error, phase), "errno",
+        number_or_null(host->error.sys_errno, host->error.sys_errno != 0), "peer_errno",
+        number_or_null(of_peer != NULL ? of_peer->number : 0, of_peer != NULL),
         "wc_status", number_or_null(host->error.wc_status, host->error.wc_status != 0),
         "text", text, "as_met", as_met(run, host));
 }
