@@ -367,7 +367,7 @@ def test_stock_nccl_fails_on_the_triangle_as_on_real_machines(tmp_path):
                 "--observations", observations, code=1)
     document = json.loads(done.stdout)
     symptom = document["symptom"]
-    assert set(symptom) == {"phase", "errno", "wc_status", "text", "as_met"}
+    assert set(symptom) == {"phase", "errno", "peer_errno", "wc_status", "text", "as_met"}
     assert (symptom["errno"] == 110) == ("95 s with errno 110" in (symptom["as_met"] or ""))
     assert symptom["errno"] in (101, 110, 113) or symptom["wc_status"] == 12
     codes = [finding["code"] for finding in document["findings"]]
