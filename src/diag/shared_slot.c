@@ -70,7 +70,8 @@ struct shared {
     const struct diag_port *first;
     char ports[DIAG_NAME_BYTES];
     uint32_t n_ports;
-    int64_t rate_bps; /* of all of them; IO_UNKNOWN if one is unknown */
+    int64_t rate_bps;  /* of all of them; IO_UNKNOWN if one is unknown */
+    int64_t least_bps; /* of the slowest; 0 or less if it is unknown */
 };
 
 static struct shared shared_with(const struct diag_input *input,
@@ -91,6 +92,9 @@ static struct shared shared_with(const struct diag_input *input,
         weft_format(shared.ports, sizeof(shared.ports), "%s%s%s", before,
                     shared.n_ports > 0 ? " " : "", other->name);
         shared.first = shared.n_ports == 0 ? other : shared.first;
+        shared.least_bps = shared.n_ports == 0 || other->rate_bps < shared.least_bps
+                               ? other->rate_bps
+                               : shared.least_bps;
         shared.n_ports++;
         if (other->rate_bps <= 0 || shared.rate_bps == IO_UNKNOWN ||
             __builtin_add_overflow(shared.rate_bps, other->rate_bps, &shared.rate_bps)) {
@@ -114,11 +118,26 @@ static bool is_sound(const struct diag_host *host, const struct diag_port *port)
            diag_carrier_losses(host, port->name) <= 0;
 }
 
-/* Finds a port of a card that is idle, whose cable leads to an idle card of the peer. Returns NULL
- * if there is none. */
+static int64_t rate_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Returns true if a cable in place of the slowest port that shares the link would add a tenth to
+ * what the link carries. Less is not worth a change of the settings. */
+static bool is_worth_it(const struct shared *shared, int64_t link_bps, int64_t cable_bps)
+{
+    int64_t rest_bps = rate_min(link_bps, shared->rate_bps - shared->least_bps);
+
+    return cable_bps >= link_bps + link_bps / 10 - rest_bps;
+}
+
+/* Finds a port of a card that is idle, whose cable leads to an idle card of the peer, and is worth
+ * it. Returns NULL if there is none. */
 static const struct diag_port *find_idle(const struct diag_input *input,
                                          const struct diag_host *host,
                                          const struct diag_host *peer,
+                                         const struct shared *shared, int64_t link_bps,
                                          const struct diag_port **out_remote)
 {
     for (uint32_t i = 0; i < host->n_ports; i++) {
@@ -130,6 +149,8 @@ static const struct diag_port *find_idle(const struct diag_input *input,
         for (uint32_t k = 0; k < peer->n_ports; k++) {
             *out_remote = &peer->ports[k];
             if (is_sound(peer, *out_remote) && is_idle_card(input, peer, *out_remote) &&
+                is_worth_it(shared, link_bps,
+                            rate_min(local->rate_bps, (*out_remote)->rate_bps)) &&
                 diag_is_one_cable(input, local, *out_remote) == DIAG_YES) {
                 return local;
             }
@@ -169,7 +190,7 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     if (shared.n_ports < 2 || link_bps == IO_UNKNOWN || shared.rate_bps <= link_bps) {
         return;
     }
-    idle = find_idle(input, host, peer, &remote);
+    idle = find_idle(input, host, peer, &shared, link_bps, &remote);
     if (idle == NULL) {
         return;
     }

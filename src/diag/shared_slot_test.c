@@ -178,6 +178,14 @@ static void other_card_leads_elsewhere(void)
     }
 }
 
+/* The link carries 126 Gbit/s: one port of 100 and the other cable's 25 are no more. */
+static void other_card_is_slow(void)
+{
+    for (int i = 2; i < 4; i++) {
+        input.hosts[1].ports[i].rate_bps = 25000000000;
+    }
+}
+
 static void one_port_of_each_card(void)
 {
     weft_format(input.hosts[0].uses[1].local_port, DIAG_NAME_BYTES, "q0");
@@ -205,6 +213,7 @@ static void (*const innocent[])(void) = {wide_link,
                                          other_card_of_peer_is_used,
                                          other_card_is_down,
                                          other_card_leads_elsewhere,
+                                         other_card_is_slow,
                                          one_port_of_each_card,
                                          another_peer,
                                          peer_failed};
