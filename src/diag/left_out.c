@@ -58,6 +58,7 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
         return;
     }
     diag_case_init(&c, input, host, why);
+    c.is_left_out = true;
     diag_judge(&c, &finding);
     because = finding.entry;
     n_relays = diag_number(&c, WEFT_VALUE_STOOD_IN_RELAYS);

@@ -166,8 +166,6 @@ static diag_end_test *end_test_of(enum diag_code code)
         return diag_firewall_roce_at;
     case DIAG_LINK_DOWN:
         return diag_link_down_at;
-    case DIAG_LINK_FLAPPING:
-        return diag_flapping_at;
     case DIAG_HOST_RP_FILTER:
         return diag_rp_filter_at;
     case DIAG_HOST_HCA_LIST:
@@ -301,15 +299,16 @@ static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
     }
 }
 
-/* Places the finding at the end that sends the pause frames. Takes the rail that they hold, if a
- * handshake failed and no port is known. */
-static void name_pausing(const struct diag_case *c, struct diag_finding *out)
+/* Places the finding at the end at fault of the rail of which `is_so`, if a handshake failed and no
+ * port is known. */
+static void head_rail_by_fault(const struct diag_case *c, diag_test *is_so,
+                               diag_end_test *is_at, struct diag_finding *out)
 {
     struct diag_case rail;
     bool is_found = c->local_port == NULL && c->remote_port == NULL &&
-                    diag_find_rail(c, diag_is_held, &rail);
+                    diag_find_rail(c, is_so, &rail);
 
-    head_by_fault(is_found ? &rail : c, diag_pauses_other_at, out);
+    head_by_fault(is_found ? &rail : c, is_at, out);
 }
 
 /* Returns true if GIDs of the port, or of any port if it is NULL, changed during the run. */
@@ -605,7 +604,9 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
     } else if (out->entry->id == DIAG_NEIGH_NO_ANSWER && name_misled(c, out)) {
         return;
     } else if (out->entry->id == DIAG_LINK_PAUSE_STORM) {
-        name_pausing(c, out);
+        head_rail_by_fault(c, diag_is_held, diag_pauses_other_at, out);
+    } else if (out->entry->id == DIAG_LINK_FLAPPING) {
+        head_rail_by_fault(c, diag_is_flapping, diag_flapping_at, out);
     } else if (out->entry->id == DIAG_LINK_DOWN && c->status == WEFT_ERR_ROUTE &&
                c->phase == WEFT_PHASE_ROUTE && diag_is_cut_off(c) == DIAG_YES) {
         name_cut_off(c, out);

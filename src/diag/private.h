@@ -23,6 +23,8 @@ struct diag_case {
     /* True in the result of diag_case_from_far(): `host` is the end at fault, not the one that
      * failed. */
     bool is_seen_from_far;
+    /* True if both hosts completed the job without the rail that failed. */
+    bool is_left_out;
     /* If not NULL, the rules examine whether this rail caused the failure. */
     const struct diag_use *use;
     const struct diag_host *peer; /* NULL if there is none in the input */
@@ -285,7 +287,8 @@ diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_
     diag_is_one_way, diag_is_lossy, diag_is_paused, diag_is_pause_storm, diag_is_held,
     diag_is_gone, diag_is_arp_ignored_at_all, diag_are_vlans_apart,
     diag_are_vlans_different, diag_is_any_corrupting, diag_is_any_one_way,
-    diag_is_any_lossy, diag_is_any_held;
+    diag_is_any_lossy, diag_is_any_held, diag_is_left_out_flapping,
+    diag_may_be_left_out_down;
 /* Finds a port of one of the two hosts that has a smaller MTU than the port that it faces, and less
  * than the path MTU in use. Stores `c` with the two in *out (may be NULL). */
 enum diag_known diag_find_narrow_port(const struct diag_case *c, struct diag_case *out);

@@ -290,6 +290,9 @@ enum diag_known diag_is_peer_late(const struct diag_case *c)
     enum diag_known was_refused =
         diag_failed_to_reach(c->peer, c->host->name, ECONNREFUSED);
 
+    if (c->is_left_out) {
+        return DIAG_NO;
+    }
     return diag_and(failed_later(c),
                     diag_and(both_lived(c), diag_or(was_refused, came_after(c))));
 }
@@ -345,7 +348,7 @@ enum diag_known diag_may_be_foreign(const struct diag_case *c)
 /* Returns YES if the awaited peer could not connect, because its kernel had no route. */
 enum diag_known diag_has_peer_no_route(const struct diag_case *c)
 {
-    if (diag_is_boot_over_cables(c)) {
+    if (diag_is_boot_over_cables(c) || c->is_left_out) {
         return DIAG_NO; /* neighbours on a cable need no route */
     }
     return diag_and(both_lived(c),

@@ -717,14 +717,24 @@ static enum diag_known on_any_rail(const struct diag_case *c, diag_test *is_so)
     return answer;
 }
 
-/* Returns true if the host waits for the peer, or waited for it until it failed. */
-static bool is_held_by(const struct diag_host *host, const char *peer)
+static bool any_timed_out(const struct diag_error *errors, uint32_t n, const char *peer)
 {
-    for (uint32_t i = 0; i < host->n_errors; i++) {
-        if (host->errors[i].error.status == WEFT_ERR_TIMEOUT &&
-            strcmp(host->errors[i].peer, peer) == 0) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (errors[i].error.status == WEFT_ERR_TIMEOUT &&
+            strcmp(errors[i].peer, peer) == 0) {
             return true;
         }
+    }
+    return false;
+}
+
+/* Returns true if the host waits for the peer, or waited for it until it failed or left out its
+ * rail. */
+static bool is_held_by(const struct diag_host *host, const char *peer)
+{
+    if (any_timed_out(host->errors, host->n_errors, peer) ||
+        any_timed_out(host->left_out, host->n_left_out, peer)) {
+        return true;
     }
     for (uint32_t i = 0; i < host->n_waits; i++) {
         if (strcmp(host->waits[i].peer, peer) == 0) {
@@ -761,11 +771,9 @@ static enum diag_known is_uncounted(const struct diag_case *c)
     return any ? DIAG_UNKNOWN : DIAG_NO;
 }
 
-/* Evaluates `is_so` on all rails, for a failed step of connection set-up, whose losses the queue
- * pairs of the same cable also count. Returns NO in other phases, because no counter covers the
- * network of the rendezvous. Without a rendezvous two neighbours may not have heard each other for
- * the same reasons. */
-static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *is_so)
+/* Returns true for a failed step of connection set-up. A rail is left out by policy weft, which
+ * also makes its TCP connection over the cable. */
+static bool is_of_set_up(const struct diag_case *c)
 {
     static const enum weft_phase steps[] = {WEFT_PHASE_HELLO, WEFT_PHASE_CHALLENGE,
                                             WEFT_PHASE_AUTH, WEFT_PHASE_META,
@@ -773,8 +781,20 @@ static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *i
 
     for (size_t i = 0; i < WEFT_LENGTH(steps); i++) {
         if (c->phase == steps[i]) {
-            return diag_or(on_any_rail(c, is_so), is_uncounted(c));
+            return true;
         }
+    }
+    return c->is_left_out && c->phase == WEFT_PHASE_TCP;
+}
+
+/* Evaluates `is_so` on all rails, for a failed step of connection set-up, whose losses the queue
+ * pairs of the same cable also count. Returns NO in other phases, because no counter covers the
+ * network of the rendezvous. Without a rendezvous two neighbours may not have heard each other for
+ * the same reasons. */
+static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *is_so)
+{
+    if (is_of_set_up(c)) {
+        return diag_or(on_any_rail(c, is_so), is_uncounted(c));
     }
     if (diag_is_unheard_over_cable(c)) {
         return diag_or(on_any_rail(c, is_so), DIAG_UNKNOWN);
@@ -866,4 +886,39 @@ enum diag_known diag_is_any_held(const struct diag_case *c)
 
     /* Pauses are counted whatever they hold. */
     return held == DIAG_UNKNOWN && is_uncounted(c) == DIAG_UNKNOWN ? DIAG_NO : held;
+}
+
+/* Evaluates `is_so` for a rail that was left out before its queue pairs were connected. Returns NO
+ * unless the answer is not NO for each rail between the two hosts. */
+static enum diag_known on_each_rail_left_out(const struct diag_case *c, diag_test *is_so)
+{
+    struct diag_case rail = *c;
+    enum diag_known all = DIAG_YES;
+    bool any = false;
+
+    for (uint32_t i = 0; c->is_left_out && is_of_set_up(c) && i < c->local.n; i++) {
+        for (uint32_t j = 0; j < c->remote.n; j++) {
+            rail.local_port = &c->local.items[i];
+            rail.remote_port = &c->remote.items[j];
+            if (diag_facing(rail.local_port, rail.remote_port) == DIAG_YES) {
+                all = diag_and(all, is_so(&rail));
+                any = true;
+            }
+        }
+    }
+    return any ? all : DIAG_NO;
+}
+
+/* Returns YES if each rail between the two hosts lost its carrier at least twice. */
+enum diag_known diag_is_left_out_flapping(const struct diag_case *c)
+{
+    return on_each_rail_left_out(c, diag_is_flapping);
+}
+
+/* Returns UNKNOWN if each rail between the two hosts lost its carrier, because it might have done so
+ * only after it was left out. */
+enum diag_known diag_may_be_left_out_down(const struct diag_case *c)
+{
+    return on_each_rail_left_out(c, diag_is_link_down) == DIAG_NO ? DIAG_NO
+                                                                  : DIAG_UNKNOWN;
 }

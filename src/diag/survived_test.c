@@ -526,6 +526,8 @@ START_TEST(a_cable_that_a_relay_stands_in_for_blames_no_process)
 
     scene.a->n_uses = 0;
     p0->counters[DIAG_RETRANSMITS] = 0;
+    p1->counters[DIAG_RX_PACKETS] = p0->counters[DIAG_TX_PACKETS];
+    p0->counters[DIAG_RX_PACKETS] = p1->counters[DIAG_TX_PACKETS];
     scene.a->memlock_bytes = INT64_MAX;
     if (cases[_i].sys_errno != 0) {
         weft_fail_errno(&why->error, cases[_i].sys_errno, cases[_i].phase, "refused");
@@ -542,6 +544,46 @@ START_TEST(a_cable_that_a_relay_stands_in_for_blames_no_process)
     because = &findings.items[0].evidence[findings.items[0].n_evidence - 1];
     ck_assert_str_eq(because->name, "because");
     ck_assert_str_eq(because->text, cases[_i].because);
+}
+END_TEST
+
+/* A rail never got a TCP connection, because its cable loses its carrier again and again. Both
+ * hosts took part in the job, so neither was late. */
+START_TEST(a_flapping_cable_that_a_relay_stands_in_for)
+{
+    static const struct {
+        uint32_t n_lost;
+        const char *code, *candidate;
+        int64_t sent, received; /* by queue pairs */
+    } cases[] = {{2, "link.flapping", "", 100, 100},
+                 {1, "link.left_out", "link.down", 100, 100},
+                 {0, "link.left_out", "conn.filtered", 100, 100},
+                 {0, "link.lossy", "", 100, 80},
+                 {0, "link.left_out", "link.corrupting", 0, 0}};
+    struct diag_error *errors[] = {&scene.a->left_out[0], &scene.b->left_out[0]};
+    const struct diag_finding *finding;
+
+    scene.a->n_uses = 0;
+    for (size_t i = 0; i < WEFT_LENGTH(errors); i++) {
+        weft_fail(&errors[i]->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_TCP, "none came up");
+        weft_error_int(&errors[i]->error, WEFT_VALUE_STOOD_IN_RELAYS, 1);
+        weft_format(errors[i]->peer, sizeof(errors[i]->peer), "%s",
+                    i == 0 ? "iceberg" : "titanic");
+    }
+    scene.a->n_left_out = scene.b->n_left_out = 1;
+    for (uint32_t i = 0; i < cases[_i].n_lost; i++) {
+        lose_carrier(scene.a, "p0");
+    }
+    p0->counters[DIAG_TX_PACKETS] = p1->counters[DIAG_TX_PACKETS] = cases[_i].sent;
+    p0->counters[DIAG_RX_PACKETS] = p1->counters[DIAG_RX_PACKETS] = cases[_i].received;
+    ck_assert_uint_eq(count_findings(), 1);
+    finding = &findings.items[0];
+    ck_assert_str_eq(finding->entry->code, cases[_i].code);
+    ck_assert_str_eq(finding->host, "titanic");
+    ck_assert_str_eq(finding->peer, "iceberg");
+    ck_assert_str_eq(finding->port, cases[_i].candidate[0] == '\0' ? "p0" : "");
+    ck_assert_str_eq(finding->n_candidates > 0 ? finding->candidates[0]->code : "",
+                     cases[_i].candidate);
 }
 END_TEST
 
@@ -813,6 +855,7 @@ int main(void)
     tcase_add_test(tests, a_cable_that_a_relay_stands_in_for_is_told_with_its_cost);
     tcase_add_loop_test(tests, a_cable_that_a_relay_stands_in_for_blames_no_process, 0,
                         6);
+    tcase_add_loop_test(tests, a_flapping_cable_that_a_relay_stands_in_for, 0, 5);
     tcase_add_test(tests, a_pair_without_a_way_of_its_own_is_told_by_the_cause);
     tcase_add_test(tests,
                    a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends);
