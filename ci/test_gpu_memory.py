@@ -85,6 +85,7 @@ def test_processes_of_a_host_copy_between_their_gpus(driver, tmp_path):
 @pytest.mark.parametrize("error", ["217", "801"])  # a container, a driver without IPC
 def test_processes_whose_driver_refuses_ipc_share_memory_of_the_host(driver, tmp_path, error):
     document, did = run(driver, tmp_path, "scenarios/inside/nvlink-2.yaml", "--set", JOBS,
+                        "--set", "expect={data: exact, findings: [host.ipc_refused]}",
                         WEFT_GPU="cuda", FAKE_CUDA_DEVICES="2", FAKE_CUDA_IPC=error)
     assert document["result"] == "pass" and {job["nwrong"] for job in document["jobs"]} == {0}
     assert {row["transport"] for row in document["connections"]} == {"shm"}
