@@ -441,14 +441,21 @@ static void describe_cause(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
-void diag_describe(const struct diag_case *c, struct diag_finding *out)
+void diag_describe_at(const struct diag_case *c, const char *host, const char *port,
+                      const char *peer, struct diag_finding *out)
 {
-    diag_name_place(out, c->host->name, c->local_port != NULL ? c->local_port->name : "",
-                    c->peer_name);
+    out->n_evidence = 0;
+    diag_name_place(out, host, port, peer);
     diag_evidence_text(out, "phase", diag_phase_name(c));
     if (c->sys_errno != 0) {
         diag_evidence_int(out, "errno", c->sys_errno);
     }
+}
+
+void diag_describe(const struct diag_case *c, struct diag_finding *out)
+{
+    diag_describe_at(c, c->host->name, c->local_port != NULL ? c->local_port->name : "",
+                     c->peer_name, out);
     if (c->wc_status != 0) {
         diag_evidence_int(out, "wc_status", c->wc_status);
     }

@@ -64,12 +64,9 @@ static bool is_callers_filter(const struct diag_case *caller)
 
 static void turn_filter(const struct diag_case *caller, struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
-    struct diag_case called;
+    if (out->entry->id == DIAG_CONN_FILTERED && is_callers_filter(caller)) {
+        struct diag_case called = diag_case_from_far(caller);
 
-    if (entry->id == DIAG_CONN_FILTERED && is_callers_filter(caller)) {
-        called = diag_case_from_far(caller);
-        *out = (struct diag_finding){.entry = entry};
         diag_describe(&called, out);
     }
 }
@@ -79,8 +76,6 @@ static void turn_filter(const struct diag_case *caller, struct diag_finding *out
 static void place_at_caller(const struct diag_case *c, int sys_errno,
                             struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
-
     if (c->sys_errno == sys_errno || c->peer == NULL) {
         turn_filter(c, out);
         return;
@@ -91,7 +86,6 @@ static void place_at_caller(const struct diag_case *c, int sys_errno,
         diag_case_init(&caller, c->input, c->peer, &c->peer->errors[i]);
         if (caller.host == c->peer && caller.peer == c->host &&
             caller.sys_errno == sys_errno) {
-            *out = (struct diag_finding){.entry = entry};
             diag_describe(&caller, out);
             turn_filter(&caller, out);
             return;
@@ -103,13 +97,11 @@ static void place_at_caller(const struct diag_case *c, int sys_errno,
 static void turn_to_peer(const struct diag_case *c, diag_end_test *is_at,
                          struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
     struct diag_case far;
 
     if (is_at(c, DIAG_FAR) != DIAG_YES && is_at(c, DIAG_NEAR) == DIAG_YES &&
         c->peer != NULL) {
         far = diag_case_from_far(c);
-        *out = (struct diag_finding){.entry = entry};
         diag_describe(&far, out);
     }
 }
@@ -127,7 +119,6 @@ static void name_rail(const struct diag_case *c, struct diag_finding *out)
 
     if (c->local_port == NULL && c->remote_port == NULL &&
         diag_find_rail(c, is_so, &rail)) {
-        *out = (struct diag_finding){.entry = entry};
         diag_describe(&rail, out);
     }
 }
@@ -185,7 +176,6 @@ static void name_cut_off(const struct diag_case *c, struct diag_finding *out)
 {
     bool is_far = diag_is_cut_off_at(c, DIAG_NEAR) != DIAG_YES && c->peer != NULL;
     struct diag_case headed = is_far ? diag_case_from_far(c) : *c;
-    const struct diag_entry *entry = out->entry;
     const struct diag_input *input = c->input;
 
     headed.local_port = headed.local.n == 1 ? &headed.local.items[0] : NULL;
@@ -198,7 +188,6 @@ static void name_cut_off(const struct diag_case *c, struct diag_finding *out)
             headed.peer_name = other->name;
         }
     }
-    *out = (struct diag_finding){.entry = entry};
     diag_describe(&headed, out);
     diag_evidence_text(out, "unreached", is_far ? c->host->name : c->peer_name);
 }
@@ -207,14 +196,7 @@ static void name_cut_off(const struct diag_case *c, struct diag_finding *out)
 static void name_only_way(const struct diag_case *c, const struct diag_port *local,
                           const struct diag_port *remote, struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
-
-    *out = (struct diag_finding){.entry = entry};
-    diag_name_place(out, c->host->name, local->name, c->peer_name);
-    diag_evidence_text(out, "phase", diag_phase_name(c));
-    if (c->sys_errno != 0) {
-        diag_evidence_int(out, "errno", c->sys_errno);
-    }
+    diag_describe_at(c, c->host->name, local->name, c->peer_name, out);
     diag_evidence_text(out, "local_port", local->name);
     diag_evidence_text(out, "remote_port", remote->name);
     diag_evidence_text(out, "used_port", c->local_port->name);
@@ -287,7 +269,6 @@ static void head_by_fault(const struct diag_case *c, diag_end_test *is_at,
         headed.remote_port != NULL) {
         headed.local_port = facing_end(&headed);
     }
-    *out = (struct diag_finding){.entry = entry};
     diag_describe(&headed, out);
     if (entry->id == DIAG_HOST_BOND_PEERS && headed.local_port != NULL) {
         diag_evidence_text(out, "bond", headed.local_port->master);
@@ -431,7 +412,6 @@ static bool find_owners(const struct diag_case *c, struct owners *out)
  * use, and on other hosts than the two ends. */
 static void name_owners(const struct diag_case *c, struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
     struct owners owners;
     char text[IO_IP_TEXT_BYTES];
 
@@ -440,12 +420,7 @@ static void name_owners(const struct diag_case *c, struct diag_finding *out)
         !find_owners(c, &owners)) {
         return;
     }
-    *out = (struct diag_finding){.entry = entry};
-    diag_name_place(out, owners.host, owners.port->name, owners.peer);
-    diag_evidence_text(out, "phase", diag_phase_name(c));
-    if (c->sys_errno != 0) {
-        diag_evidence_int(out, "errno", c->sys_errno);
-    }
+    diag_describe_at(c, owners.host, owners.port->name, owners.peer, out);
     diag_evidence_text(out, "address", io_ip_format(&owners.ip, text, sizeof(text)));
     diag_evidence_text(out, "local_port", owners.port->name);
     diag_evidence_text(out, "remote_port", owners.other->name);
@@ -455,14 +430,7 @@ static void name_owners(const struct diag_case *c, struct diag_finding *out)
 static void name_gone_way(const struct diag_case *gone, const struct diag_case *c,
                           struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
-
-    *out = (struct diag_finding){.entry = entry};
-    diag_name_place(out, gone->host->name, gone->local_port->name, gone->peer_name);
-    diag_evidence_text(out, "phase", diag_phase_name(c));
-    if (c->sys_errno != 0) {
-        diag_evidence_int(out, "errno", c->sys_errno);
-    }
+    diag_describe_at(c, gone->host->name, gone->local_port->name, gone->peer_name, out);
     diag_evidence_text(out, "local_port", gone->local_port->name);
     diag_evidence_text(out, "remote_port", gone->remote_port->name);
 }
@@ -471,14 +439,7 @@ static void name_gone_way(const struct diag_case *gone, const struct diag_case *
  * matter. */
 static void name_off_management(const struct diag_case *c, struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
-
-    *out = (struct diag_finding){.entry = entry};
-    diag_name_place(out, diag_host_off_management(c)->name, "", "");
-    diag_evidence_text(out, "phase", diag_phase_name(c));
-    if (c->sys_errno != 0) {
-        diag_evidence_int(out, "errno", c->sys_errno);
-    }
+    diag_describe_at(c, diag_host_off_management(c)->name, "", "", out);
     diag_evidence_text(out, "failed_at", c->host->name);
 }
 
@@ -486,7 +447,6 @@ static void name_off_management(const struct diag_case *c, struct diag_finding *
  * round. */
 static void name_one_way(const struct diag_case *c, struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
     struct diag_case headed = *c;
     uint32_t n = 0;
 
@@ -501,7 +461,6 @@ static void name_one_way(const struct diag_case *c, struct diag_finding *out)
         }
     }
     if (n == 1) {
-        *out = (struct diag_finding){.entry = entry};
         diag_describe(&headed, out);
     }
 }
@@ -509,7 +468,6 @@ static void name_one_way(const struct diag_case *c, struct diag_finding *out)
 /* Names the first port with carrier and without an address, if the host could not listen. */
 static void name_bare(const struct diag_case *c, struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
     struct diag_case bare = *c;
 
     for (uint32_t i = 0; i < c->local.n && bare.local_port == NULL; i++) {
@@ -517,7 +475,6 @@ static void name_bare(const struct diag_case *c, struct diag_finding *out)
             bare.local_port = &c->local.items[i];
         }
     }
-    *out = (struct diag_finding){.entry = entry};
     diag_describe(&bare, out);
 }
 
@@ -525,13 +482,11 @@ static void name_bare(const struct diag_case *c, struct diag_finding *out)
  * between the hosts failed and no port is known. Returns false otherwise. */
 static bool name_misled(const struct diag_case *c, struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
     struct diag_case misled = *c;
     bool is_misled = c->local_port == NULL && c->remote_port == NULL &&
                      diag_find_misled(c, &misled.local_port, &misled.remote_port);
 
     if (is_misled) {
-        *out = (struct diag_finding){.entry = entry};
         diag_describe(&misled, out);
     }
     return is_misled;
@@ -540,7 +495,6 @@ static bool name_misled(const struct diag_case *c, struct diag_finding *out)
 /* Names the port whose MTU was taken for that of the port in use. Returns false if none was. */
 static bool name_narrow(const struct diag_case *c, struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
     struct diag_case narrow;
 
     if (diag_is_mtu_mismatch(c) == DIAG_YES ||
@@ -548,9 +502,8 @@ static bool name_narrow(const struct diag_case *c, struct diag_finding *out)
         diag_find_narrow_port(c, &narrow) != DIAG_YES) {
         return false;
     }
-    *out = (struct diag_finding){.entry = entry};
-    diag_name_place(out, narrow.host->name, narrow.local_port->name, narrow.peer_name);
-    diag_evidence_text(out, "phase", diag_phase_name(c));
+    diag_describe_at(c, narrow.host->name, narrow.local_port->name, narrow.peer_name,
+                     out);
     diag_evidence_int(out, "wc_status", c->wc_status);
     diag_evidence_text(out, "local_port", narrow.local_port->name);
     diag_evidence_int(out, "local_mtu", narrow.local_port->netdev_mtu);

@@ -249,17 +249,11 @@ enum diag_known diag_is_severed(const struct diag_case *c)
 static void name_joint(const struct diag_case *c, const struct joint *joint,
                        struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
     bool is_near = joint->is_from_near;
 
-    *out = (struct diag_finding){.entry = entry};
-    diag_name_place(out, c->input->hosts[is_near ? joint->from : joint->to].name,
-                    is_near ? joint->cable->from_port : joint->cable->to_port,
-                    c->input->hosts[is_near ? joint->to : joint->from].name);
-    diag_evidence_text(out, "phase", diag_phase_name(c));
-    if (c->sys_errno != 0) {
-        diag_evidence_int(out, "errno", c->sys_errno);
-    }
+    diag_describe_at(c, c->input->hosts[is_near ? joint->from : joint->to].name,
+                     is_near ? joint->cable->from_port : joint->cable->to_port,
+                     c->input->hosts[is_near ? joint->to : joint->from].name, out);
     diag_evidence_text(out, "local_port", out->port);
     diag_evidence_text(out, "remote_port",
                        is_near ? joint->cable->to_port : joint->cable->from_port);

@@ -314,11 +314,10 @@ bool diag_is_in_circle(const struct diag_case *c)
 
 void diag_name_circle(const struct diag_case *c, struct diag_finding *out)
 {
-    const struct diag_entry *entry = out->entry;
     const struct diag_host *at;
     uint32_t n = circle_of(c->input, c->host, &at);
 
-    *out = (struct diag_finding){.entry = entry};
+    out->n_evidence = 0;
     for (uint32_t i = 0; i < n && i < CIRCLE_MAX; i++) {
         const struct diag_host *next = awaited_by(c->input, at);
         enum weft_wait_for what = wait_of(at)->what;
