@@ -29,3 +29,10 @@ bool weft_policy_parse(const char *name, enum weft_policy *out)
     }
     return false;
 }
+
+bool weft_policy_is_nccl(enum weft_policy policy)
+{
+    return policy == WEFT_POLICY_NCCL_2_25 ||
+           policy == WEFT_POLICY_NCCL_2_30_SUBNET_AWARE ||
+           policy == WEFT_POLICY_NCCL_2_29_PORT_RECOVERY;
+}

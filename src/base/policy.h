@@ -20,5 +20,7 @@ extern const char *const weft_policy_names[WEFT_N_POLICIES];
 const char *weft_policy_name(enum weft_policy policy);
 /* Returns false and leaves `out` as it is if no policy is called `name`. */
 bool weft_policy_parse(const char *name, enum weft_policy *out);
+/* Returns true for NCCL of any version. */
+bool weft_policy_is_nccl(enum weft_policy policy);
 
 #endif

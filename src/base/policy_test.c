@@ -1,6 +1,7 @@
 #include "base/policy.h"
 
 #include <check.h>
+#include <string.h>
 
 #include "base/suite_testing.h"
 
@@ -17,6 +18,7 @@ START_TEST(names_are_those_of_scenario_files)
         ck_assert_str_eq(weft_policy_name((enum weft_policy)i), names[i]);
         ck_assert(weft_policy_parse(names[i], &policy));
         ck_assert_int_eq((int)policy, i);
+        ck_assert_int_eq(weft_policy_is_nccl(policy), strncmp(names[i], "nccl-", 5) == 0);
     }
     enum weft_policy policy = WEFT_POLICY_NCCL_2_25;
     ck_assert(!weft_policy_parse("nccl", &policy));

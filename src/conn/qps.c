@@ -145,7 +145,7 @@ static int64_t nccl_setting(const struct conn *conn, const char *name, int64_t o
 {
     struct io_env *env = conn_env(conn);
 
-    return rdma_is_nccl(conn->config.policy)
+    return weft_policy_is_nccl(conn->config.policy)
                ? nccl_number(env->ops->setting(env, name), otherwise)
                : otherwise;
 }

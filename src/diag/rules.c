@@ -315,18 +315,14 @@ static struct symptom of_rtr(const struct diag_case *c)
                                                                      : SYMPTOM(mixed);
 }
 
-static bool is_of_policy_weft(const struct diag_case *c)
-{
-    return strcmp(c->host->policy, weft_policy_name(WEFT_POLICY_WEFT)) == 0;
-}
-
 static struct symptom of_stream_errno(const struct diag_case *c)
 {
     switch (c->sys_errno) {
     case ENETUNREACH:
         return SYMPTOM(unroutable);
     case EADDRNOTAVAIL:
-        if (c->phase == WEFT_PHASE_LISTEN && is_of_policy_weft(c)) {
+        if (c->phase == WEFT_PHASE_LISTEN &&
+            diag_has_policy(c->host, WEFT_POLICY_WEFT) == DIAG_YES) {
             return SYMPTOM(unnumbered);
         }
         return c->phase == WEFT_PHASE_BOOT ? SYMPTOM(not_here) : UNHEARD_OF;

@@ -849,7 +849,7 @@ enum diag_known diag_are_vlans_apart(const struct diag_case *c)
     bool any = false;
 
     if (c->phase != WEFT_PHASE_TCP ||
-        strcmp(c->host->policy, weft_policy_name(WEFT_POLICY_WEFT)) != 0) {
+        diag_has_policy(c->host, WEFT_POLICY_WEFT) != DIAG_YES) {
         return DIAG_NO;
     }
     for (uint32_t i = 0; i < c->local.n; i++) {

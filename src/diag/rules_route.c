@@ -237,15 +237,15 @@ static enum diag_known is_merged(const struct diag_host *host, struct diag_ports
                                  const struct diag_port *port)
 {
     enum diag_known shares = has_sibling(ports, port);
+    enum weft_policy policy;
 
     if (shares != DIAG_YES) {
         return shares;
     }
-    if (host == NULL || host->policy[0] == '\0') {
+    if (host == NULL || !weft_policy_parse(host->policy, &policy)) {
         return DIAG_UNKNOWN;
     }
-    return diag_and(host->merges_nics,
-                    diag_known_of(strncmp(host->policy, "nccl-", 5) == 0));
+    return diag_and(host->merges_nics, diag_known_of(weft_policy_is_nccl(policy)));
 }
 
 /* Returns YES if another port of the NIC of `port` faces `other`. */

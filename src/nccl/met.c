@@ -37,7 +37,7 @@ static void hang(enum weft_policy policy, const struct nccl_met_settings *settin
     struct rdma_patience patience = {.timeout = 18, .retry_cnt = 7};
     char after[24];
 
-    if (rdma_is_nccl(policy)) {
+    if (weft_policy_is_nccl(policy)) {
         patience.timeout = (uint8_t)within(nccl_number(settings->timeout, 20), 31);
         patience.retry_cnt = (uint8_t)within(nccl_number(settings->retry_cnt, 7), 7);
     } else if (policy == WEFT_POLICY_MESH_PLUGIN_2026_01) {
@@ -58,7 +58,7 @@ static void hang(enum weft_policy policy, const struct nccl_met_settings *settin
         weft_policy_name(policy),
         seconds(TIMER_QP_NS(patience.timeout, patience.retry_cnt) / TIMER_MS, after),
         patience.timeout, patience.retry_cnt,
-        rdma_is_nccl(policy) ? ": NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT" : "");
+        weft_policy_is_nccl(policy) ? ": NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT" : "");
 }
 
 /* Describes how the step to RTR hangs because the program retries it. NCCL calls modify_qp again
@@ -69,7 +69,7 @@ static bool repeat(enum weft_policy policy, const struct nccl_met_settings *sett
 {
     char after[24];
 
-    if (rdma_is_nccl(policy)) {
+    if (weft_policy_is_nccl(policy)) {
         int64_t n = within(nccl_number(settings->step_retry_cnt, 34), 10000);
         int64_t pause = within(nccl_number(settings->step_retry_ms, 100), 100000);
 

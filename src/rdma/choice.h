@@ -12,14 +12,6 @@
 #include "io/addr.h"
 #include "io/verbs.h"
 
-/* Returns true for NCCL of any version. */
-static inline bool rdma_is_nccl(enum weft_policy policy)
-{
-    return policy == WEFT_POLICY_NCCL_2_25 ||
-           policy == WEFT_POLICY_NCCL_2_30_SUBNET_AWARE ||
-           policy == WEFT_POLICY_NCCL_2_29_PORT_RECOVERY;
-}
-
 /* Facts of one port that each end sends to the other. A choice depends on nothing else. */
 #define RDMA_FACTS_GIDS_MAX 8
 struct rdma_port_facts {

@@ -23,7 +23,7 @@ const struct rdma_recovery *rdma_recovery(enum weft_policy policy)
 bool rdma_opens(enum weft_policy policy, const char *ib_hca, const char *device,
                 uint8_t port)
 {
-    return !rdma_is_nccl(policy) || nccl_opens(ib_hca, device, port);
+    return !weft_policy_is_nccl(policy) || nccl_opens(ib_hca, device, port);
 }
 
 uint32_t rdma_choose_gid(enum weft_policy policy, const struct rdma_port_facts *port,
@@ -73,7 +73,7 @@ struct rdma_gid_rule rdma_gid_rule(enum weft_policy policy,
     } else if (policy == WEFT_POLICY_MOONCAKE_2026_06) {
         rule.index = gid_slot(settings->mooncake_index != NULL ? settings->mooncake_index
                                                                : settings->index);
-    } else if (rdma_is_nccl(policy)) {
+    } else if (weft_policy_is_nccl(policy)) {
         rule.index = nccl_slot(settings->index);
         nccl_scan(settings, &rule);
     }

@@ -34,7 +34,8 @@ void run_choose_nic(const struct run *run, uint32_t member, struct conn_config *
     struct run_nic nic;
 
     conn->n_chosen = 0;
-    if (!rdma_is_nccl(run->policy) || member >= run->n_ranks || is_alone(run, member)) {
+    if (!weft_policy_is_nccl(run->policy) || member >= run->n_ranks ||
+        is_alone(run, member)) {
         return;
     }
     weft_error_clear(&error);

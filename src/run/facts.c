@@ -32,7 +32,7 @@ static enum diag_known is_management_down(const struct io_hostinfo *info)
 /* Policies of NCCL merge NICs unless a setting forbids it. */
 static enum diag_known merges_nics(struct io_env *env, enum weft_policy policy)
 {
-    return rdma_is_nccl(policy) &&
+    return weft_policy_is_nccl(policy) &&
                    nccl_merges(env->ops->setting(env, "NCCL_IB_MERGE_NICS"),
                                env->ops->setting(env, "NCCL_NET_MERGE_LEVEL"))
                ? DIAG_YES
@@ -56,7 +56,7 @@ static void add_list(struct io_env *env, enum weft_policy policy, struct diag_ho
 {
     const char *list = env->ops->setting(env, "NCCL_IB_HCA");
 
-    if (rdma_is_nccl(policy) && list != NULL) {
+    if (weft_policy_is_nccl(policy) && list != NULL) {
         weft_format(out->hca_list, sizeof(out->hca_list), "%s", list);
     }
     for (uint32_t i = 0; i < out->n_ports; i++) {
