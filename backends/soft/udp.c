@@ -513,9 +513,10 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
         /* A port has the GID of its MAC even if the kernel does not have that address, and an
          * IPv6 address cannot be bound before duplicate address detection has ended. If
          * another process of this host has the port, the caller may try the next process
-         * number. */
+         * number. A netdev that went away is reported by its next event. */
         bool may_appear = udp->is_open || !io_ip_is_v4(&seen);
-        bool is_usual = error == EADDRINUSE || (error == EADDRNOTAVAIL && may_appear);
+        bool is_usual = error == EADDRINUSE || (error == EADDRNOTAVAIL && may_appear) ||
+                        (error == ENODEV && udp->is_open);
 
         udp->error = error == EADDRNOTAVAIL ? udp->error : error;
         weft_log(udp->config.log, is_usual ? WEFT_LOG_DEBUG : WEFT_LOG_WARN,
