@@ -1406,18 +1406,19 @@ END_TEST
 
 /* Two running hosts wait for each other. Loop 1: their rail has carried packets; 2: iceberg waits
  * for no host; 3: no answer came over the only way, which is the cable; 4: none over two ways; 5:
- * as 3, and iceberg has waited until it failed; 6: its calls were not answered either. */
+ * as 3, and iceberg has waited until it failed; 6: its calls were not answered either; 7: a pause
+ * of 3 s stopped the rail. */
 START_TEST(a_cable_that_has_carried_nothing_may_carry_nothing)
 {
-    static const char *const codes[] = {"undetermined", "conn.timeout",  "conn.timeout",
-                                        "undetermined", "conn.filtered", "undetermined",
-                                        "undetermined"};
+    static const char *const codes[] = {"undetermined", "conn.timeout",    "conn.timeout",
+                                        "undetermined", "conn.filtered",   "undetermined",
+                                        "undetermined", "link.pause_storm"};
     struct scene s;
     struct diag_findings findings;
 
     scene_set(&s);
     scene_hears_of_it(&s);
-    if (_i > 2) {
+    if (_i > 2 && _i < 7) {
         weft_fail_errno(&s.failure->error, _i == 6 ? EHOSTUNREACH : ETIMEDOUT,
                         WEFT_PHASE_TCP, "no answer");
         weft_error_int(&s.failure->error, WEFT_VALUE_WAYS, _i == 4 ? 2 : 1);
@@ -1429,6 +1430,10 @@ START_TEST(a_cable_that_has_carried_nothing_may_carry_nothing)
 
         s.a->ports[0].counters[k] = s.b->ports[1].counters[k] =
             is_frames && _i == 1 ? 100 : 0;
+    }
+    if (_i == 7) {
+        s.a->ports[0].counters[DIAG_RX_PAUSES] = 1;
+        s.a->ports[0].counters[DIAG_RX_PAUSE_NS] = 3000000000;
     }
     scene_wait(s.a, WEFT_WAIT_CONNECTION, "iceberg");
     if (_i == 5) {
@@ -1612,7 +1617,7 @@ int main(void)
     tcase_add_loop_test(tests, a_member_that_nobody_heard_of_is_missed_by_its_neighbours,
                         0, 2);
     tcase_add_loop_test(tests, a_device_that_failed_refuses_no_access, 0, 2);
-    tcase_add_loop_test(tests, a_cable_that_has_carried_nothing_may_carry_nothing, 0, 7);
+    tcase_add_loop_test(tests, a_cable_that_has_carried_nothing_may_carry_nothing, 0, 8);
     tcase_add_loop_test(tests, a_host_that_never_listened_may_have_a_foreign_address, 0,
                         6);
     tcase_add_loop_test(tests, a_cable_that_loses_announcements_may_lose_all, 0, 2);

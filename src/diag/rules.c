@@ -211,6 +211,7 @@ static const struct hypothesis unnumbered[] = {{DIAG_ADDR_MISSING, diag_is_bare_
         {DIAG_NEIGH_NO_ANSWER, diag_is_misled},                                          \
         {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored_at_all},                            \
         {DIAG_LINK_VLAN_MISMATCH, diag_are_vlans_apart},                                 \
+        {DIAG_LINK_PAUSE_STORM, diag_is_set_up_stopped},                                 \
         {DIAG_LINK_CORRUPTING, diag_is_any_corrupting},                                  \
         {DIAG_LINK_ONE_WAY, diag_is_any_one_way}, {DIAG_LINK_LOSSY, diag_is_any_lossy},  \
         {DIAG_LINK_PAUSE_STORM, diag_is_any_held},                                       \

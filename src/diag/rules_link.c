@@ -888,15 +888,14 @@ enum diag_known diag_is_any_held(const struct diag_case *c)
     return held == DIAG_UNKNOWN && is_uncounted(c) == DIAG_UNKNOWN ? DIAG_NO : held;
 }
 
-/* Evaluates `is_so` for a rail that was left out before its queue pairs were connected. Returns NO
- * unless the answer is not NO for each rail between the two hosts. */
-static enum diag_known on_each_rail_left_out(const struct diag_case *c, diag_test *is_so)
+/* Returns NO unless `is_so` is not NO for each rail between the two hosts. */
+static enum diag_known on_each_rail(const struct diag_case *c, diag_test *is_so)
 {
     struct diag_case rail = *c;
     enum diag_known all = DIAG_YES;
     bool any = false;
 
-    for (uint32_t i = 0; c->is_left_out && is_of_set_up(c) && i < c->local.n; i++) {
+    for (uint32_t i = 0; i < c->local.n; i++) {
         for (uint32_t j = 0; j < c->remote.n; j++) {
             rail.local_port = &c->local.items[i];
             rail.remote_port = &c->remote.items[j];
@@ -907,6 +906,25 @@ static enum diag_known on_each_rail_left_out(const struct diag_case *c, diag_tes
         }
     }
     return any ? all : DIAG_NO;
+}
+
+/* Evaluates `is_so` for a rail that was left out before its queue pairs were connected. */
+static enum diag_known on_each_rail_left_out(const struct diag_case *c, diag_test *is_so)
+{
+    return c->is_left_out && is_of_set_up(c) ? on_each_rail(c, is_so) : DIAG_NO;
+}
+
+static enum diag_known is_stopped(const struct diag_case *c)
+{
+    return diag_known_of(diag_is_stopped(c->local_port) ||
+                         diag_is_stopped(c->remote_port));
+}
+
+/* Returns YES if pauses stopped each rail between the two hosts while a connection was set up. What
+ * such a cable loses or damages is then not the cause. */
+enum diag_known diag_is_set_up_stopped(const struct diag_case *c)
+{
+    return is_of_set_up(c) ? on_each_rail(c, is_stopped) : DIAG_NO;
 }
 
 /* Returns YES if each rail between the two hosts lost its carrier at least twice. */
