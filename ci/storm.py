@@ -12,7 +12,8 @@ What is asked of each round: the command ends within a time; no byte is wrong; w
 by a typed error; a round with floods, short stops and short flaps only passes; every process ends
 by itself, with a verdict and by no signal that this driver did not send; nothing is left in
 /dev/shm and /run/netns, and no process. In the long job, descriptors and memory of each process
-stay flat.
+stay flat. A job can be over before the events of its round; a storm in which none happened shows
+nothing, and is bad.
 
 Without --seed one is drawn, and printed; --seed S --first I --rounds 1 draws round I of seed S
 again: the mesh, the job and the schedule, but not the kernel's timing. Exit 77: no namespaces.
@@ -388,6 +389,8 @@ def endure(weft, seed, seconds):
             wrong.append(f"{host} grows: RSS {rss} KiB, descriptors {fds}")
     if wrong and not look.ended:
         wrong.append((run.stderr + run.stdout)[-1500:])
+    if happened == []:
+        wrong.append("no event happened in the long job")
     print(f"    {len(happened or [])} events, {strangers} forged packets and connections")
     return wrong, text
 
@@ -412,12 +415,14 @@ def main():
         return 77
     weft = str(ROOT / options.build / "weft")
     began, index, bad, counts, n_strangers = time.monotonic(), options.first, 0, {}, 0
+    n_calm = 0
     print(f"storm: seed {options.seed}")
     while (index < options.first + options.rounds if options.rounds is not None
            else time.monotonic() - began < options.seconds * 0.65):
         happened, result, strangers, wrong, text = play_round(weft, options.seed, index)
         for event in happened:
             counts[event[1]] = counts.get(event[1], 0) + 1
+        n_calm += not happened
         counts[result] = counts.get(result, 0) + 1
         n_strangers += strangers
         if wrong:
@@ -428,7 +433,10 @@ def main():
         index += 1
     print(f"  {index - options.first} rounds: "
           f"{', '.join(f'{counts[key]} {key}' for key in sorted(counts))}; "
-          f"{n_strangers} forged packets and connections")
+          f"{n_strangers} forged packets and connections; {n_calm} rounds without an event")
+    if n_calm == index - options.first:
+        bad += 1
+        print("no event happened in any round: their jobs were over before")
     if options.rounds is None:
         wrong, text = endure(weft, options.seed, max(8.0, options.seconds * 0.35))
         if wrong:
