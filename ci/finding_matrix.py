@@ -925,6 +925,8 @@ ONCE_WRONG = {
     # A cable that was left out had possible causes that the job excludes, or that pauses explain.
     ("flapping", "torus", "before start", "weft", "/24", 11223115029): "right",
     ("paused", "two triangles", "facts", "weft", "/24", 12102292542): "right",
+    # A relay did not record the lost device with which its lane began.
+    ("device_gone", "star", "hello", "weft", "/24", 10708960815): "right",
 }
 
 # Settings of which something was said too late once.

@@ -897,10 +897,11 @@ static void replace(struct relay *relay, const struct relay_lane *lane)
     }
 }
 
+/* Starts a lane, which can fail at once, or waits if no port to its next member is up. */
 static void start(struct relay *relay, struct relay_lane *lane)
 {
     relay_lane_start(lane);
-    if (lane->state == RELAY_LANE_WAITING) {
+    if (lane->state != RELAY_LANE_CONNECTING) {
         note_trouble(relay, lane);
     }
 }

@@ -147,6 +147,30 @@ START_TEST(a_port_that_stays_down_is_named)
 }
 END_TEST
 
+/* The device of the only port to the receiver is lost before the lane starts. */
+START_TEST(a_device_that_is_lost_before_the_lane_starts_is_named)
+{
+    static const struct fabric_cable cables[] = {{0, 1}, {1, 2}};
+    const struct weft_error *why;
+    struct rdma *rdma;
+    uint32_t device, member = 0;
+
+    open_cables(3, cables, 2);
+    rdma = grid.fabric.hosts[1].rdma;
+    device = rdma->ports[grid_port(&grid, 1, 2, 0)].device_index;
+    rdma_lose_device(rdma, device);
+    open_flow(0, 2, 1, via_1, FABRIC_S);
+    grid_step_for(&grid, 9 * FABRIC_S);
+    ck_assert_int_lt(grid.flows[0].out_status, 0);
+    why = relay_trouble(grid.relays[1], &member);
+    ck_assert_ptr_nonnull(why);
+    ck_assert_uint_eq(member, 2);
+    ck_assert_str_eq(weft_phase_name(why->phase), "device");
+    rdma->is_lost[device] = false; /* its objects still exist */
+    grid_close(&grid);
+}
+END_TEST
+
 /* relay_trouble() does not name a port that is up again if another failure, such as a cable that
  * drops all frames, then keeps the lane down. A sender that gives up is not another failure. */
 START_TEST(a_port_that_is_back_is_not_named)
@@ -267,6 +291,7 @@ int main(void)
     suite_add_sweep(tcase, one_of_seven_goes_down_during_set_up, 0, 42);
     suite_add_sweep(tcase, the_only_port_onwards_goes_down_during_set_up, 0, 80);
     tcase_add_test(tcase, a_lane_waits_for_a_port);
+    tcase_add_test(tcase, a_device_that_is_lost_before_the_lane_starts_is_named);
     suite_add_sweep(tcase, a_port_that_stays_down_is_named, 0, 20);
     suite_add_sweep(tcase, a_port_that_is_back_is_not_named, 0, 20);
     suite_add_tcase(suite, tcase);
