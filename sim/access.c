@@ -1,9 +1,9 @@
-/* Access to memory by keys: what a key allows, and the bytes that lists of SGEs name. */
+#include "sim/access.h"
+
 #include <string.h>
 
 #include "base/check.h"
 #include "sim/landing.h"
-#include "sim/nic_impl.h"
 
 bool sim_mr_allows(const struct sim_nic *nic, const struct sim_pd *pd, uint32_t key,
                    uint64_t addr, uint64_t length, uint32_t access)

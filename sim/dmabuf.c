@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 enum { FD_FIRST = 3 };
 

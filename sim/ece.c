@@ -3,7 +3,7 @@
  * have no effect. */
 #include <errno.h>
 
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 #include "sim/rc_impl.h"
 
 int sim_nic_query_ece(struct ibv_qp *ibv_qp, struct ibv_ece *out)

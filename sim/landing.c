@@ -11,8 +11,9 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/access.h"
 #include "sim/landing.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 enum { LINE_BYTES = 64, PIECES_MAX = 8 };
 

@@ -3,7 +3,8 @@
 #ifndef WEFT_SIM_LANDING_H
 #define WEFT_SIM_LANDING_H
 
-#include "sim/nic_impl.h"
+#include "sim/access.h"
+#include "sim/nic_objects.h"
 
 /* Returns the list with addresses in memory, in `scratch`. */
 const struct ibv_sge *sim_sges_place(const struct sim_nic *nic,

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/suite_testing.h"
 #include "sim/dmabuf.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 #include "sim/rc_testing.h"
 
 enum { BYTES = 65536 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/suite_testing.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 #include "sim/rc_testing.h"
 
 enum { SLOTS = 8, RECEIVES = 60, POLLED = 16, HALF = RC_MEMORY_BYTES / 2 };

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "sim/dmabuf.h"
 #include "sim/landing.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 enum {
     MR_SLOTS_MIN = 64,

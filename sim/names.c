@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/trace.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 static const char *pick(const char *const *names, size_t n, unsigned index)
 {

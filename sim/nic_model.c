@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "sim/nic_impl.h"
 #include "sim/nic_model_impl.h"
+#include "sim/nic_objects.h"
 
 struct nic_model *nic_model_create(const struct sim_profile *profile)
 {

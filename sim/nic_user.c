@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 enum { ASYNC_RING_MIN = 8 };
 

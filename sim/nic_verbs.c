@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/nic_impl.h"
 #include "sim/nic_model.h"
+#include "sim/nic_objects.h"
 #include "sim/rc_impl.h"
 
 /* ---- faults ---- */

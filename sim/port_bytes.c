@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "sim/link.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 #include "sim/stack.h"
 
 enum { VLAN_ID_MASK = 0xfff };

@@ -7,7 +7,7 @@
 
 #include "base/suite_testing.h"
 #include "sim/link.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 #include "sim/wire_testing.h"
 
 enum { N_FORGED = 20000, PSN = WIRE_RQ_PSN };

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 enum { QP_SLOTS_MIN = 16 };
 

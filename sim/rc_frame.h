@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 /* Stores a hash of the payload for sim_nic_check_payloads(). */
 static inline void rc_frame_hash(const struct sim_nic *nic, struct sim_frame *frame)

@@ -2,7 +2,7 @@
 #ifndef WEFT_SIM_RC_IMPL_H
 #define WEFT_SIM_RC_IMPL_H
 
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 /* Queue pairs: states (sim/qp.c, sim/qp_modify.c, sim/rc_complete.c). */
 int sim_qp_check_address(struct sim_qp *qp, const struct ibv_qp_attr *attr, int mask);

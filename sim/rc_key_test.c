@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/suite_testing.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 #include "sim/rc_testing.h"
 
 enum { N_BYTES = 64 * 4096 };

@@ -3,6 +3,7 @@
  * paths give, too. */
 #include "base/check.h"
 #include "base/wire.h"
+#include "sim/access.h"
 #include "sim/landing.h"
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "base/suite_testing.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 #include "sim/rc_testing.h"
 
 enum {

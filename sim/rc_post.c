@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/wire.h"
+#include "sim/access.h"
 #include "sim/rc_impl.h"
 
 static bool is_atomic(enum ibv_wr_opcode opcode)

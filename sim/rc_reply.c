@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "sim/access.h"
 #include "sim/landing.h"
 #include "sim/rc_frame.h"
 #include "sim/rc_impl.h"

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "sim/access.h"
 #include "sim/landing.h"
 #include "sim/rc_impl.h"
 #include "sim/rc_ready.h"

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "sim/access.h"
 #include "sim/landing.h"
 #include "sim/rc_impl.h"
 #include "sim/rc_ready.h"

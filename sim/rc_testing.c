@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 const int rc_init_mask =
     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;

@@ -1,6 +1,7 @@
 /* Applies the effect of a train to the two queue pairs: that of its packets one by
  * one. */
 #include "base/check.h"
+#include "sim/access.h"
 #include "sim/landing.h"
 #include "sim/memory.h"
 #include "sim/rc_impl.h"

@@ -6,7 +6,8 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/nic_impl.h"
+#include "sim/access.h"
+#include "sim/nic_objects.h"
 
 int sim_srq_create(struct sim_pd *pd, struct ibv_srq_init_attr *init,
                    struct sim_srq **out)

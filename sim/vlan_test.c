@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/suite_testing.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 #include "sim/rc_testing.h"
 
 #define VLAN 100

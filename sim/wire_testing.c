@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 static void hear(void *context, weft_ns at, const struct sim_port *port, bool is_outgoing,
                  const uint8_t *bytes, size_t n_bytes, const char *comment)

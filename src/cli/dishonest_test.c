@@ -30,7 +30,7 @@
 #include "host/host.h"
 #include "host/loop.h"
 #include "run/run.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 #include "transport/steps.h"
 #include "xfer/private.h"
 

@@ -7,7 +7,7 @@
 #include "backends/sim/backend.h"
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 /* The description of a world, which refers to it as long as it exists. */
 struct bed_spec {

@@ -10,7 +10,7 @@
 #include "plugin/engine.h"
 #include "plugin/engine_testing.h"
 #include "sim/dmabuf.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 #define SECOND INT64_C(1000000000)
 #define BYTES 65536u

@@ -6,7 +6,7 @@
 #include "backends/sim/backend.h"
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 #define SECOND INT64_C(1000000000)
 

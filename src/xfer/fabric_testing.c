@@ -7,7 +7,7 @@
 #include "backends/sim/backend.h"
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
-#include "sim/nic_impl.h"
+#include "sim/nic_objects.h"
 
 /* The description of the test environment, which must exist as long as that does. */
 struct fabric_spec {
