@@ -1,7 +1,7 @@
 /* Predicted times, from the mesh alone: the time that the busiest lane or GPU needs for the
  * bytes, plus the hops that the first or last slice makes alone (docs/collectives.md). */
 #include "base/check.h"
-#include "coll/plan_private.h"
+#include "coll/plan_draft.h"
 #include "xfer/wire.h"
 
 /* Time that software and NICs add to every message beyond the wire. Chosen: of the order that

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "coll/coll.h"
-#include "coll/plan_private.h"
+#include "coll/plan_draft.h"
 
 /* Messages in flight per queue: enough to hide the delay of a clear-to-send, the reduction and
  * an acknowledgement behind the transfer. */

@@ -6,9 +6,9 @@
 #include "base/check.h"
 #include "base/rng.h"
 #include "base/suite_testing.h"
+#include "coll/cost.h"
 #include "coll/mesh_testing.h"
 #include "coll/plan_check_testing.h"
-#include "coll/plan_private.h"
 
 #define HOSTS_MAX 4
 #define LOCALS_MAX 4

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "coll/plan_private.h"
+#include "coll/plan_draft.h"
 
 uint64_t coll_whole_count(enum weft_collective kind, enum weft_dtype dtype,
                           uint64_t bytes, uint32_t n_ranks)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "coll/plan_private.h"
+#include "coll/plan_draft.h"
 
 static const uint32_t no_steps[2] = {COLL_NO_STEP, COLL_NO_STEP};
 

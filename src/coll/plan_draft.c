@@ -1,8 +1,8 @@
-/* Drafts of plans: takes steps with keys and makes a plan in the order of keys. */
+#include "coll/plan_draft.h"
+
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "coll/plan_private.h"
 
 /* This many partials get a place each before places are reused, so that their sends need not have
  * ended. */

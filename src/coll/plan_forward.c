@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "coll/plan_private.h"
+#include "coll/plan_draft.h"
 
 /* Distance in messages at which a message is listed behind the one that it depends on: of whole
  * blocks, and of slices, of which a rank would hold too many. */

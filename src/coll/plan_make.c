@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "coll/plan_private.h"
+#include "coll/plan_draft.h"
 
 /* Distance in slices at which a message is listed behind the one it depends on, so that its
  * lane can carry others meanwhile. Measured: along trees 1 is best, and more only delays the

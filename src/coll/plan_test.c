@@ -7,7 +7,7 @@
 #include "base/suite_testing.h"
 #include "coll/mesh_testing.h"
 #include "coll/plan_check_testing.h"
-#include "coll/plan_private.h"
+#include "coll/plan_draft.h"
 
 #define RANKS 9
 

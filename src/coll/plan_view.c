@@ -1,8 +1,8 @@
-/* One rank's place in the trees of flows. */
+#include "coll/plan_view.h"
+
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "coll/plan_private.h"
 
 void coll_ring_make(const struct mesh_packed_ring *ring, uint32_t n,
                     struct coll_ring *out)

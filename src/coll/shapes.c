@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "coll/plan_draft.h"
 #include "coll/shapes.h"
 
 #define WHOLE 65536u

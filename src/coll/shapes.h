@@ -2,7 +2,7 @@
 #ifndef WEFT_COLL_SHAPES_H
 #define WEFT_COLL_SHAPES_H
 
-#include "coll/plan_private.h"
+#include "coll/cost.h"
 
 enum { COLL_UP = 1, COLL_DOWN = 2 };
 
