@@ -50,10 +50,10 @@ def sets_elsewhere(path):
     """What `expect` says of the end on any backend: no counters, and no times; and what else is set
     where time is not sim's."""
     findings = re.search(r"^  findings: (\[.*\])$", (ROOT / path).read_text(), re.M)
-    told = f"result: {result_of(path)}" + (f", findings: {findings[1]}" if findings else "")
+    expected = f"result: {result_of(path)}" + (f", findings: {findings[1]}" if findings else "")
     if path not in IN_MID_JOB:
-        return [f"expect={{{told}}}"]
-    return [f"expect={{{told}}}", "faults.0.at=jobs+1ms",
+        return [f"expect={{{expected}}}"]
+    return [f"expect={{{expected}}}", "faults.0.at=jobs+1ms",
             "jobs=[{all_reduce: {bytes: 1MiB, repeat: 200}}]"]
 
 
@@ -120,11 +120,11 @@ def backends_of(number):
 
 
 def reasons_of(number):
-    told = {backend: letter for backend, reasons in NOT_ON.items()
-            for letter, cases in reasons.items() if number in cases}
-    if len(set(told.values())) == 1 and len(told) == 2:
-        return f"soft, rxe: {told['soft']}"
-    return "; ".join(f"{backend}: {letter}" for backend, letter in told.items())
+    letters = {backend: letter for backend, reasons in NOT_ON.items()
+               for letter, cases in reasons.items() if number in cases}
+    if len(set(letters.values())) == 1 and len(letters) == 2:
+        return f"soft, rxe: {letters['soft']}"
+    return "; ".join(f"{backend}: {letter}" for backend, letter in letters.items())
 
 
 def page():

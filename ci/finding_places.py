@@ -182,7 +182,7 @@ def times(settings):
             f"90 % {at[1]:.3f} s, 99 % {at[2]:.3f} s, last {took[-1]:.3f} s")
 
 
-def tell(judged):
+def report(judged):
     """Print and keep a setting that was judged wrong or late, or of which nothing was decided."""
     if judged.verdict != "right" or judged.is_late():
         judged.keep()
@@ -197,7 +197,7 @@ def judge_all(weft, seed, numbers, want, jobs):
     settings = []
     with ThreadPoolExecutor(jobs) as pool:
         for judged in pool.map(lambda index: Judged(weft, seed, index, want).judge(), numbers):
-            tell(judged)
+            report(judged)
             settings.append(judged)
     return settings
 

@@ -128,7 +128,7 @@ def try_at(weft, name, last):
     if name == "lab-exec" and (left := reap(kept)):
         faults.append(f"processes of exec: {left}")
     if name.startswith("lab"):
-        place.do("lab", "down")  # a lab whose `up` was killed once it was told
+        place.do("lab", "down")  # because the lab may be up although its `up` was killed
     if left := reap():
         faults.append(f"processes: {left}")
         for pid in children():

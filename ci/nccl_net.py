@@ -20,7 +20,7 @@ class Plugin:
         self.functions = {name: ctypes.CFUNCTYPE(ctypes.c_int)(rows[1 + i])
                           for i, name in enumerate(NAMES)}
         self.lines = []  # NCCL's own has a variable list, of which a string is the first
-        self.logger = LOGGER(lambda *told: self.lines.append((told[5] or b"").decode()))
+        self.logger = LOGGER(lambda *arguments: self.lines.append((arguments[5] or b"").decode()))
         if starts:
             self.call("init", self.logger)
 

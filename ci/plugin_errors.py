@@ -1,8 +1,8 @@
 """What a caller and the log get where something is missing or wrong. For ci/test_plugin.py.
 
-    plugin_told.py OBJECT descriptors [N]  init with 0, 1, 2 ... free descriptors, until it succeeds
-    plugin_told.py OBJECT memory           buffers that are not in the memory of their handle
-    plugin_told.py OBJECT secrets          two processes, each with a secret of its own
+    plugin_errors.py OBJECT descriptors [N]  init with 0, 1, 2 ... free descriptors, until it succeeds
+    plugin_errors.py OBJECT memory           buffers that are not in the memory of their handle
+    plugin_errors.py OBJECT secrets          two processes, each with a secret of its own
 
 Prints a line for each call: what, its result, and the last line of the log."""
 
@@ -68,7 +68,7 @@ def memory(object_path):
     print("irecv, elsewhere:", result, last_line(plugin))
 
 
-def tell(line):
+def write_line(line):
     """In one piece: the other process writes to the same pipe, and print() writes word by word."""
     os.write(1, f"{line}\n".encode())
 
@@ -82,12 +82,12 @@ def member(number, object_path, ours, handles):
         ours.send(handle.raw)
         comm = ctypes.c_void_p()
 
-        def is_told():
+        def has_refused():
             plugin.call("accept", listener, ctypes.byref(comm), None)
             return any("refused" in line for line in plugin.lines)
 
-        until("refusal", is_told)
-        tell(f"listener: {next(line for line in plugin.lines if 'refused' in line)}")
+        until("refusal", has_refused)
+        write_line(f"listener: {next(line for line in plugin.lines if 'refused' in line)}")
         handles.recv()  # the other one has its error, too
         return
     theirs = ctypes.create_string_buffer(handles.recv(), 128)
@@ -98,7 +98,7 @@ def member(number, object_path, ours, handles):
         return results[-1] != 0
 
     until("failure", has_failed)
-    tell(f"connect: {results[-1]} {last_line(plugin)}")
+    write_line(f"connect: {results[-1]} {last_line(plugin)}")
     ours.send(b"")
 
 

@@ -41,13 +41,13 @@ def main():
     context = get_context("spawn")
     handles, mine, results, processes = [], [], [], []
     for number in range(n):
-        (get, give), (out, into), (told, tell) = (context.Pipe(False) for _ in range(3))
+        (get, give), (out, into), (result, send_result) = (context.Pipe(False) for _ in range(3))
         processes.append(context.Process(target=rank, args=(number, object_path, cables, n_bytes,
-                                                            get, into, tell)))
+                                                            get, into, send_result)))
         processes[-1].start()
         handles.append(give)
         mine.append(out)
-        results.append(told)
+        results.append(result)
     known = [pipe.recv() for pipe in mine]
     for number in range(n):
         handles[number].send(known[(number + 1) % n])

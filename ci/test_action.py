@@ -183,8 +183,8 @@ def test_inputs_are_words_and_no_commands(tmp_path):
     code, said, summary = judge(tmp_path, name, folder="a $(touch bad)", faults="x: {on: $(touch bad)`touch bad`;}\n")
     assert code == 0, said
     assert not (tmp_path / "bad").exists() and not (tmp_path / "a $(touch bad)" / "bad").exists()
-    told = (tmp_path / "a $(touch bad)" / "x.txt").read_text()
-    assert told.startswith(f"run --backend rxe {name} --set faults=[{{on: $(touch bad)`touch bad`;}}] ")
+    recorded = (tmp_path / "a $(touch bad)" / "x.txt").read_text()
+    assert recorded.startswith(f"run --backend rxe {name} --set faults=[{{on: $(touch bad)`touch bad`;}}] ")
     assert "`" not in summary and summary.startswith("### ??touch bad? ?touch bad?? touch bad ??.yaml\n")
 
 

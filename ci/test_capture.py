@@ -289,8 +289,8 @@ def test_each_violation_is_seen(clause, wire):
 
 def test_every_clause_but_of_frames_and_events_has_a_story():
     """Those of frames have bytes (ci/test_wire_check.py), and those of events stories below."""
-    told = {clause for clause, _ in bad_stories()}
-    assert {name for name, clause in CLAUSES.items() if clause.view not in ("frame", "story")} == told
+    covered = {clause for clause, _ in bad_stories()}
+    assert {name for name, clause in CLAUSES.items() if clause.view not in ("frame", "story")} == covered
 
 
 def test_limits_that_the_caller_gives_are_kept():

@@ -63,7 +63,7 @@ def test_without_a_verb_it_says_what_there_is():
 
 
 def test_a_slip_of_the_hand_is_told_and_what_was_meant():
-    told = {
+    expected = {
         ("rnu",): "weft: no such verb: rnu; did you mean 'run'?",
         ("run", "--sed", "3"): "weft run: no such flag: --sed; did you mean --seed?",
         ("run", "--sed=3"): "weft run: no such flag: --sed=3; did you mean --seed?",
@@ -86,15 +86,15 @@ def test_a_slip_of_the_hand_is_told_and_what_was_meant():
         ("run", "-qx"): "weft run: no such flag: -x",
         ("run", "--seeds", "1..2"): "weft run: no such flag: --seeds; did you mean --seed?",
     }
-    for args, line in told.items():
+    for args, line in expected.items():
         done = weft(*args, code=2)
         assert done.stderr.splitlines()[0] == line
         assert done.stdout == ""
 
 
 def test_the_policies_that_a_flag_takes_are_those_of_scenarios():
-    told = weft("run", TRIANGLE, "--policy", "none", code=2).stderr
-    listed = re.fullmatch(r"weft run: --policy: expected (.*) or (\S+), got 'none'\n", told)
+    refusal = weft("run", TRIANGLE, "--policy", "none", code=2).stderr
+    listed = re.fullmatch(r"weft run: --policy: expected (.*) or (\S+), got 'none'\n", refusal)
     schema = json.loads((ROOT / "docs/scenario.schema.json").read_text())
     assert [*listed[1].split(", "), listed[2]] == schema["properties"]["policy"]["enum"]
 

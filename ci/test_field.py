@@ -65,8 +65,8 @@ def test_what_the_program_itself_does_is_said(name, sets, met):
     """NCCL sends no probe, and repeats a step to RTR that timed out."""
     words = [word for change in sets for word in ("--set", change)]
     symptom = json.loads(run(f"scenarios/field/{name}.yaml", "--json", *words).stdout)["symptom"]
-    told = (symptom or {}).get("as_met")
-    assert told is None if met is None else met in told
+    as_met = (symptom or {}).get("as_met")
+    assert as_met is None if met is None else met in as_met
 
 
 @pytest.mark.parametrize("name, key, said", [

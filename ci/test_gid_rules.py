@@ -38,11 +38,11 @@ def rows(kind):
 
 def test_gid_tables_have_the_history_that_the_rules_say():
     rules = rows("gid_table")
-    told = answers("gid_table", RULES / "gid_table.csv")
-    assert [answer["row"] for answer in told] == [
+    given = answers("gid_table", RULES / "gid_table.csv")
+    assert [answer["row"] for answer in given] == [
         number for number, row in enumerate(rules) if row["types"] == "v2"]
-    assert len(told) >= 50
-    for answer in told:
+    assert len(given) >= 50
+    for answer in given:
         row = rules[answer["row"]]
         where = f"{row['case']}: {row['op']} {row['argument']}"
         assert " ".join(answer["table"]) == row["table"], where
@@ -72,11 +72,11 @@ def test_soft_roce_fails_for_the_same_reason(name):
 
 def test_neighbours_answer_as_the_rules_say():
     rules = rows("neighbour")
-    told = answers("neighbour", RULES / "neighbour.csv")
-    assert [answer["row"] for answer in told] == [
+    given = answers("neighbour", RULES / "neighbour.csv")
+    assert [answer["row"] for answer in given] == [
         number for number, row in enumerate(rules) if row["from"].endswith("/v2")]
-    assert len(told) >= 40
-    for answer in told:
+    assert len(given) >= 40
+    for answer in given:
         row = rules[answer["row"]]
         port = re.fullmatch(r"b\.p(\d)", row["mac"])
         assert answer["errno"] == ERRNOS[row["errno"]], row["case"]

@@ -1,6 +1,6 @@
 """Hostile peers at the doors of a running job on backend soft: its rendezvous, its handshake
 listeners, its relay, the proxies inside its hosts, and its UDP ports. The job goes on, and those
-who belong to it get in. Replays, cuts at every byte and wrong secrets are told by
+who belong to it get in. Replays, cuts at every byte and wrong secrets are left to
 src/conn/listener_test.c and src/boot; here are processes, sockets and the kernel."""
 
 import os

@@ -512,10 +512,10 @@ def test_net_ib_merges_the_ports_of_a_card():
     assert ("NCCL will ask NIC 2 (p0+p1) to reach iceberg; the cable of p0 goes to iceberg:p1, "
             "where NCCL waits at p0, the cable of p1 goes to carpathia") in text
     # With that setting it uses single ports, and the run fails at the one that it chose.
-    told = ["--set", "topology.defaults.env={NCCL_IB_MERGE_NICS: 0}", "--policy", "nccl-2.25"]
-    single = json.loads(weft("show", triangle, *told, "--json").stdout)["nccl"]
+    settings = ["--set", "topology.defaults.env={NCCL_IB_MERGE_NICS: 0}", "--policy", "nccl-2.25"]
+    single = json.loads(weft("show", triangle, *settings, "--json").stdout)["nccl"]
     assert {tuple(c["send"]["ports"]) for c in single["connections"]} == {("p0",), ("p1",)}
-    run = json.loads(weft("run", triangle, *told, "--set", "expect={result: fail}", "--json").stdout)
+    run = json.loads(weft("run", triangle, *settings, "--set", "expect={result: fail}", "--json").stdout)
     assert run["symptom"]["errno"] == 110
     # What keeps ports apart by another name gives the very same run.
     level = ["--set", "topology.defaults.env={NCCL_NET_MERGE_LEVEL: LOC}", "--policy", "nccl-2.25"]

@@ -68,17 +68,17 @@ def test_each_file_is_where_it_should_be(installed):
 
 @pytest.mark.heavy
 def test_the_make_targets_do_just_that():
-    told = output("make", "-n", "install", f"BUILD={WEFT.parent}", "DESTDIR=/d", "PREFIX=/p")
-    assert f"BUILD={WEFT.parent} DESTDIR=/d PREFIX=/p ci/install install" in told
+    commands = output("make", "-n", "install", f"BUILD={WEFT.parent}", "DESTDIR=/d", "PREFIX=/p")
+    assert f"BUILD={WEFT.parent} DESTDIR=/d PREFIX=/p ci/install install" in commands
     assert "ci/install uninstall" in output("make", "-n", "uninstall", f"BUILD={WEFT.parent}")
 
 
 def test_uninstall_takes_it_away_and_nothing_else(installed, tmp_path):
     root = tmp_path / "root"
     shutil.copytree(installed[0], root)
-    (root / "usr/lib/somebody-elses").write_text("here before\n")
+    (root / "usr/lib/of-another-package").write_text("here before\n")
     output("ci/install", "uninstall", env={**installed[1], "DESTDIR": str(root)})
-    assert files_below(root) == {"usr/lib/somebody-elses"}
+    assert files_below(root) == {"usr/lib/of-another-package"}
     assert not (root / "usr/share/weft").exists() and not (root / "usr/include/weft").exists()
     assert (root / "usr/share/man/man1").is_dir()
 
@@ -126,9 +126,9 @@ def test_a_page_has_the_flags_of_its_command(installed, verb):
 
 def test_the_flags_of_run_in_the_documentation_are_those_that_it_has():
     section = (ROOT / "docs/cli.md").read_text().split("## Flags of `run`")[1].split("\n## ")[0]
-    told = {flag for row in re.findall(r"^\| (`.*?) \|", section, re.M)
-            for flag in re.findall(r"`(--[a-z-]+)", row)}
-    assert told == set(flags_of("run")) - {"--quiet", "--verbose", "--help"}
+    documented = {flag for row in re.findall(r"^\| (`.*?) \|", section, re.M)
+                  for flag in re.findall(r"`(--[a-z-]+)", row)}
+    assert documented == set(flags_of("run")) - {"--quiet", "--verbose", "--help"}
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="SKIP groff: it is not here")
@@ -154,10 +154,10 @@ def bash_offers(root, line):
 
 def fish_offers(root, line):
     script = 'source $argv[1]; complete -C $argv[2]'
-    told = output("fish", "--no-config", "-c", script,
-                  root / "usr/share/fish/vendor_completions.d/weft.fish", line,
-                  env={**os.environ, "HOME": str(root)})
-    return {entry.split("\t")[0] for entry in told.splitlines()}
+    printed = output("fish", "--no-config", "-c", script,
+                     root / "usr/share/fish/vendor_completions.d/weft.fish", line,
+                     env={**os.environ, "HOME": str(root)})
+    return {entry.split("\t")[0] for entry in printed.splitlines()}
 
 
 def zsh_arguments(root, line):

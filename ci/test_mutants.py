@@ -111,11 +111,11 @@ def test_a_mutant_with_a_test_of_real_time_is_known(tmp_path):
 
 def test_the_submission_starts_where_it_left_its_upstream(monkeypatch):
     """What git says is made up here: HEAD, and where it meets each upstream."""
-    told = {}
+    bases = {}
 
     def git(*words):
         if words[0] == "merge-base":
-            return told.get(words[2])
+            return bases.get(words[2])
         if words[0] == "rev-list":
             return "head\none\ntwo\nthree\nfour\nfive"
         if words[0] == "rev-parse":
@@ -127,12 +127,12 @@ def test_the_submission_starts_where_it_left_its_upstream(monkeypatch):
     with pytest.raises(SystemExit):
         mutants.base_of_submission("none")
     assert mutants.base_of_submission(None) == "five"
-    told["@{upstream}"] = "there"
+    bases["@{upstream}"] = "there"
     assert mutants.base_of_submission(None) == "there"
-    told["origin/main"] = "main"
+    bases["origin/main"] = "main"
     assert mutants.base_of_submission("") == "main"
     assert mutants.submission(None) == ("main", {"a.c", "b.c"})
-    told.update({"origin/main": "head", "@{upstream}": "head"})  # all is merged
+    bases.update({"origin/main": "head", "@{upstream}": "head"})  # all is merged
     assert mutants.base_of_submission(None) == "five"
     monkeypatch.setattr(mutants, "git", lambda *words: None)
     assert mutants.submission(None) == ("nothing", set())

@@ -119,9 +119,9 @@ def beginnings(one, other):
     """How queues that both have begin differently, as far as both go and neither fails."""
     # The order of several connections with a peer is a matter of time.
     firsts = []
-    for told in (one, other):
-        several = {(*row[:3], *row[4:7]) for row in told["completions"] if row[3] > 0}
-        firsts.append({tuple(row[:7]): row[9] for row in told["completions"]
+    for account in (one, other):
+        several = {(*row[:3], *row[4:7]) for row in account["completions"] if row[3] > 0}
+        firsts.append({tuple(row[:7]): row[9] for row in account["completions"]
                        if (*row[:3], *row[4:7]) not in several})
     wrong = []
     for queue in sorted(set(firsts[0]) & set(firsts[1])):
@@ -135,32 +135,32 @@ def beginnings(one, other):
     return wrong
 
 
-def comparable(item, told):
+def comparable(item, account):
     """Without the epoch of a queue: which of two connections of a host with two ranks ended first,
     and so has the lower number, is a matter of time. So is which buffer of a relay a message finds
     free, and with it through which queue pair its pieces go: there, only how many."""
     if item != "completions":
-        return told[item]
-    is_relayed = any(connection[-1] for connection in told["connections"])
-    return sorted([*row[:3], *row[4:8 if is_relayed else None]] for row in told[item])
+        return account[item]
+    is_relayed = any(connection[-1] for connection in account["connections"])
+    return sorted([*row[:3], *row[4:8 if is_relayed else None]] for row in account[item])
 
 
 def differences(stories):
     """{(scenario, backend, item): (on sim, there)} of all that is not as on sim."""
     found = {}
-    for (path, backend), told in stories.items():
+    for (path, backend), account in stories.items():
         reference = stories[path, "sim"]
-        if isinstance(told, str):
-            found[path, backend, REFUSED] = ("runs", told)
+        if isinstance(account, str):
+            found[path, backend, REFUSED] = ("runs", account)
             continue
         for item in ITEMS:
-            if comparable(item, told) != comparable(item, reference):
-                both = (reference[item], told[item])
-                if isinstance(told[item], list):  # what differs is easier to read
+            if comparable(item, account) != comparable(item, reference):
+                both = (reference[item], account[item])
+                if isinstance(account[item], list):  # what differs is easier to read
                     both = tuple([x for x in one if x not in other]
                                  for one, other in (both, both[::-1]))
                 found[path, backend, item] = both
-        wrong = beginnings(reference, told)
+        wrong = beginnings(reference, account)
         if wrong and (path, backend, "completions") in found and path not in DIVIDED_ANEW:
             found[path, backend, BEGINNINGS] = wrong
     return found
@@ -175,8 +175,8 @@ def unnamed(found, reasons):
                     for key, (when, _) in reasons.items() if key not in found and when == "always"]
 
 
-def summary(item, told):
-    value = told[item]
+def summary(item, account):
+    value = account[item]
     if item == "connections":
         mtu = max((row[8] for row in value if row[8] is not None), default=0)
         return f"{len(value)}, path MTU {mtu}" if value else "none"
@@ -219,11 +219,11 @@ def notes(reasons):
     return found
 
 
-def row(path, backend, told, reasons, noted):
-    if isinstance(told, str):
-        cells = [f"refused: {told}"] + ["-"] * (len(ITEMS) - 1)
+def row(path, backend, account, reasons, noted):
+    if isinstance(account, str):
+        cells = [f"refused: {account}"] + ["-"] * (len(ITEMS) - 1)
     elif backend == "sim":
-        cells = [summary(item, told) for item in ITEMS]
+        cells = [summary(item, account) for item in ITEMS]
     else:
         cells = []
         for item in ITEMS:
@@ -253,10 +253,10 @@ def test_backends_tell_the_same_story(path):
     reasons = {key: reason for key, reason in allowed().items() if key[0] == path}
     stories = {}
     for backend in backends_of(path):
-        told = document(path, backend)
-        stories[path, backend] = told if isinstance(told, str) else story(told)
+        account = document(path, backend)
+        stories[path, backend] = account if isinstance(account, str) else story(account)
     assert unnamed(differences(stories), reasons) == []
-    rows = [row(*key, told, reasons, notes(allowed())) for key, told in stories.items()]
+    rows = [row(*key, account, reasons, notes(allowed())) for key, account in stories.items()]
     if os.environ.get("WEFT_PARITY_WRITE"):
         write_page({row_begin(*key): text for key, text in zip(stories, rows)})
     begins = tuple(row_begin(*key) for key in stories)
@@ -278,11 +278,11 @@ def test_only_what_is_named_may_differ():
     def queue(qp, digest, first="RDMA_WRITE"):
         return ["titanic", "iceberg", "connector", 0, 0, qp, "send", 1, digest, [first]]
 
-    told = {"result": "pass", "connections": [], "jobs": [], "symptom": [None, None],
-            "findings": ["link.down"], "completions": [queue(0, "aa"), queue(1, "bb")]}
-    other = {**told, "completions": [queue(0, "aa"), queue(1, "cc")]}
-    third = {**told, "completions": [queue(0, "aa"), queue(1, "cc", "RDMA_READ")]}
-    stories = {("a", "sim"): told, ("a", "rxe"): other, ("b", "sim"): told, ("b", "rxe"): "no loss"}
+    account = {"result": "pass", "connections": [], "jobs": [], "symptom": [None, None],
+               "findings": ["link.down"], "completions": [queue(0, "aa"), queue(1, "bb")]}
+    other = {**account, "completions": [queue(0, "aa"), queue(1, "cc")]}
+    third = {**account, "completions": [queue(0, "aa"), queue(1, "cc", "RDMA_READ")]}
+    stories = {("a", "sim"): account, ("a", "rxe"): other, ("b", "sim"): account, ("b", "rxe"): "no loss"}
     found = differences(stories)
     assert found == {
         ("a", "rxe", "completions"): ([queue(1, "bb")], [queue(1, "cc")]),

@@ -181,14 +181,14 @@ def test_the_contract_in_one_process_and_in_virtual_time():
 
 def test_virtual_time_passes_when_somebody_asks():
     """One thread, and time that passes in steps: every call answers the same, whatever else runs."""
-    def told():
+    def output():
         ran = subprocess.run([sys.executable, "ci/plugin_simulated.py", PLUGIN], cwd=ROOT,
                              capture_output=True, text=True, timeout=300, check=False)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
-    first = told()
-    assert first == told()
+    first = output()
+    assert first == output()
     assert first.startswith("device 99: listen 4 connect 4\n")
     assert first.endswith("10 messages of 100000 bytes, as they were sent\n")
 
@@ -255,7 +255,7 @@ def test_peers_with_other_versions_of_the_plugin_are_refused():
 
 
 def what_is_told(*arguments, prefix=(), **environment):
-    ran = subprocess.run([*prefix, sys.executable, "ci/plugin_told.py", PLUGIN, *arguments], cwd=ROOT,
+    ran = subprocess.run([*prefix, sys.executable, "ci/plugin_errors.py", PLUGIN, *arguments], cwd=ROOT,
                          capture_output=True, text=True, timeout=300, check=False,
                          env={**os.environ, **environment})
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -352,9 +352,9 @@ def test_the_traffic_class_is_on_the_wire():
             cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
             env={**os.environ, **environment})
         assert ran.returncode == 0, ran.stdout + ran.stderr
-        told = ran.stdout.splitlines()[-1].split()
-        assert told[0] == "classes"
-        return {int(tos): int(n) for tos, n in (item.split(":") for item in told[1:])}
+        words = ran.stdout.splitlines()[-1].split()
+        assert words[0] == "classes"
+        return {int(tos): int(n) for tos, n in (item.split(":") for item in words[1:])}
 
     plain, chosen = classes(), classes(NCCL_IB_TC="0x6a")
     assert set(plain) == {0} and set(chosen) == {106}
@@ -390,7 +390,7 @@ def test_the_settings_in_the_documentation_are_those_of_the_plugin():
 
 
 def test_weft_plugin_tells_whether_it_would_be_used():
-    def told(code, **environment):
+    def shown(code, **environment):
         base = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")}
         ran = subprocess.run([WEFT, "plugin"], cwd=ROOT, capture_output=True, text=True,
                              check=False, env={**base, **environment})
@@ -398,15 +398,15 @@ def test_weft_plugin_tells_whether_it_would_be_used():
         return ran.stdout
 
     folder = str(Path(PLUGIN).resolve().parent)
-    found = told(0, LD_LIBRARY_PATH=folder, NCCL_NET_PLUGIN="mesh", NCCL_MESH_SECRET="ab" * 32)
+    found = shown(0, LD_LIBRARY_PATH=folder, NCCL_NET_PLUGIN="mesh", NCCL_MESH_SECRET="ab" * 32)
     assert f"object    {folder}/libnccl-net-mesh.so" in found and "chosen    yes" in found
     assert "abab" not in found
-    assert "NCCL_NET_PLUGIN is none" in told(1, LD_LIBRARY_PATH=folder, NCCL_NET_PLUGIN="none")
-    assert "object    not found" in told(1, NCCL_NET_PLUGIN="mesh")
+    assert "NCCL_NET_PLUGIN is none" in shown(1, LD_LIBRARY_PATH=folder, NCCL_NET_PLUGIN="none")
+    assert "object    not found" in shown(1, NCCL_NET_PLUGIN="mesh")
 
 
 def test_weft_plugin_tells_which_settings_are_ignored_or_refused():
-    def told(code, **environment):
+    def complaints(code, **environment):
         base = {k: v for k, v in os.environ.items() if not k.startswith("NCCL_")}
         ran = subprocess.run([WEFT, "plugin"], cwd=ROOT, capture_output=True, text=True, check=False,
                              env={**base, "LD_LIBRARY_PATH": str(Path(PLUGIN).resolve().parent),
@@ -414,10 +414,10 @@ def test_weft_plugin_tells_which_settings_are_ignored_or_refused():
         assert ran.returncode == code, ran.stdout
         return re.findall(r"^(?:warning|refused) .*", ran.stdout, re.M)
 
-    assert not told(0, NCCL_MESH_QPS="4", NCCL_IB_HCA="mlx5_0")
-    assert told(0, NCCL_MESH_QPS="9", NCCL_MESH_QUEUE="1", NCCL_IB_HCA="m" * 512) == [
+    assert not complaints(0, NCCL_MESH_QPS="4", NCCL_IB_HCA="mlx5_0")
+    assert complaints(0, NCCL_MESH_QPS="9", NCCL_MESH_QUEUE="1", NCCL_IB_HCA="m" * 512) == [
         "warning   NCCL_IB_HCA: longer than 511 bytes; it is ignored",
         "warning   NCCL_MESH_QPS=9: not a number from 1 to 4; it is ignored",
         "warning   NCCL_MESH_QUEUE: no setting of this plugin (`weft plugin` lists them); it is ignored"]
-    assert told(1, NCCL_MESH_SECRET="ab") == [
+    assert complaints(1, NCCL_MESH_SECRET="ab") == [
         "refused   NCCL_MESH_SECRET is not 64 hexadecimal digits: the plugin does not start"]

@@ -77,9 +77,9 @@ def test_what_nccl_computes_from_a_choice(function, speed, to_port, rings, tmp_p
     document.write_text(spark(function, speed))
     env = {name: value for name, value in os.environ.items() if not name.startswith("NCCL_")}
     for release, wanted in zip(("2.25", "2.28"), rings):
-        told = subprocess.run([WEFT, "paths", "--nccl", release, "--nranks", "3", str(document)],
-                              cwd=ROOT, capture_output=True, text=True, check=True, env=env).stdout
-        paths = re.findall(r"^PATH GPU/\S+ NET/0-\d \d+ (\S+) ", told, re.M)
+        printed = subprocess.run([WEFT, "paths", "--nccl", release, "--nranks", "3", str(document)],
+                                 cwd=ROOT, capture_output=True, text=True, check=True, env=env).stdout
+        paths = re.findall(r"^PATH GPU/\S+ NET/0-\d \d+ (\S+) ", printed, re.M)
         assert set(paths[-4:]) == {to_port}
-        n, bandwidth = re.search(r"^GRAPH ring nChannels (\d+) bwIntra (\S+)", told, re.M).groups()
+        n, bandwidth = re.search(r"^GRAPH ring nChannels (\d+) bwIntra (\S+)", printed, re.M).groups()
         assert f"{n} x {float(bandwidth):g} GB/s" == wanted

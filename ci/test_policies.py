@@ -295,25 +295,25 @@ def test_subnet_aware_nccl_tells_whether_it_moved():
              for pair in page["choices"]["pairs"]}
     assert not all(wired.values())  # an odd cycle needs p0-p1 on every cable
     for pair in page["choices"]["pairs"]:
-        told = [rule["rule"] for rule in pair["why"]["connector"] if rule["what"] == "device"][1]
-        assert told.startswith(("kept", "left"))
+        rule = [why["rule"] for why in pair["why"]["connector"] if why["what"] == "device"][1]
+        assert rule.startswith(("kept", "left"))
         if wired[pair["from_host"], pair["to_host"]]:
-            assert not told.startswith("kept: no device")
+            assert not rule.startswith("kept: no device")
 
 
 def test_a_fixed_index_is_taken_whatever_is_there():
     page = show("scenarios/field/s23-shared-index.yaml", "nccl-2.25")
-    told = {rules(pair, end)["gid"] for pair in page["choices"]["pairs"]
-            for end in ("connector", "acceptor")}
-    assert any(rule.endswith("on this port nothing") for rule in told)
-    assert all(rule.startswith("NCCL_IB_GID_INDEX=") for rule in told)
+    choices = {rules(pair, end)["gid"] for pair in page["choices"]["pairs"]
+               for end in ("connector", "acceptor")}
+    assert any(rule.endswith("on this port nothing") for rule in choices)
+    assert all(rule.startswith("NCCL_IB_GID_INDEX=") for rule in choices)
 
 
 def test_people_read_each_rule_once():
     done = subprocess.run([WEFT, "show", "scenarios/field/s01-triangle-stock.yaml", "--policy",
                            "nccl-2.30-subnet-aware"], capture_output=True, text=True, check=True)
-    _, told = done.stdout.split("what nccl-2.30-subnet-aware would choose\n")
-    lines = told.split("\n  why\n")[1].split("\n\n")[0].splitlines()
+    _, chosen = done.stdout.split("what nccl-2.30-subnet-aware would choose\n")
+    lines = chosen.split("\n  why\n")[1].split("\n\n")[0].splitlines()
     assert len(lines) == len(set(lines)) and len(lines) < 12
 
 

@@ -509,7 +509,7 @@ def fixture_static(tmp_path_factory):
     ("on: a, kind: kill", [("peer.dead", {"host": "b", "port": "p0", "peer": "a"})]),
     ('on: "a:p0", kind: down, for: 40ms', [])], ids=["down", "killed", "repeated"])
 def test_a_static_program_that_prints_nothing_fails_with_what_the_kernel_counted(tmp_path, static, fault, found):
-    """Its device gave up repeating: status 12, which the program saw and did not tell."""
+    """Its device gave up repeating: status 12, which the program saw and did not report."""
     path = scenario(tmp_path, [f'{{a: "{static} silent {{device}} 1", b: "{static} silent {{device}} 1 {{address}}", '
                                "expect: {within: 9s}}"], f"faults: [{{at: jobs+300ms, {fault}}}]\n")
     _, document = run(path)

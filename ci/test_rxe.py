@@ -253,15 +253,15 @@ def events_of(place, backend, scenario):
 
 def test_the_processes_tell_one_story(place):
     """The same work requests and jobs as on the simulated fabric, in the order of time."""
-    told = {}
+    logged = {}
     for backend in ("sim", "rxe"):
-        told[backend] = events = list(events_of(place, backend, PAIR))
+        logged[backend] = events = list(events_of(place, backend, PAIR))
         times = [event[0] for event in events]
         assert times == sorted(times) and times[0] >= 0
 
     def counts(backend, event, *keys):
         found = Counter((host, *(values.get(key) for key in keys))
-                        for _, host, _, name, values in told[backend] if name == event)
+                        for _, host, _, name, values in logged[backend] if name == event)
         assert found
         return found
 
@@ -271,19 +271,19 @@ def test_the_processes_tell_one_story(place):
     # A queue's receives are posted again a batch at a time, so at the end up to a batch is
     # missing, and how many is a matter of when it was polled. WRITEs of no bytes mark the end of a
     # queue that is drained, which the end does that hears of the other's close. All others are as many.
-    posted = {backend: counts(backend, "post", "opcode", "bytes") for backend in told}
-    for backend in told:
+    posted = {backend: counts(backend, "post", "opcode", "bytes") for backend in logged}
+    for backend in logged:
         posted[backend] = Counter({key: n for key, n in posted[backend].items()
                                    if key[1:] != ("RDMA_WRITE", "0") and key[1] != "RECV"})
     assert posted["rxe"] == posted["sim"]
-    arrived = {backend: counts(backend, "complete", "opcode", "status") for backend in told}
+    arrived = {backend: counts(backend, "complete", "opcode", "status") for backend in logged}
     key = ("RECV_RDMA_WITH_IMM", "SUCCESS")
     for host in ("titanic", "iceberg"):
         assert arrived["rxe"][host, *key] == arrived["sim"][host, *key] > 0
     # Whatever was posted came back, but for the same number of unsignaled sends.
     lost = {backend: Counter(event[1] for event in events if event[3] == "post")
-            for backend, events in told.items()}
-    for backend, events in told.items():
+            for backend, events in logged.items()}
+    for backend, events in logged.items():
         lost[backend].subtract(event[1] for event in events if event[3] == "complete")
     assert lost["rxe"] == lost["sim"]
     polled = counts("rxe", "complete", "status")
@@ -295,10 +295,10 @@ def test_a_killed_host_has_told_its_part(place):
     events = list(events_of(place, "rxe", "killed.yaml"))
     [fault] = [event for event in events if event[3] == "fault"]
     assert fault[1:] == ("iceberg", "host", "fault", {"kind": "kill"})
-    told = {host: {event[3] for event in events if event[1] == host}
-            for host in ("titanic", "iceberg", "carpathia")}
-    assert "post" in told["iceberg"] and "error" not in told["iceberg"]
-    assert "error" in told["titanic"] and "error" in told["carpathia"]
+    logged = {host: {event[3] for event in events if event[1] == host}
+              for host in ("titanic", "iceberg", "carpathia")}
+    assert "post" in logged["iceberg"] and "error" not in logged["iceberg"]
+    assert "error" in logged["titanic"] and "error" in logged["carpathia"]
 
 
 def frames_of(path):

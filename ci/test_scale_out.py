@@ -331,12 +331,12 @@ def test_a_process_says_by_signal_whom_it_waits_for(place):
               "sleep 0.2; until grep -qs 'state boot' said; do kill -USR1 $me || exit 99; sleep 0.1; done\n"
               + ask % "^titanic waits for rank 2 to take part in a round$" + "\ntouch may-start\n"
               "until [ -e stopped ]; do sleep 0.05; done\n"
-              + ask % "^titanic waits for iceberg to send" + "\ntouch told; kill -9 $me"),
+              + ask % "^titanic waits for iceberg to send" + "\ntouch answered; kill -9 $me"),
              ("iceberg", f"{NODE}iceberg{long} --events story & me=$!\n"
               "until grep -qs to=jobs story; do kill -0 $me || exit 99; sleep 0.05; done\n"
-              "kill -STOP $me; touch stopped; until [ -e told ]; do sleep 0.05; done; kill -9 $me"),
+              "kill -STOP $me; touch stopped; until [ -e answered ]; do sleep 0.05; done; kill -9 $me"),
              ("carpathia", "until [ -e may-start ]; do sleep 0.05; done\n"
-              f"{NODE}carpathia{long} & me=$!\nuntil [ -e told ]; do sleep 0.05; done; kill -9 $me")]
+              f"{NODE}carpathia{long} & me=$!\nuntil [ -e answered ]; do sleep 0.05; done; kill -9 $me")]
     run_machines(place, together(place, "ask", lines))
     said = (place / "said").read_text()
     assert [ended(place, "ask", i)[0] for i in range(3)] == [0, 0, 0], said
@@ -363,8 +363,8 @@ def test_over_cables_alone_the_first_that_lives_tells_the_result(place, dead):
     assert not (place / f"{other}.json").exists(), "one of them writes it"
     document = json.loads((place / f"{first}.json").read_text())
     assert document["result"] == "fail"
-    told = [finding for finding in document["findings"] if finding["code"] == "peer.dead"]
-    assert len(told) == 1 and dead in json.dumps(told[0])
+    dead_ends = [finding for finding in document["findings"] if finding["code"] == "peer.dead"]
+    assert len(dead_ends) == 1 and dead in json.dumps(dead_ends[0])
 
 
 @needs_machines

@@ -106,11 +106,10 @@ def test_every_netplan_file_belongs_to_a_mesh():
 
 def test_cables_are_crossed_and_those_of_the_text():
     for n, cables in table("**P0 to P1, on every cable.**"):
-        told = {tuple(f"{host}:{cage.lower()}" for host, cage in (end.split() for end in
-                                                               cable.split(" to ")))
-                for cable in cables.split(", ")}
+        documented = {tuple(f"{host}:{cage.lower()}" for host, cage in map(str.split, cable.split(" to ")))
+                      for cable in cables.split(", ")}
         links = {tuple(link["endpoints"]) for link in scenario(MESHES[int(n)])["topology"]["links"]}
-        assert told == links
+        assert documented == links
         assert all(a.endswith(":p0") and b.endswith(":p1") for a, b in links)
 
 
@@ -127,16 +126,16 @@ def test_figures(row):
     columns = [[], ["--policy", "nccl-2.25"], ["--policy", "nccl-2.30-subnet-aware"],
                ["--policy", "nccl-2.30-subnet-aware", "--set",
                 'topology.defaults.env={NCCL_IB_MERGE_NICS: "0"}']]
-    told = []
+    measured = []
     for column in columns:
         ran = subprocess.run(
             [WEFT, "run", f"scenarios/spark/{MESHES[int(row[0])]}.yaml", "--json", *column, "--set",
              f"jobs=[{{{row[1]}: {{bytes: {size}}}}}]", "--set", "expect={}"], cwd=ROOT, text=True,
             capture_output=True, check=False, timeout=120)
         document = json.loads(ran.stdout)
-        told.append(document["jobs"][0]["bus_bw_gBps"] if document["result"] == "pass"
-                    else document["findings"][0]["code"])
-    for is_so, shown in zip(told, row[2:], strict=True):
+        measured.append(document["jobs"][0]["bus_bw_gBps"] if document["result"] == "pass"
+                        else document["findings"][0]["code"])
+    for is_so, shown in zip(measured, row[2:], strict=True):
         if isinstance(is_so, str):
             assert is_so == shown
         else:  # whole GB/s; a step of a plan more or less is no news

@@ -135,12 +135,12 @@ def fixture_capture(tmp_path_factory):
 
 
 def test_a_capture_has_an_interface_for_each_port(capture):
-    told = subprocess.run(["capinfos", capture], capture_output=True, text=True, check=True).stdout
-    names = [line.split(" = ")[1] for line in told.splitlines() if line.strip().startswith("Name = ")]
+    printed = subprocess.run(["capinfos", capture], capture_output=True, text=True, check=True).stdout
+    names = [line.split(" = ")[1] for line in printed.splitlines() if line.strip().startswith("Name = ")]
     assert names == [f"{host}:{port}" for host in ("titanic", "iceberg", "carpathia") for port in ("p0", "p1")]
-    assert told.count("Speed = 100000000000") == len(names)
-    assert told.count("Time precision = nanoseconds (9)") == len(names)
-    assert "Capture application: weft " in told
+    assert printed.count("Speed = 100000000000") == len(names)
+    assert printed.count("Time precision = nanoseconds (9)") == len(names)
+    assert "Capture application: weft " in printed
     stamps = [row[0] for row in tshark(capture, "frame.time_epoch")]
     assert any(not stamp.endswith("000") for stamp in stamps)
     assert stamps == sorted(stamps, key=lambda stamp: int(stamp.replace(".", "")))

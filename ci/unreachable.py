@@ -48,8 +48,8 @@ def sections(objects):
     """The functions of `objects` and the sections of their code: path -> {(function, section)}. Two functions
     with the same code may share a section."""
     found = defaultdict(set)
-    told = subprocess.run(["objdump", "-t", *objects], capture_output=True, text=True, check=True).stdout
-    parts = re.split(r"^(.+):\s+file format \S+$", told, flags=re.MULTILINE)
+    printed = subprocess.run(["objdump", "-t", *objects], capture_output=True, text=True, check=True).stdout
+    parts = re.split(r"^(.+):\s+file format \S+$", printed, flags=re.MULTILINE)
     for path, table in zip(parts[1::2], parts[2::2]):
         found[path] = {(name.split(".")[0], section)
                        for section, name in re.findall(r"^\w+ .{6}F \.text\.(\S+)\s\w+ (?:\.hidden )?(\S+)$",
