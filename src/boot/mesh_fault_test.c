@@ -337,16 +337,33 @@ static void gather_last(struct town *town, uint32_t i)
 
 /* The cable goes down when one end has the other's blob, and comes back after the stream was
  * dropped; the round that is complete at one end is not at the other. If the cable stays down, the
- * wait ends. Loop 0: the silent end is dialled; 1: the cable stays down; 2 to 11: the silent end
- * dials, and only probed, 0 to 900 ms later; 12 and 13: as 0 and 1, but the cable is dead in one
- * direction only. The end that hears nothing then resets the stream, which is not the end of its
- * process. */
+ * wait ends. If it is dead in one direction only, the end that hears nothing resets the stream,
+ * which is not the end of its process. */
 START_TEST(who_has_the_round_waits_for_a_silent_neighbour)
 {
-    bool is_one_way = _i >= 12;
-    bool is_dialled = _i < 2 || is_one_way;
-    bool comes_back = _i != 1 && _i != 13;
-    uint32_t silent = is_dialled ? 2 : 0;
+    static const struct {
+        const char *what;
+        uint32_t silent; /* 2 is dialled, 0 dials */
+        bool is_one_way, stays_down;
+        weft_ns after_ns; /* from the end of the round to when the cable comes back */
+    } rows[] = {
+        {"the silent end is dialled", 2, false, false, TOWN_S},
+        {"and the cable stays down", 2, false, true, TOWN_S},
+        {"the silent end dials and only probed", 0, false, false, TOWN_S},
+        {"100 ms later", 0, false, false, 1100 * TOWN_MS},
+        {"200 ms later", 0, false, false, 1200 * TOWN_MS},
+        {"300 ms later", 0, false, false, 1300 * TOWN_MS},
+        {"400 ms later", 0, false, false, 1400 * TOWN_MS},
+        {"500 ms later", 0, false, false, 1500 * TOWN_MS},
+        {"600 ms later", 0, false, false, 1600 * TOWN_MS},
+        {"700 ms later", 0, false, false, 1700 * TOWN_MS},
+        {"800 ms later", 0, false, false, 1800 * TOWN_MS},
+        {"900 ms later", 0, false, false, 1900 * TOWN_MS},
+        {"one direction is dead", 2, true, false, TOWN_S},
+        {"one direction stays dead", 2, true, true, TOWN_S},
+    };
+    bool is_one_way = rows[_i].is_one_way, comes_back = !rows[_i].stays_down;
+    uint32_t silent = rows[_i].silent;
     struct town town;
 
     town_open(&town, &line_of_3);
@@ -362,8 +379,9 @@ START_TEST(who_has_the_round_waits_for_a_silent_neighbour)
     }
     town_run(&town, 3500 * TOWN_MS, NULL);
     gather_last(&town, 2 - silent);
-    town_run(&town, (is_dialled ? 10 : 8 + _i) * TOWN_S / 10, NULL);
-    ck_assert_str_eq(town_pairs(&town, 1), silent == 2 ? "0-1" : "1-2");
+    town_run(&town, rows[_i].after_ns, NULL);
+    ck_assert_msg(strcmp(town_pairs(&town, 1), silent == 2 ? "0-1" : "1-2") == 0, "%s",
+                  rows[_i].what);
     ck_assert_int_eq(town.members[1].status, WEFT_AGAIN);
     if (comes_back && is_one_way) {
         lose_one_way(&town, 0);

@@ -571,24 +571,39 @@ START_TEST(the_only_gid_is_away_behind_a_slow_cable)
 }
 END_TEST
 
-/* A verb at one end is refused each time, on every lane, so that more attempts are useless and the
- * end must fail. A single refusal must be survived. The flow must also wait after errors that can
- * pass soon. */
+enum refused_flow { IS_UP, FAILS, WAITS };
+
+/* A verb at one end (each row: the connector's, then the acceptor's) is refused each time, on every
+ * lane, so that more attempts are useless and the end must fail. A single refusal must be survived.
+ * The flow must also wait after errors that can pass soon. */
 START_TEST(a_refused_verb_ends_every_lane)
 {
-    static const int passing[] = {EINTR, EAGAIN, EIO, ETIMEDOUT};
+    static const struct {
+        enum world_call call;
+        int error;
+        uint32_t n_refused;
+        enum refused_flow flow;
+    } rows[] = {
+        {WORLD_CALL_REG_MR, ENOMEM, 1, IS_UP},
+        {WORLD_CALL_REG_MR, ENOMEM, 400, FAILS},
+        {WORLD_CALL_CREATE_QP, ENOMEM, 1, IS_UP},
+        {WORLD_CALL_CREATE_QP, ENOMEM, 400, FAILS},
+        {WORLD_CALL_REG_MR, EINTR, 400, WAITS},
+        {WORLD_CALL_REG_MR, EAGAIN, 400, WAITS},
+        {WORLD_CALL_REG_MR, EIO, 400, WAITS},
+        {WORLD_CALL_REG_MR, ETIMEDOUT, 400, WAITS},
+    };
     static const struct fabric_cable triangle[] = {{0, 1}, {1, 2}, {2, 0}};
     static const uint32_t via = 2;
-    static const enum world_call calls[] = {WORLD_CALL_REG_MR, WORLD_CALL_CREATE_QP};
+    uint32_t row = (uint32_t)_i / 2, end = (uint32_t)_i % 2;
     struct flow_config config = {.n_lanes = 2,
                                  .may_fail_over = true,
                                  .failover_ns = TIMER_FAILOVER_NS,
                                  .cables_ns = TIMER_CABLES_NS};
     struct world_fault fault = {.kind = WORLD_FAULT_VERB_ERROR,
-                                .call = calls[_i < 8 ? _i / 4 : 0],
-                                .host = (uint32_t)_i % 2,
-                                .error = _i < 8 ? ENOMEM : passing[_i / 2 - 4]};
-    uint32_t n_refused = _i < 8 && _i / 2 % 2 == 0 ? 1 : 400;
+                                .call = rows[row].call,
+                                .host = end,
+                                .error = rows[row].error};
 
     grid_open(&grid,
               &(struct fabric_config){.n_hosts = 3, .cables = triangle, .n_cables = 3});
@@ -599,18 +614,17 @@ START_TEST(a_refused_verb_ends_every_lane)
     config.lanes[1].share = 32768;
     config.lanes[1].n_via = 1;
     config.lanes[1].via = &via;
-    for (fault.nth = 1; fault.nth <= n_refused; fault.nth++) {
+    for (fault.nth = 1; fault.nth <= rows[row].n_refused; fault.nth++) {
         grid_fault(&grid, &fault);
     }
     grid_flow(&grid, 0, 1, &config);
-    if (n_refused == 1) {
+    if (rows[row].flow == IS_UP) {
         send_within(2 * FABRIC_S);
         return;
     }
     grid_step_for(&grid, 2 * FABRIC_S);
-    ck_assert_int_eq((_i % 2 == 0 ? grid.flows[0].out_status : grid.flows[0].in_status) <
-                         0,
-                     fault.error == ENOMEM);
+    ck_assert_int_eq((end == 0 ? grid.flows[0].out_status : grid.flows[0].in_status) < 0,
+                     rows[row].flow == FAILS);
     grid_close(&grid);
 }
 END_TEST
