@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "diag/diag.h"
 #include "diag/observations.h"
+#include "run/private.h"
 
 /* Small scenarios, in which every number can be checked. */
 #define TRIANGLE                                                                         \
@@ -331,6 +332,46 @@ START_TEST(a_moment_that_never_comes_is_said)
 }
 END_TEST
 
+#define FLAP "{at: 12ms, link: 'a:p0', down_for: 2ms, every: 5ms, times: 3}"
+
+/* Times are of a run of processes: when its jobs began and when it ended. The flap ends at 24 ms. */
+START_TEST(a_fault_whose_time_missed_the_job_is_said)
+{
+    static const struct {
+        const char *fault;
+        weft_ns jobs_ns, ended_ns;
+        const char *said; /* NULL if nothing is */
+    } cases[] = {
+        {FLAP, 24000000, 90000000,
+         "fault 1 at 12ms was over before the job began, 24ms after the start: jobs+12ms "
+         "counts from there"},
+        {FLAP, 23999999, 90000000, NULL},
+        {FLAP, 0, 90000000, NULL}, /* it may be why no job began */
+        {FLAP, 0, 12000000, "fault 1 at 12ms never came: the run was over before"},
+        {FLAP, 0, 12000001, NULL},
+        {"{at: 12ms, on: 'a:p0', kind: down}", 24000000, 90000000, NULL},
+        {"{at: jobs+12ms, on: 'a:p0', kind: down}", 5000000, 6000000, NULL},
+    };
+    struct scenario_diagnostics diagnostics;
+    struct scenario *scenario = NULL;
+    struct weft_text text = {NULL, 0, 0};
+    char said[256] = "";
+    bool is_said;
+
+    weft_text_add(&text, "%sfaults: [%s]\n", TRIANGLE JOB, cases[_i].fault);
+    ck_assert_int_eq(scenario_load_text("t.yaml", text.bytes, text.n, NULL, 0, &scenario,
+                                        &diagnostics),
+                     WEFT_OK);
+    is_said = run_fault_missed(scenario, 1, cases[_i].jobs_ns, cases[_i].ended_ns, said,
+                               sizeof(said));
+    ck_assert_int_eq(is_said, cases[_i].said != NULL);
+    ck_assert_str_eq(said, is_said ? cases[_i].said : "");
+    scenario_free(scenario);
+    scenario_diagnostics_fini(&diagnostics);
+    weft_text_fini(&text);
+}
+END_TEST
+
 /* ---- failures ---- */
 
 START_TEST(pairing_by_index_fails_as_on_real_machines)
@@ -605,6 +646,7 @@ int main(void)
     tcase_add_loop_test(tests, faults_come_at_moments_of_the_job, 0, 4);
     tcase_add_test(tests, faults_come_when_a_host_has_sent_so_much);
     tcase_add_test(tests, a_moment_that_never_comes_is_said);
+    tcase_add_loop_test(tests, a_fault_whose_time_missed_the_job_is_said, 0, 7);
     tcase_add_test(tests, pairing_by_index_fails_as_on_real_machines);
     tcase_add_test(tests, observations_diagnose_the_same);
     tcase_add_test(tests, a_table_that_was_cut_says_so_at_both_ends);
