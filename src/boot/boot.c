@@ -46,6 +46,7 @@ weft_status boot_open(struct io_env *env, const struct boot_config *config, int 
     boot->n_members = n_members;
     boot->opened_ns = io_now(env);
     boot->ended_ns = WEFT_NEVER;
+    boot->unreported_ns = WEFT_NEVER;
     if (config->mode != BOOT_RENDEZVOUS) {
         status = mesh_open(boot, error);
     } else if (config->rank == 0) {
@@ -171,6 +172,10 @@ void boot_ended(struct boot *boot, uint32_t member)
     if (boot->due_ns[member] != WEFT_NEVER) {
         return;
     }
+    if (boot->client != NULL && boot->unreported_ns == WEFT_NEVER) {
+        boot->first_ended = member;
+        boot->unreported_ns = now + boot_limit(boot, BOOT_UNREPORTED_NS);
+    }
     boot->due_ns[member] = now + boot_limit(boot, BOOT_ENDED_NS);
     if (boot->due_ns[member] < boot->ended_ns) {
         boot->ended_ns = boot->due_ns[member];
@@ -224,21 +229,42 @@ static uint32_t take_late(struct boot *boot)
     return late;
 }
 
+static bool needs_all(const struct boot *boot)
+{
+    return boot->mesh != NULL ? boot->needs_all || mesh_needs_all(boot)
+                              : boot->server != NULL && !boot->config.may_miss &&
+                                    boot_server_gathers(boot);
+}
+
 /* Returns the lowest member that is needed for the next round, but has ended after it joined, and
  * cannot report that because no control stream leads to it; n_members if there is none. */
 static uint32_t find_cut_off(const struct boot *boot)
 {
-    bool needs_all = boot->mesh != NULL && (boot->needs_all || mesh_needs_all(boot));
+    bool are_all_needed = needs_all(boot);
 
-    for (uint32_t m = 0; needs_all && m < boot->n_members; m++) {
-        const struct mesh_member *member = &boot->mesh->members[m];
+    for (uint32_t m = 0; are_all_needed && m < boot->n_members; m++) {
+        const struct mesh_member *member =
+            boot->mesh == NULL ? NULL : &boot->mesh->members[m];
+        bool is_lacking = member == NULL ? boot_server_awaits(boot, m)
+                                         : !member->is_reached && !member->is_absent &&
+                                               member->gone == MESH_HERE;
 
-        if (boot->due_ns[m] == BOOT_ENDED_JOINED && !member->is_reached &&
-            !member->is_absent && member->gone == MESH_HERE) {
+        if (boot->due_ns[m] == BOOT_ENDED_JOINED && is_lacking) {
             return m;
         }
     }
     return boot->n_members;
+}
+
+/* Returns until when this client waits for rank 0 to report why a member ended, because no round
+ * can be completed without that member. WEFT_NEVER if none ended, or in the first round, in which
+ * only rank 0 knows whether the member has joined. */
+static weft_ns unreported_end(const struct boot *boot)
+{
+    bool is_waiting = boot->client != NULL && !boot->config.may_miss && boot->is_active &&
+                      boot->round > 1 && boot->client->state == BOOT_DIAL_JOINED;
+
+    return is_waiting ? boot->unreported_ns : WEFT_NEVER;
 }
 
 static weft_status give_up_ended(struct boot *boot)
@@ -256,6 +282,10 @@ static weft_status give_up_ended(struct boot *boot)
     if (member == boot->n_members) {
         member = find_cut_off(boot);
         what = "ended, and no control stream leads to it";
+    }
+    if (member == boot->n_members && io_now(boot->env) >= unreported_end(boot)) {
+        member = boot->first_ended;
+        what = "ended, and rank 0 does not report why";
     }
     if (member == boot->n_members) {
         return WEFT_AGAIN;
@@ -303,8 +333,9 @@ static weft_ns deadline_of(const struct boot *boot)
 
 static weft_ns deadline(const struct boot *boot)
 {
-    weft_ns at = deadline_of(boot);
+    weft_ns at = deadline_of(boot), unreported = unreported_end(boot);
 
+    at = unreported < at ? unreported : at;
     return boot->ended_ns < at ? boot->ended_ns : at;
 }
 

@@ -128,7 +128,8 @@ bool boot_awaits(const struct boot *boot, uint32_t member);
 
 /* Reports that the launcher saw the process of `member` exit. If the member has not joined 1 s
  * later, boot_progress fails with WEFT_ERR_CLOSED and value "rank". With may_miss, rank 0 (or every
- * member of a mesh) marks it absent instead. */
+ * member of a mesh) marks it absent instead. If it has joined, its streams report its end, and
+ * rounds that need it fail at rank 0, and later at the others, if they do not. */
 void boot_ended(struct boot *boot, uint32_t member);
 /* Declares that another round follows that needs all members. Until it begins, boot_progress of a
  * member of a mesh also fails if a member ended, as boot_ended() reported, and no control stream

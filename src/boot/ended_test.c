@@ -105,6 +105,75 @@ START_TEST(who_has_come_is_waited_for)
 }
 END_TEST
 
+static void gather_all(struct job *job, uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++) {
+        const uint32_t mine = r;
+
+        boot_gather(job->boots[r], &mine, sizeof(mine));
+    }
+}
+
+/* Rank 0 reports nothing: its process does not go on, or rank 2 is cut off from it. After 1.5 s
+ * rank 1 gives up a round that needs rank 2, also if it begins the round later. Loop: seconds from
+ * the report to the round, negative if the round is first. */
+START_TEST(an_end_that_rank_0_does_not_report_ends_a_round)
+{
+    bool is_first = _i < 0;
+    uint32_t later_s = is_first ? 0 : (uint32_t)_i;
+    struct job job;
+    weft_ns told;
+
+    job_open(&job, 5, NULL);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        come(&job, r);
+    }
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled));
+    if (is_first) {
+        boot_gather_after(job.boots[1], NULL, 0, 300 * BED_S);
+        bed_run(&job.bed, BED_S, NULL);
+    }
+    told = bed_now(&job.bed);
+    boot_ended(job.boots[1], 2);
+    bed_run(&job.bed, later_s * BED_S, NULL);
+    ck_assert_int_ge(job.status[1], 0);
+    if (!is_first) {
+        boot_gather(job.boots[1], NULL, 0);
+    }
+    ck_assert(bed_run(&job.bed, 60 * BED_S, job_is_settled));
+    ck_assert_int_eq(bed_now(&job.bed) - told,
+                     later_s > 1 ? later_s * BED_S : 1500 * BED_S / 1000);
+    ck_assert_int_eq(job.status[1], WEFT_ERR_CLOSED);
+    ck_assert_int_eq(weft_error_value(&job.errors[1], WEFT_VALUE_RANK)->number, 2);
+    ck_assert_int_eq(weft_error_value(&job.errors[1], WEFT_VALUE_ENDED)->number, 1);
+    ck_assert_ptr_nonnull(strstr(job.errors[1].message, "rank 0 does not report why"));
+    job_close(&job);
+}
+END_TEST
+
+/* What rank 0 reports within that time counts. */
+START_TEST(an_end_that_rank_0_reports_is_its_word)
+{
+    struct job job;
+
+    job_open(&job, 5, NULL);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        come(&job, r);
+    }
+    ck_assert(bed_run(&job.bed, BED_S, job_is_settled));
+    gather_all(&job, 2);
+    boot_ended(job.boots[1], 2);
+    bed_run(&job.bed, BED_S, NULL);
+    ck_assert_int_eq(job.status[1], WEFT_AGAIN);
+    boot_abort(job.boots[2], "its memory is full");
+    ck_assert(bed_run(&job.bed, BED_S / 4, job_is_settled));
+    for (uint32_t r = 0; r < 2; r++) {
+        ck_assert_ptr_nonnull(strstr(job.errors[r].message, "its memory is full"));
+    }
+    job_close(&job);
+}
+END_TEST
+
 /* Further exits, and reports of the same exit, do not postpone the first one's limit. Loop: the
  * interval in tenths of a second. */
 START_TEST(later_ends_do_not_postpone_the_first)
@@ -219,6 +288,30 @@ START_TEST(who_is_cut_off_and_ended_is_given_up_between_rounds)
 }
 END_TEST
 
+/* In the last round a member is waited for that may still work for 50 s. It is not waited for
+ * so long once it has ended, of which no stream reports anything. */
+START_TEST(who_is_cut_off_and_ended_does_not_work_any_more)
+{
+    static const struct town_cable cable = {.a = 0, .b = 1};
+    const struct town_config config = {.n_hosts = 2, .n_cables = 1, .cables = &cable};
+    struct town town;
+    struct town_member *member = &town.members[1];
+
+    town_open(&town, &config);
+    town_open_all(&town);
+    town_round(&town, 1, 8);
+    boot_gather_last(member->boot, NULL, 0, 50 * TOWN_S);
+    member->status = WEFT_AGAIN;
+    town_inject(&town, WORLD_FAULT_DOWN, 0);
+    town_run(&town, 10 * TOWN_S, NULL);
+    boot_ended(member->boot, 0);
+    ck_assert(!town_run(&town, 19 * TOWN_S, has_failed));
+    ck_assert(town_run(&town, 3 * TOWN_S, has_failed));
+    ck_assert_int_eq(town_rank_at_fault(&town, 1), 0);
+    town_close(&town);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("boot: who ended");
@@ -227,10 +320,13 @@ int main(void)
     tcase_add_loop_test(tcase, who_ended_before_it_came_is_given_up_within_two_seconds, 0,
                         RANKS);
     tcase_add_test(tcase, who_has_come_is_waited_for);
+    tcase_add_loop_test(tcase, an_end_that_rank_0_does_not_report_ends_a_round, -1, 4);
+    tcase_add_test(tcase, an_end_that_rank_0_reports_is_its_word);
     tcase_add_loop_test(tcase, later_ends_do_not_postpone_the_first, 0, 10);
     tcase_add_test(tcase, each_end_has_its_own_limit);
     tcase_add_test(tcase, without_a_rendezvous_it_is_the_same);
     tcase_add_loop_test(tcase, who_is_cut_off_and_ended_is_given_up_between_rounds, 0, 2);
+    tcase_add_test(tcase, who_is_cut_off_and_ended_does_not_work_any_more);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

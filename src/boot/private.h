@@ -17,6 +17,9 @@
 #define BOOT_BACKOFF_CROWD_NS 80000000
 #define BOOT_ENDED_NS 1000000000
 #define BOOT_ENDED_JOINED 0 /* in due_ns: ended after it had joined */
+/* How long a client waits, after the launcher's report of a member that ended, for rank 0 to report
+ * why. Exceeds BOOT_ENDED_NS, after which rank 0 gives up a member that ended before it joined. */
+#define BOOT_UNREPORTED_NS 1500000000
 /* With may_miss: delay before the first dial, by which rank 0 has usually closed its previous
  * rendezvous; and how long connections must be refused before rank 0 counts as gone. */
 #define BOOT_AGAIN_NS 50000000
@@ -125,6 +128,10 @@ struct boot {
      * ended. */
     weft_ns *due_ns;
     weft_ns ended_ns; /* earliest of them; WEFT_NEVER if none */
+    /* Client: the first member that was reported as ended, and until when rank 0 may report why;
+     * WEFT_NEVER if none ended. */
+    uint32_t first_ended;
+    weft_ns unreported_ns;
     struct weft_error error;
     struct boot_server *server; /* Owned; on rank 0 of a rendezvous */
     struct boot_client *client; /* Owned; on the other ranks of a rendezvous */
@@ -153,6 +160,8 @@ void boot_own_errno(struct boot *boot, const struct weft_error *why);
 weft_status boot_server_open(struct boot *boot, struct weft_error *error) WEFT_MUST_CHECK;
 weft_status boot_server_progress(struct boot *boot) WEFT_MUST_CHECK;
 void boot_server_gather(struct boot *boot);
+/* Returns true if all have joined, and the present round lacks blobs. */
+bool boot_server_gathers(const struct boot *boot);
 /* boot_awaits() of rank 0 of a rendezvous. */
 bool boot_server_awaits(const struct boot *boot, uint32_t member);
 /* Reports to every connected rank except `rank` that `rank` is at fault. */

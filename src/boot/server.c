@@ -367,6 +367,11 @@ static bool is_late(const struct boot *boot, uint32_t r, bool have_joined)
            (!rank->result_sent || frame_queued(&rank->stream->link) > 0);
 }
 
+bool boot_server_gathers(const struct boot *boot)
+{
+    return all_joined(boot) && boot->is_active && !boot->server->handing_out;
+}
+
 bool boot_server_awaits(const struct boot *boot, uint32_t member)
 {
     return is_late(boot, member, all_joined(boot));
