@@ -228,6 +228,14 @@ static enum diag_code code_of(const struct end ends[2])
                : DIAG_ADDR_NO_FACING_PORT;
 }
 
+/* Returns true if the addresses of this end changed during the run, and those of the other did
+ * not. */
+static bool is_renumbered_alone(const struct end *end, const struct end *other)
+{
+    return diag_was_renumbered(end->host, end->port) && other->host->has_events &&
+           !diag_was_renumbered(other->host, other->port);
+}
+
 /* Adds a finding about the end `near`. The remote port is the one that `near` faces, otherwise
  * `far`. */
 static void say(const struct diag_input *input, enum diag_code code,
@@ -294,6 +302,9 @@ void diag_inspect_apart(const struct diag_input *input, struct diag_findings *ou
         for (int k = 0; k < 2; k++) {
             const struct end *near = &ends[k], *far = &ends[1 - k];
 
+            if (is_renumbered_alone(far, near)) {
+                continue;
+            }
             if (near->is_facing == DIAG_NO && far->is_facing == DIAG_NO) {
                 say(input, code_of(ends), near, far, out);
             } else if (near->other.port != NULL && !near->host->has_uses) {

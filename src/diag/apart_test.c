@@ -98,6 +98,28 @@ START_TEST(both_ends_are_warned_of_where_a_job_went_on)
 }
 END_TEST
 
+/* Only the addresses of one end changed. Loop 2: those of both did; 3: whether the other's did is
+ * not known. */
+START_TEST(the_end_that_was_renumbered_is_warned_of_alone)
+{
+    static const uint32_t n_findings[] = {1, 1, 2, 2};
+    static const struct diag_event near_change = {.type = "gid_change", .port = "p1"},
+                                   far_change = {.type = "gid_change", .port = "p0"};
+
+    scene.a->has_events = true;
+    scene.b->has_events = _i != 3;
+    if (_i != 1) {
+        scene.a->events[scene.a->n_events++] = near_change;
+    }
+    if (_i == 1 || _i == 2) {
+        scene.b->events[scene.b->n_events++] = far_change;
+    }
+    ck_assert_uint_eq(count(), n_findings[_i]);
+    check(0, "addr.no_facing_port", DIAG_WARNING,
+          _i == 1 ? "iceberg:p0 -> titanic" : "titanic:p1 -> iceberg");
+}
+END_TEST
+
 START_TEST(before_a_job_it_is_an_error)
 {
     scene.a->has_uses = scene.b->has_uses = false;
@@ -447,6 +469,7 @@ int main(void)
 
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, both_ends_are_warned_of_where_a_job_went_on);
+    tcase_add_loop_test(tests, the_end_that_was_renumbered_is_warned_of_alone, 0, 4);
     tcase_add_test(tests, before_a_job_it_is_an_error);
     tcase_add_test(tests,
                    an_end_that_faces_another_port_than_its_cable_leads_to_is_at_fault);

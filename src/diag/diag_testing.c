@@ -754,6 +754,24 @@ static void unnumbered(struct scene *s)
     s->a->ports[0].n_addresses = 0;
 }
 
+/* The connection of titanic begins at an address that is replaced in its subnet. */
+static void unbound(struct scene *s)
+{
+    weft_format(s->a->policy, sizeof(s->a->policy), "weft");
+    weft_fail_errno(&s->failure->error, EADDRNOTAVAIL, WEFT_PHASE_TCP,
+                    "no connection can be started");
+    s->a->has_events = true;
+    s->a->events[s->a->n_events++] =
+        (struct diag_event){.type = "gid_change", .port = "p0"};
+}
+
+/* The address is replaced by one of another subnet. */
+static void unbound_apart(struct scene *s)
+{
+    unbound(s);
+    renumber_apart(s);
+}
+
 /* Without a management network the streams are on the cable, too. */
 static void vlans_before_tcp(struct scene *s)
 {
@@ -897,6 +915,8 @@ const struct scene_case scene_cases[] = {
     {lossy_behind_switch, "link.lossy", "titanic:p0 -> iceberg"},
     {mtu_of_another_port, "link.mtu_mismatch", "titanic:p1 -> carpathia"},
     {unnumbered, "addr.missing", "titanic:p0"},
+    {unbound, "addr.changed", "titanic:p0 -> iceberg"},
+    {unbound_apart, "route.no_facing_port", "titanic -> iceberg"},
     {vlans_before_tcp, "link.vlan_mismatch", "titanic:p0 -> iceberg"},
     {access_refused, "data.access_refused", "titanic:p0 -> iceberg"},
     {receive_unusable, "data.receive_unusable", "titanic:p0 -> iceberg"},

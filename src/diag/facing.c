@@ -254,6 +254,19 @@ enum diag_known diag_was_down(const struct diag_host *host, const struct diag_po
                                                                        : DIAG_UNKNOWN;
 }
 
+bool diag_was_renumbered(const struct diag_host *host, const struct diag_port *port)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; host != NULL && i < host->n_events; i++) {
+        const struct diag_event *event = &host->events[i];
+
+        any = any || (strcmp(event->type, "gid_change") == 0 &&
+                      (port == NULL || strcmp(event->port, port->name) == 0));
+    }
+    return any;
+}
+
 /* Returns the name of the first process that has `port`, or "". */
 static const char *owner_of(const struct diag_input *input, const struct diag_port *port)
 {

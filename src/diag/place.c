@@ -292,28 +292,14 @@ static void head_rail_by_fault(const struct diag_case *c, diag_test *is_so,
     head_by_fault(is_found ? &rail : c, is_at, out);
 }
 
-/* Returns true if GIDs of the port, or of any port if it is NULL, changed during the run. */
-static bool was_renumbered(const struct diag_host *host, const struct diag_port *port)
-{
-    bool any = false;
-
-    for (uint32_t i = 0; host != NULL && i < host->n_events; i++) {
-        const struct diag_event *event = &host->events[i];
-
-        any = any || (strcmp(event->type, "gid_change") == 0 &&
-                      (port == NULL || strcmp(event->port, port->name) == 0));
-    }
-    return any;
-}
-
 /* Returns YES if this end of a pair that shares no subnet is the one at fault: its addresses are of
  * the family that is rarer in the mesh, or they alone changed, or it shares a subnet with no other
  * host either. */
 static enum diag_known is_odd_at(const struct diag_case *c, enum diag_end end)
 {
     enum diag_known odd = diag_is_odd_family_at(c, end);
-    bool near = was_renumbered(c->host, c->local_port);
-    bool far = was_renumbered(c->peer, c->remote_port);
+    bool near = diag_was_renumbered(c->host, c->local_port);
+    bool far = diag_was_renumbered(c->peer, c->remote_port);
 
     if (odd != DIAG_UNKNOWN) {
         return odd;
@@ -478,6 +464,21 @@ static void name_bare(const struct diag_case *c, struct diag_finding *out)
     diag_describe(&bare, out);
 }
 
+/* Names the first port of the host whose addresses changed, if no port is known. */
+static void name_renumbered(const struct diag_case *c, struct diag_finding *out)
+{
+    const struct diag_entry *entry = out->entry;
+    struct diag_case changed = *c;
+
+    for (uint32_t i = 0; i < c->local.n && changed.local_port == NULL; i++) {
+        if (diag_was_renumbered(c->host, &c->local.items[i])) {
+            changed.local_port = &c->local.items[i];
+        }
+    }
+    *out = (struct diag_finding){.entry = entry};
+    diag_describe(&changed, out);
+}
+
 /* Names the first two ports that face each other although their cables lead elsewhere, if a stream
  * between the hosts failed and no port is known. Returns false otherwise. */
 static bool name_misled(const struct diag_case *c, struct diag_finding *out)
@@ -535,6 +536,8 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         return;
     } else if (out->entry->id == DIAG_ADDR_MISSING && c->phase == WEFT_PHASE_LISTEN) {
         name_bare(c, out);
+    } else if (out->entry->id == DIAG_ADDR_CHANGED && c->phase == WEFT_PHASE_TCP) {
+        name_renumbered(c, out);
     } else if (out->entry->id == DIAG_CONN_FILTERED) {
         place_at_caller(c, ETIMEDOUT, out);
     } else if (out->entry->id == DIAG_CONN_NO_ROUTE) {

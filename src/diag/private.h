@@ -216,6 +216,8 @@ enum diag_known diag_is_device_gone(const struct diag_host *host, const char *po
 /* Returns YES if the port lost its carrier, according to its state or an event, and its device did
  * not fail. `host` may be NULL. */
 enum diag_known diag_was_down(const struct diag_host *host, const struct diag_port *port);
+/* Returns true if GIDs of the port, or of any port if it is NULL, changed during the run. */
+bool diag_was_renumbered(const struct diag_host *host, const struct diag_port *port);
 
 /* Returns true if the ports in use do not face each other, and none of those that do have carrier.
  * Sets the ports of one such cable. */
@@ -276,7 +278,7 @@ diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_prefix_collision, diag_is_listener_blind, diag_is_wrong_nic,
     diag_is_link_local_route, diag_is_gid_collision, diag_is_no_cable, diag_is_rank_order,
     diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
-    diag_is_cut_off, diag_is_addr_duplicate, diag_is_one_address,
+    diag_is_renumbered, diag_is_cut_off, diag_is_addr_duplicate, diag_is_one_address,
     diag_is_anothers_listener, diag_is_only_way_down, diag_is_way_gone,
     diag_is_cable_apart, diag_is_misled, diag_is_one_family, diag_is_bare_at_all,
     diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2, diag_is_gid_lost;
@@ -300,6 +302,7 @@ enum diag_known diag_find_narrow_port(const struct diag_case *c, struct diag_cas
 /* Copies `c` with the first pair of facing ports for which `is_so` returns YES. Returns false if
  * there is none. */
 bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out);
+bool diag_is_left_out_apart(const struct diag_case *c);
 /* rules_pause.c: pauses while a connection is set up */
 diag_test diag_is_held_at_rtr;
 /* Returns YES if pauses held an end of the rail for long. Returns NO if neither port counts

@@ -198,6 +198,9 @@ static const struct hypothesis not_here[] = {
     {DIAG_CONN_FOREIGN_ADDRESS, diag_is_certain}};
 /* Policy weft listens on all addresses of a host, and found none. */
 static const struct hypothesis unnumbered[] = {{DIAG_ADDR_MISSING, diag_is_bare_at_all}};
+/* A connection of policy weft begins at an address of a port, which is no longer there. */
+static const struct hypothesis unbound[] = {NO_PORT,
+                                            {DIAG_ADDR_CHANGED, diag_is_renumbered}};
 #define UNANSWERED                                                                       \
     {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},            \
         {DIAG_HOST_MANAGEMENT_DOWN, diag_is_management_down},                            \
@@ -326,6 +329,9 @@ static struct symptom of_stream_errno(const struct diag_case *c)
             diag_has_policy(c->host, WEFT_POLICY_WEFT) == DIAG_YES) {
             return SYMPTOM(unnumbered);
         }
+        if (c->phase == WEFT_PHASE_TCP && is_of_policy_weft(c)) {
+            return SYMPTOM(unbound);
+        }
         return c->phase == WEFT_PHASE_BOOT ? SYMPTOM(not_here) : UNHEARD_OF;
     case ETIMEDOUT:
         return SYMPTOM(unanswered);
@@ -374,6 +380,9 @@ static struct symptom of_status(const struct diag_case *c)
         if (c->phase == WEFT_PHASE_CONNECT_QPS &&
             diag_number(c, WEFT_VALUE_LIMIT_NS) == IO_UNKNOWN) {
             return SYMPTOM(unresolved);
+        }
+        if (diag_is_left_out_apart(c)) {
+            return SYMPTOM(no_route);
         }
         return c->phase == WEFT_PHASE_PROBE || c->phase == WEFT_PHASE_DATA
                    ? SYMPTOM(lost)

@@ -940,3 +940,11 @@ enum diag_known diag_may_be_left_out_down(const struct diag_case *c)
     return on_each_rail_left_out(c, diag_is_link_down) == DIAG_NO ? DIAG_NO
                                                                   : DIAG_UNKNOWN;
 }
+
+/* Returns true for a rail that was left out before its queue pairs were connected, if no ports of
+ * the two hosts face each other any more. */
+bool diag_is_left_out_apart(const struct diag_case *c)
+{
+    return c->is_left_out && is_of_set_up(c) &&
+           diag_any_facing(c->local, c->remote) == DIAG_NO;
+}

@@ -547,12 +547,19 @@ enum diag_known diag_is_bare_at_all(const struct diag_case *c)
     return any_port(c->local, diag_is_bare);
 }
 
-/* Returns YES if the port at this end was used with its default GID, because of `is_so`. Returns NO
- * if no port was used (WEFT_ERR_ROUTE). */
+/* Returns true if the connection failed before the ends exchanged the GIDs to use (META). */
+static bool has_no_gids_yet(const struct diag_case *c)
+{
+    return c->status == WEFT_ERR_ROUTE || c->phase == WEFT_PHASE_TCP ||
+           c->phase == WEFT_PHASE_HELLO || c->phase == WEFT_PHASE_CHALLENGE ||
+           c->phase == WEFT_PHASE_AUTH;
+}
+
+/* Returns YES if the port at this end was used with its default GID, because of `is_so`. */
 static enum diag_known is_taken_so(const struct diag_case *c, enum diag_end end,
                                    diag_port_test *is_so)
 {
-    if (c->status == WEFT_ERR_ROUTE) {
+    if (has_no_gids_yet(c)) {
         return DIAG_NO;
     }
     return end == DIAG_NEAR
@@ -698,6 +705,15 @@ enum diag_known diag_is_no_answer(const struct diag_case *c)
         return DIAG_UNKNOWN;
     }
     return same_subnet(c) == DIAG_YES ? DIAG_YES : DIAG_UNKNOWN;
+}
+
+/* Returns YES if addresses of this host changed during the run. */
+enum diag_known diag_is_renumbered(const struct diag_case *c)
+{
+    if (diag_was_renumbered(c->host, c->local_port)) {
+        return DIAG_YES;
+    }
+    return c->host->has_events ? DIAG_NO : DIAG_UNKNOWN;
 }
 
 /* ---- policy weft found no rail: why was none of the possible pairs of ports usable? ---- */
