@@ -346,6 +346,10 @@ START_TEST(a_fault_whose_time_missed_the_job_is_said)
          "fault 1 at 12ms was over before the job began, 24ms after the start: jobs+12ms "
          "counts from there"},
         {FLAP, 23999999, 90000000, NULL},
+        {"{at: 1us, on: 'a:p0', kind: down, for: 1us}", 2000007, 90000000,
+         "fault 1 at 1us was over before the job began, 2ms after the start: jobs+1us "
+         "counts from there"},
+        {"{at: 0s, on: 'a:p0', kind: down, for: 1us}", 2000000, 90000000, NULL},
         {FLAP, 0, 90000000, NULL}, /* it may be why no job began */
         {FLAP, 0, 12000000, "fault 1 at 12ms never came: the run was over before"},
         {FLAP, 0, 12000001, NULL},
@@ -646,7 +650,7 @@ int main(void)
     tcase_add_loop_test(tests, faults_come_at_moments_of_the_job, 0, 4);
     tcase_add_test(tests, faults_come_when_a_host_has_sent_so_much);
     tcase_add_test(tests, a_moment_that_never_comes_is_said);
-    tcase_add_loop_test(tests, a_fault_whose_time_missed_the_job_is_said, 0, 7);
+    tcase_add_loop_test(tests, a_fault_whose_time_missed_the_job_is_said, 0, 9);
     tcase_add_test(tests, pairing_by_index_fails_as_on_real_machines);
     tcase_add_test(tests, observations_diagnose_the_same);
     tcase_add_test(tests, a_table_that_was_cut_says_so_at_both_ends);
