@@ -325,12 +325,13 @@ static struct symptom of_stream_errno(const struct diag_case *c)
     case ENETUNREACH:
         return SYMPTOM(unroutable);
     case EADDRNOTAVAIL:
-        if (c->phase == WEFT_PHASE_LISTEN &&
-            diag_has_policy(c->host, WEFT_POLICY_WEFT) == DIAG_YES) {
-            return SYMPTOM(unnumbered);
-        }
-        if (c->phase == WEFT_PHASE_TCP && is_of_policy_weft(c)) {
-            return SYMPTOM(unbound);
+        if (diag_has_policy(c->host, WEFT_POLICY_WEFT) == DIAG_YES) {
+            if (c->phase == WEFT_PHASE_LISTEN) {
+                return SYMPTOM(unnumbered);
+            }
+            if (c->phase == WEFT_PHASE_TCP) {
+                return SYMPTOM(unbound);
+            }
         }
         return c->phase == WEFT_PHASE_BOOT ? SYMPTOM(not_here) : UNHEARD_OF;
     case ETIMEDOUT:
