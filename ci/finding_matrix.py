@@ -930,6 +930,11 @@ ONCE_WRONG = {
     # The end that keeps its address cannot connect, and the other one cannot start a connection from its own.
     ("readdressed", "grid", "hello", "weft", "/31", 12061982193): "right",
     ("readdressed", "pair", "hello", "weft", "ipv6", 12500452797): "right",
+    # A call between ends of which one had lost its address was filtered.
+    ("readdressed", "line", "probe", "weft", "/24", 9073451977): "right",
+    ("address_gone", "line", "facts", "weft", "/31", 12851619770): "right",
+    ("address_gone", "line", "rtr", "weft", "/31", 11148817316): "right",
+    ("address_gone", "line", "hello", "weft", "/31", 11641179662): "right",
 }
 
 # Settings of which something was said too late once.

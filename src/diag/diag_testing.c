@@ -772,6 +772,27 @@ static void unbound_apart(struct scene *s)
     renumber_apart(s);
 }
 
+/* Titanic calls an address that iceberg no longer has. */
+static void called_in_vain(struct scene *s)
+{
+    weft_format(s->a->policy, sizeof(s->a->policy), "weft");
+    weft_fail_errno(&s->failure->error, ETIMEDOUT, WEFT_PHASE_TCP, "no answer");
+    weft_error_int(&s->failure->error, WEFT_VALUE_WAYS, 1);
+    weft_error_text(&s->failure->error, WEFT_VALUE_REMOTE_ADDRESS_0, "192.168.101.9/24");
+    s->b->has_events = true;
+    s->b->events[s->b->n_events++] =
+        (struct diag_event){.type = "gid_change", .port = "p1"};
+}
+
+/* Iceberg has no address any more. */
+static void called_without_address(struct scene *s)
+{
+    called_in_vain(s);
+    s->a->n_ports = s->b->n_ports = 1;
+    s->b->ports[0].n_gids = 0;
+    s->b->ports[0].n_addresses = 0;
+}
+
 /* Without a management network the streams are on the cable, too. */
 static void vlans_before_tcp(struct scene *s)
 {
@@ -917,6 +938,8 @@ const struct scene_case scene_cases[] = {
     {unnumbered, "addr.missing", "titanic:p0"},
     {unbound, "addr.changed", "titanic:p0 -> iceberg"},
     {unbound_apart, "route.no_facing_port", "titanic -> iceberg"},
+    {called_in_vain, "addr.changed", "iceberg:p1 -> titanic"},
+    {called_without_address, "addr.missing", "iceberg:p0 -> titanic"},
     {vlans_before_tcp, "link.vlan_mismatch", "titanic:p0 -> iceberg"},
     {access_refused, "data.access_refused", "titanic:p0 -> iceberg"},
     {receive_unusable, "data.receive_unusable", "titanic:p0 -> iceberg"},

@@ -464,15 +464,17 @@ static void name_bare(const struct diag_case *c, struct diag_finding *out)
     diag_describe(&bare, out);
 }
 
-/* Names the first port of the host whose addresses changed, if no port is known. */
+/* Names the first port whose addresses changed, if no port is known: of this host, if it could not
+ * start a connection, otherwise of the host that it called. */
 static void name_renumbered(const struct diag_case *c, struct diag_finding *out)
 {
     const struct diag_entry *entry = out->entry;
-    struct diag_case changed = *c;
+    struct diag_case changed =
+        c->sys_errno == EADDRNOTAVAIL || c->peer == NULL ? *c : diag_case_from_far(c);
 
-    for (uint32_t i = 0; i < c->local.n && changed.local_port == NULL; i++) {
-        if (diag_was_renumbered(c->host, &c->local.items[i])) {
-            changed.local_port = &c->local.items[i];
+    for (uint32_t i = 0; i < changed.local.n && changed.local_port == NULL; i++) {
+        if (diag_was_renumbered(changed.host, &changed.local.items[i])) {
+            changed.local_port = &changed.local.items[i];
         }
     }
     *out = (struct diag_finding){.entry = entry};

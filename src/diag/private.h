@@ -303,6 +303,9 @@ enum diag_known diag_find_narrow_port(const struct diag_case *c, struct diag_cas
  * there is none. */
 bool diag_find_rail(const struct diag_case *c, diag_test *is_so, struct diag_case *out);
 bool diag_is_left_out_apart(const struct diag_case *c);
+/* Returns true if policy weft called the peer over one cable, and an end of that has lost the
+ * address of the call. */
+bool diag_is_unaddressed(const struct diag_case *c);
 /* rules_pause.c: pauses while a connection is set up */
 diag_test diag_is_held_at_rtr;
 /* Returns YES if pauses held an end of the rail for long. Returns NO if neither port counts

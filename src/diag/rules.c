@@ -198,9 +198,9 @@ static const struct hypothesis not_here[] = {
     {DIAG_CONN_FOREIGN_ADDRESS, diag_is_certain}};
 /* Policy weft listens on all addresses of a host, and found none. */
 static const struct hypothesis unnumbered[] = {{DIAG_ADDR_MISSING, diag_is_bare_at_all}};
-/* A connection of policy weft begins at an address of a port, which is no longer there. */
-static const struct hypothesis unbound[] = {NO_PORT,
-                                            {DIAG_ADDR_CHANGED, diag_is_renumbered}};
+/* A connection of policy weft leads from an address of a port to one, of which one is gone. */
+static const struct hypothesis unaddressed[] = {NO_PORT,
+                                                {DIAG_ADDR_CHANGED, diag_is_renumbered}};
 #define UNANSWERED                                                                       \
     {DIAG_CONN_LOOPBACK, diag_is_loopback}, {DIAG_PEER_DEAD, diag_peer_died},            \
         {DIAG_HOST_MANAGEMENT_DOWN, diag_is_management_down},                            \
@@ -330,14 +330,14 @@ static struct symptom of_stream_errno(const struct diag_case *c)
                 return SYMPTOM(unnumbered);
             }
             if (c->phase == WEFT_PHASE_TCP) {
-                return SYMPTOM(unbound);
+                return SYMPTOM(unaddressed);
             }
         }
         return c->phase == WEFT_PHASE_BOOT ? SYMPTOM(not_here) : UNHEARD_OF;
     case ETIMEDOUT:
-        return SYMPTOM(unanswered);
+        return diag_is_unaddressed(c) ? SYMPTOM(unaddressed) : SYMPTOM(unanswered);
     case EHOSTUNREACH:
-        return SYMPTOM(unreachable);
+        return diag_is_unaddressed(c) ? SYMPTOM(unaddressed) : SYMPTOM(unreachable);
     case ECONNREFUSED:
     case EPERM:
         return SYMPTOM(refused);

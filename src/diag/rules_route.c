@@ -1,4 +1,5 @@
 /* Rules about the choice of ports, addresses and GIDs. */
+#include <errno.h>
 #include <string.h>
 
 #include "diag/private.h"
@@ -707,13 +708,59 @@ enum diag_known diag_is_no_answer(const struct diag_case *c)
     return same_subnet(c) == DIAG_YES ? DIAG_YES : DIAG_UNKNOWN;
 }
 
-/* Returns YES if addresses of this host changed during the run. */
+/* Returns true if the peer is known to have no port with this address. */
+static bool is_gone_there(const struct diag_case *c, const struct io_ip *ip)
+{
+    for (uint32_t i = 0; i < c->remote.n; i++) {
+        const struct diag_port *port = &c->remote.items[i];
+
+        if (!port->has_gids || diag_may_lack_addresses(port) ||
+            diag_gid_of(port, true, ip) != NULL) {
+            return false;
+        }
+    }
+    return c->remote.n > 0;
+}
+
+/* Returns true if the peer has none of the addresses any more by which this host could call it. */
+static bool is_called_in_vain(const struct diag_case *c)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < WEFT_VALUE_ADDRESSES; i++) {
+        const char *text = diag_text(c, weft_value_remote_address(i));
+        struct io_prefix prefix;
+
+        if (text == NULL || !io_prefix_parse(text, &prefix) ||
+            diag_any_faces(c->local, NULL, &prefix.ip) == DIAG_NO) {
+            continue;
+        }
+        if (!is_gone_there(c, &prefix.ip)) {
+            return false;
+        }
+        any = true;
+    }
+    return any;
+}
+
+bool diag_is_unaddressed(const struct diag_case *c)
+{
+    return c->phase == WEFT_PHASE_TCP && diag_number(c, WEFT_VALUE_WAYS) == 1 &&
+           diag_has_policy(c->host, WEFT_POLICY_WEFT) == DIAG_YES &&
+           (diag_any_facing(c->local, c->remote) == DIAG_NO || is_called_in_vain(c));
+}
+
+/* Returns YES if addresses changed during the run: of this host, if it could not start a
+ * connection, otherwise of the host that it called. */
 enum diag_known diag_is_renumbered(const struct diag_case *c)
 {
-    if (diag_was_renumbered(c->host, c->local_port)) {
+    bool is_near = c->sys_errno == EADDRNOTAVAIL;
+    const struct diag_host *host = is_near ? c->host : c->peer;
+
+    if (diag_was_renumbered(host, is_near ? c->local_port : c->remote_port)) {
         return DIAG_YES;
     }
-    return c->host->has_events ? DIAG_NO : DIAG_UNKNOWN;
+    return host != NULL && host->has_events ? DIAG_NO : DIAG_UNKNOWN;
 }
 
 /* ---- policy weft found no rail: why was none of the possible pairs of ports usable? ---- */
