@@ -59,6 +59,10 @@ static void inspect(const struct diag_input *input, const struct diag_host *host
     }
     diag_case_init(&c, input, host, why);
     c.is_left_out = true;
+    if (diag_is_left_out_apart(&c)) {
+        /* The ends agreed on GIDs of which one has gone since. */
+        c.has_local_gid = c.has_remote_gid = false;
+    }
     diag_judge(&c, &finding);
     because = finding.entry;
     n_relays = diag_number(&c, WEFT_VALUE_STOOD_IN_RELAYS);

@@ -548,19 +548,21 @@ enum diag_known diag_is_bare_at_all(const struct diag_case *c)
     return any_port(c->local, diag_is_bare);
 }
 
-/* Returns true if the connection failed before the ends exchanged the GIDs to use (META). */
-static bool has_no_gids_yet(const struct diag_case *c)
+/* Returns true if the connection failed before the ends exchanged the GIDs to use (META), or if
+ * these no longer matter. */
+static bool has_no_gids(const struct diag_case *c)
 {
     return c->status == WEFT_ERR_ROUTE || c->phase == WEFT_PHASE_TCP ||
            c->phase == WEFT_PHASE_HELLO || c->phase == WEFT_PHASE_CHALLENGE ||
-           c->phase == WEFT_PHASE_AUTH;
+           c->phase == WEFT_PHASE_AUTH ||
+           (c->is_left_out && !c->has_local_gid && !c->has_remote_gid);
 }
 
 /* Returns YES if the port at this end was used with its default GID, because of `is_so`. */
 static enum diag_known is_taken_so(const struct diag_case *c, enum diag_end end,
                                    diag_port_test *is_so)
 {
-    if (has_no_gids_yet(c)) {
+    if (has_no_gids(c)) {
         return DIAG_NO;
     }
     return end == DIAG_NEAR
