@@ -564,7 +564,7 @@ START_TEST(a_flapping_cable_that_a_relay_stands_in_for)
         {0, "link.lossy", "p0", "", 100, 80, NULL, WEFT_PHASE_TCP},
         {0, "link.left_out", "", "link.corrupting", 0, 0, NULL, WEFT_PHASE_TCP},
         {0, "route.no_facing_port", "", "", 0, 0, "192.168.7.1/24", WEFT_PHASE_TCP},
-        {0, "route.no_facing_port", "p0", "", 0, 0, "192.168.7.1/24", WEFT_PHASE_META}};
+        {0, "route.no_facing_port", "", "", 0, 0, "192.168.7.1/24", WEFT_PHASE_META}};
     struct diag_error *errors[] = {&scene.a->left_out[0], &scene.b->left_out[0]};
     const struct diag_finding *finding;
 
@@ -576,9 +576,9 @@ START_TEST(a_flapping_cable_that_a_relay_stands_in_for)
                     i == 0 ? "iceberg" : "titanic");
     }
     if (cases[_i].phase == WEFT_PHASE_META) {
-        weft_error_text(&errors[0]->error, WEFT_VALUE_LOCAL_PORT, "p0");
-        weft_error_text(&errors[0]->error, WEFT_VALUE_LOCAL_GID, "192.168.101.1");
-        weft_error_text(&errors[0]->error, WEFT_VALUE_REMOTE_GID, "192.168.101.2");
+        weft_error_text(&errors[1]->error, WEFT_VALUE_LOCAL_PORT, "p1");
+        weft_error_text(&errors[1]->error, WEFT_VALUE_LOCAL_GID, "192.168.101.2");
+        weft_error_text(&errors[1]->error, WEFT_VALUE_REMOTE_GID, "192.168.101.1");
     }
     scene.a->n_left_out = scene.b->n_left_out = 1;
     for (uint32_t i = 0; i < cases[_i].n_lost; i++) {
