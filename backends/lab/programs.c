@@ -23,6 +23,7 @@
 #include "backends/lab/look.h"
 #include "backends/lab/private.h"
 #include "backends/lab/signals.h"
+#include "backends/linux/clock.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -80,14 +81,6 @@ struct show {
     int code;
 };
 
-static weft_ns clock_now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * SECOND + time.tv_nsec;
-}
-
 static const char *name_of(const struct show *show, const struct running *running)
 {
     return show->spec->hosts[running->what->host].name;
@@ -100,7 +93,7 @@ static uint32_t index_of(const struct show *show, const struct running *running)
 
 static weft_ns since_begun(const struct show *show)
 {
-    return clock_now() - show->begun_ns;
+    return linux_clock_now() - show->begun_ns;
 }
 
 /* ---- starting ---- */
@@ -346,7 +339,7 @@ static void fail(struct show *show, const struct running *running, int code)
         return;
     }
     show->code = code;
-    show->deadline_ns = clock_now() + show->what->patience_ns;
+    show->deadline_ns = linux_clock_now() + show->what->patience_ns;
     for (uint32_t i = 0; i < show->what->n; i++) {
         struct running *other = &show->running[i];
 
@@ -436,7 +429,7 @@ static void note_late(const struct show *show, struct running *running)
  * SIGKILL. */
 static void end_rest(struct show *show)
 {
-    if (clock_now() < show->deadline_ns) {
+    if (linux_clock_now() < show->deadline_ns) {
         return;
     }
     for (uint32_t i = 0; i < show->what->n; i++) {
@@ -453,7 +446,7 @@ static void end_rest(struct show *show)
         signal_group(running, show->has_asked ? SIGKILL : SIGTERM);
     }
     show->has_asked = true;
-    show->deadline_ns = clock_now() + LAST_WORDS_NS;
+    show->deadline_ns = linux_clock_now() + LAST_WORDS_NS;
 }
 
 /* Kills our children, which after the programs are their orphans; returns how many there were. */
@@ -700,7 +693,7 @@ static void await(struct show *show, weft_ns until)
 
 static void go_on(struct show *show)
 {
-    weft_ns now = clock_now();
+    weft_ns now = linux_clock_now();
     weft_ns next = starts_due(show, now);
     weft_ns fault = faults_due(show, now);
 
@@ -756,7 +749,7 @@ static void begin_job(struct show *show, uint32_t job)
 {
     const struct world_program_watch *watch = show->what->watch;
 
-    show->jobs[job].begun_ns = job == 0 ? show->begun_ns : clock_now();
+    show->jobs[job].begun_ns = job == 0 ? show->begun_ns : linux_clock_now();
     if (watch != NULL) {
         show->has_asked = false;
         show->deadline_ns = show->jobs[job].begun_ns + show->what->limits_ns[job];
@@ -920,7 +913,7 @@ weft_status lab_programs_run(const struct world_spec *spec,
         }
         lab_chance_await_second();
         lab_chance_begin(LAB_CHANCE_PROGRAMS);
-        show.begun_ns = clock_now();
+        show.begun_ns = linux_clock_now();
         if (status == WEFT_OK) {
             status = run_jobs(&show, error);
         }

@@ -15,11 +15,10 @@
 #include "backends/lab/private.h"
 #include "backends/lab/process.h"
 #include "backends/lab/signals.h"
+#include "backends/linux/clock.h"
 #include "backends/linux/shm.h"
 #include "base/check.h"
 #include "base/text.h"
-
-#define SECOND INT64_C(1000000000)
 
 /* The beginning or the end of a fault. */
 struct timed {
@@ -66,19 +65,11 @@ static struct lab_world *look_into(const struct world *world)
     return world_of((struct world *)(uintptr_t)world);
 }
 
-static weft_ns clock_now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * SECOND + time.tv_nsec;
-}
-
 weft_ns lab_world_now(struct world *world)
 {
     (void)world;
     /* The processes of hosts use the same clock, so their times need no conversion. */
-    return clock_now();
+    return linux_clock_now();
 }
 
 /* ---- faults ---- */
@@ -144,7 +135,7 @@ static void plan_fault(struct lab_world *world, uint32_t index, weft_ns from)
 static void plan_faults(struct lab_world *world)
 {
     const struct world_spec *spec = world->spec;
-    weft_ns now = clock_now();
+    weft_ns now = linux_clock_now();
 
     world->timed = weft_calloc(2 * (size_t)spec->n_faults + 1, sizeof(*world->timed));
     world->is_met = weft_calloc((size_t)spec->n_faults + 1, sizeof(*world->is_met));
@@ -250,7 +241,7 @@ weft_ns lab_world_fault_began(const struct world *base, uint32_t fault)
 {
     weft_ns began = look_into(base)->began_ns[fault];
 
-    return began <= clock_now() ? began : WEFT_NEVER;
+    return began <= linux_clock_now() ? began : WEFT_NEVER;
 }
 
 static void tell_fault(const struct lab_world *world, const struct timed *timed)
@@ -258,7 +249,7 @@ static void tell_fault(const struct lab_world *world, const struct timed *timed)
     const struct world_fault *fault = timed->fault;
     const struct world_host *host = &world->spec->hosts[fault->host];
 
-    weft_trace_event(world->spec->trace, clock_now(), host->name,
+    weft_trace_event(world->spec->trace, linux_clock_now(), host->name,
                      world_fault_place(host, fault), timed->undo ? "fault_end" : "fault",
                      "kind=%s", world_fault_name(fault->kind));
 }

@@ -12,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/linux/clock.h"
 #include "base/check.h"
 #include "base/text.h"
 
 #define EVENTS_PER_LOOK 64
-#define NS_PER_S ((weft_ns)1000000000)
 #define NS_PER_MS ((weft_ns)1000000)
 /* Maximum number of consecutive steps that only poll sources. */
 #define QUICK_MAX 8
@@ -279,10 +279,8 @@ struct io_loop *linux_loop_io(struct linux_loop *loop)
 
 weft_ns linux_loop_now(const struct linux_loop *loop)
 {
-    struct timespec now;
     (void)loop;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (weft_ns)now.tv_sec * NS_PER_S + now.tv_nsec;
+    return linux_clock_now();
 }
 
 /* Converts to whole milliseconds for epoll_wait(2), rounded down; -1 for no timeout. */

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/linux/clock.h"
 #include "backends/rxe/live_faults.h"
 #include "backends/rxe/scratch.h"
 #include "base/check.h"
@@ -38,14 +39,6 @@ struct world_lab {
     uint32_t n_started;
     int problem; /* why there can be no next door, or 0 */
 };
-
-static weft_ns clock_now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * SECOND + time.tv_nsec;
-}
 
 /* ---- doors ---- */
 
@@ -161,7 +154,7 @@ static weft_ns due(const struct world_lab *lab)
 /* False: there can be no next door. */
 static bool open_door(struct world_lab *lab)
 {
-    weft_ns now = clock_now();
+    weft_ns now = linux_clock_now();
     char name[32];
     int next;
 
@@ -212,7 +205,7 @@ static struct timespec patience(const struct world_lab *lab)
     weft_ns most = lab->is_stopped ? LOOK_STILL_NS : LOOK_NS;
     weft_ns left = lab->is_at_door ? due(lab) : WEFT_NEVER;
 
-    left = left == WEFT_NEVER ? most : left - clock_now();
+    left = left == WEFT_NEVER ? most : left - linux_clock_now();
     left = left < 0 ? 0 : left > most ? most : left;
     return (struct timespec){.tv_sec = left / SECOND, .tv_nsec = left % SECOND};
 }
@@ -242,7 +235,7 @@ static bool tend(void *context, pid_t pid, struct pollfd *fds, size_t n)
     }
     look_at_door(lab);
     goes_on = lab->hooks->look(lab->hooks->context, all + n_own, n_hooks);
-    if (goes_on && lab->is_at_door && due(lab) <= clock_now()) {
+    if (goes_on && lab->is_at_door && due(lab) <= linux_clock_now()) {
         goes_on = open_door(lab);
     }
     return goes_on;

@@ -19,6 +19,7 @@
 #include "backends/lab/look.h"
 #include "backends/lab/programs.h"
 #include "backends/lab/signals.h"
+#include "backends/linux/clock.h"
 #include "backends/rxe/live.h"
 #include "backends/rxe/live_faults.h"
 #include "backends/rxe/live_terminal.h"
@@ -61,14 +62,6 @@ struct inside {
     int child_fd; /* readable when a child ended; does not wait */
     struct lab_signals signals;
 };
-
-static weft_ns clock_now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * SECOND + time.tv_nsec;
-}
 
 /* ---- programs ---- */
 
@@ -477,7 +470,7 @@ static void do_hang_up(struct inside *inside, struct words *words)
     if (program != NULL) {
         kill(-program->pid, SIGHUP);
         kill(-program->pid, SIGCONT);
-        program->kill_ns = clock_now() + LAST_WORDS_NS;
+        program->kill_ns = linux_clock_now() + LAST_WORDS_NS;
     }
 }
 
@@ -490,7 +483,7 @@ static void do_asked(struct inside *inside, char *bytes, size_t n)
         inside->before.n = 0;
         add_looks(inside, false, &inside->before);
     }
-    now = clock_now();
+    now = linux_clock_now();
     while (words.at < words.end) {
         const char *what = next_word(&words);
 
@@ -541,7 +534,7 @@ static bool knock(struct inside *inside)
     int fd;
 
     send_out(inside);
-    weft_text_add(&said, "%lld %u\n", (long long)clock_now(), inside->n);
+    weft_text_add(&said, "%lld %u\n", (long long)linux_clock_now(), inside->n);
     weft_text_add_bytes(&said, inside->ended.bytes, inside->ended.n);
     inside->ended.n = 0;
     weft_format(name, sizeof(name), "said.%u", inside->door);
@@ -614,7 +607,7 @@ static weft_ns do_due(struct inside *inside, weft_ns now)
 /* Waits for an end, or for a step, and does what is due meanwhile. */
 static void await(struct inside *inside, weft_ns step_ns)
 {
-    weft_ns now = clock_now();
+    weft_ns now = linux_clock_now();
     weft_ns end = now + step_ns;
 
     while (!reap(inside) && now < end) {
@@ -629,7 +622,7 @@ static void await(struct inside *inside, weft_ns step_ns)
         time = (struct timespec){.tv_sec = (until - now) / SECOND,
                                  .tv_nsec = (until - now) % SECOND};
         wait_for(inside, &time);
-        now = clock_now();
+        now = linux_clock_now();
     }
 }
 

@@ -8,6 +8,7 @@
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "io/async_event.h"
 
 /* An io_op in progress; op->backend[0] while it is RUNNING. */
 struct sim_verb_call {
@@ -203,49 +204,13 @@ static int verbs_req_notify(struct ibv_cq *cq, int solicited_only)
     return sim_nic_req_notify(cq, solicited_only != 0);
 }
 
-/* Copies the member of ibv_async_event.element that is valid for the event
- * (ibv_get_async_event(3)). */
-static void convert_event(const struct ibv_async_event *from, struct io_async_event *out)
-{
-    *out = (struct io_async_event){.type = from->event_type};
-    switch (from->event_type) {
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_COMM_EST:
-    case IBV_EVENT_SQ_DRAINED:
-    case IBV_EVENT_PATH_MIG:
-    case IBV_EVENT_PATH_MIG_ERR:
-    case IBV_EVENT_QP_LAST_WQE_REACHED:
-        out->qp = from->element.qp;
-        return;
-    case IBV_EVENT_CQ_ERR:
-        out->cq = from->element.cq;
-        return;
-    case IBV_EVENT_PORT_ACTIVE:
-    case IBV_EVENT_PORT_ERR:
-    case IBV_EVENT_LID_CHANGE:
-    case IBV_EVENT_PKEY_CHANGE:
-    case IBV_EVENT_SM_CHANGE:
-    case IBV_EVENT_CLIENT_REREGISTER:
-    case IBV_EVENT_GID_CHANGE:
-        out->port = (uint8_t)from->element.port_num;
-        return;
-    case IBV_EVENT_DEVICE_FATAL:
-    case IBV_EVENT_SRQ_ERR:
-    case IBV_EVENT_SRQ_LIMIT_REACHED:
-    case IBV_EVENT_WQ_FATAL:
-        return;
-    }
-}
-
 static int verbs_async_event(struct io_device *io, struct io_async_event *out)
 {
     const struct sim_device *device = device_of(io);
     struct ibv_async_event event;
     int error = sim_nic_async_event(device->nic, device->process->index, &event);
     if (error == 0) {
-        convert_event(&event, out);
+        *out = io_async_event_of(&event);
     }
     return error;
 }

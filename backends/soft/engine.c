@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/linux/clock.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -57,16 +58,9 @@ static void tell(struct soft_engine *engine)
 
 /* ---- time ---- */
 
-static weft_ns clock_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * NS_PER_S + time.tv_nsec;
-}
-
 static weft_ps now_of(const struct soft_engine *engine)
 {
-    weft_ps now = (clock_now() - engine->origin_ns) * PS_PER_NS;
+    weft_ps now = (linux_clock_now() - engine->origin_ns) * PS_PER_NS;
     weft_ps reached = sim_now(engine->sim);
     return now > reached ? now : reached;
 }
@@ -309,7 +303,7 @@ weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
         return weft_fail_errno(error, problem, WEFT_PHASE_START, "cannot make an engine");
     }
     engine->loop = loop;
-    engine->origin_ns = clock_now();
+    engine->origin_ns = linux_clock_now();
     pthread_mutex_init(&engine->lock, NULL);
     engine->batch = soft_batch_create();
     engine->lines = weft_calloc(1, sizeof *engine->lines);

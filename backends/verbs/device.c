@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "io/async_event.h"
 
 /* ---- data path ---- */
 
@@ -35,33 +36,6 @@ static void on_async(void *context)
     io_task_wake(device->io.async_task);
 }
 
-/* Returns the member of `element` that is valid for the event (ibv_get_async_event(3)). Events
- * newer than these headers do not concern our objects. */
-static struct io_async_event convert_event(const struct ibv_async_event *from)
-{
-    const uint64_t of_qp =
-        UINT64_C(1) << IBV_EVENT_QP_FATAL | UINT64_C(1) << IBV_EVENT_QP_REQ_ERR |
-        UINT64_C(1) << IBV_EVENT_QP_ACCESS_ERR | UINT64_C(1) << IBV_EVENT_COMM_EST |
-        UINT64_C(1) << IBV_EVENT_SQ_DRAINED | UINT64_C(1) << IBV_EVENT_PATH_MIG |
-        UINT64_C(1) << IBV_EVENT_PATH_MIG_ERR |
-        UINT64_C(1) << IBV_EVENT_QP_LAST_WQE_REACHED;
-    const uint64_t of_port =
-        UINT64_C(1) << IBV_EVENT_PORT_ACTIVE | UINT64_C(1) << IBV_EVENT_PORT_ERR |
-        UINT64_C(1) << IBV_EVENT_LID_CHANGE | UINT64_C(1) << IBV_EVENT_PKEY_CHANGE |
-        UINT64_C(1) << IBV_EVENT_SM_CHANGE | UINT64_C(1) << IBV_EVENT_CLIENT_REREGISTER |
-        UINT64_C(1) << IBV_EVENT_GID_CHANGE;
-    struct io_async_event out = {.type = from->event_type};
-    uint64_t bit = (unsigned)from->event_type < 64 ? UINT64_C(1) << from->event_type : 0;
-    if ((bit & of_qp) != 0) {
-        out.qp = from->element.qp;
-    } else if ((bit & of_port) != 0) {
-        out.port = (uint8_t)from->element.port_num;
-    } else if (from->event_type == IBV_EVENT_CQ_ERR) {
-        out.cq = from->element.cq;
-    }
-    return out;
-}
-
 static int async_event(struct io_device *io, struct io_async_event *out)
 {
     struct verbs_device *device = verbs_device_of(io);
@@ -70,7 +44,7 @@ static int async_event(struct io_device *io, struct io_async_event *out)
     if (device->library->get_async_event(device->context, &event) != 0) {
         return errno == 0 || errno == EINTR ? EAGAIN : errno;
     }
-    *out = convert_event(&event);
+    *out = io_async_event_of(&event);
     device->library->ack_async_event(&event);
     return 0;
 }
