@@ -9,7 +9,6 @@ enum {
     SQ_WQE_BYTES = 64,
     SGE_BYTES = 16,
     SGES_IN_WQE = 2,
-    MIN_DEPTH = 64,
     BA_ENTRIES = MODEL_PAGE_BYTES / 8 /* addresses per page of addresses */
 };
 

@@ -89,8 +89,6 @@ weft_status coll_plan_make(const struct coll_job *job, uint32_t rank,
                            const struct coll_mesh *mesh, struct coll_plan *out,
                            struct weft_error *error) WEFT_MUST_CHECK;
 void coll_plan_fini(struct coll_plan *plan);
-/* Marks in [n_ranks] the ranks that the plan sends to and receives from; removes no marks. */
-void coll_plan_peers(const struct coll_plan *plan, bool *sends_to, bool *receives_from);
 /* Sets bit c in [n_ranks] for each channel c that the plan uses to or from the rank. */
 void coll_plan_channels(const struct coll_plan *plan, uint32_t *send_channels,
                         uint32_t *receive_channels);

@@ -140,19 +140,6 @@ weft_status coll_plan_make(const struct coll_job *job, uint32_t rank,
     return WEFT_OK;
 }
 
-void coll_plan_peers(const struct coll_plan *plan, bool *sends_to, bool *receives_from)
-{
-    for (uint32_t i = 0; i < plan->n_steps; i++) {
-        const struct coll_step *step = &plan->steps[i];
-
-        if (step->kind == COLL_SEND) {
-            sends_to[step->peer] = true;
-        } else if (step->kind == COLL_RECV || step->kind == COLL_RECV_REDUCE) {
-            receives_from[step->peer] = true;
-        }
-    }
-}
-
 void coll_plan_channels(const struct coll_plan *plan, uint32_t *send_channels,
                         uint32_t *receive_channels)
 {

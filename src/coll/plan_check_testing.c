@@ -488,3 +488,16 @@ weft_status coll_plan_check(const struct coll_job *job, const struct coll_plan *
     free(proof.queue);
     return status;
 }
+
+void coll_plan_peers(const struct coll_plan *plan, bool *sends_to, bool *receives_from)
+{
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const struct coll_step *step = &plan->steps[i];
+
+        if (step->kind == COLL_SEND) {
+            sends_to[step->peer] = true;
+        } else if (step->kind == COLL_RECV || step->kind == COLL_RECV_REDUCE) {
+            receives_from[step->peer] = true;
+        }
+    }
+}

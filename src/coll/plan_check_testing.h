@@ -12,4 +12,7 @@
 weft_status coll_plan_check(const struct coll_job *job, const struct coll_plan *plans,
                             struct weft_error *error) WEFT_MUST_CHECK;
 
+/* Marks in [n_ranks] the ranks that the plan sends to and receives from; removes no marks. */
+void coll_plan_peers(const struct coll_plan *plan, bool *sends_to, bool *receives_from);
+
 #endif

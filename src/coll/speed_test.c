@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "coll/plan_check_testing.h"
 #include "coll/ranks_testing.h"
 
 /* 256 MiB on three hosts: each sends 4/3 of it over two cables. 4096 of the 4178 byte times of

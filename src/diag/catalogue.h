@@ -128,7 +128,4 @@ const struct diag_entry *diag_entry(enum diag_code id);
 const struct diag_entry *diag_entry_by_code(const char *code);
 const char *diag_severity_name(enum diag_severity severity); /* "error" */
 
-/* Appends the text of docs/findings.md. A test compares it with the file. */
-void diag_catalogue_print(struct weft_text *out);
-
 #endif

@@ -7,21 +7,12 @@
 
 #define MOONCAKE WEFT_POLICY_MOONCAKE_2026_06
 
-/* Returns the index into gids[] that is chosen if slot `index` is fixed, or none if it is -1. */
-static uint32_t choose_gid(const struct rdma_port_facts *port, int index)
-{
-    struct rdma_gid_rule rule = RDMA_GID_RULE_NONE;
-
-    rule.index = index;
-    return rdma_choose_gid(MOONCAKE, port, &rule);
-}
-
 /* Returns the GID chosen if slots 0 to 3 hold fe80:: (v1, v2) and `prefix` (v1, v2). */
 static uint32_t taken(const char *prefix)
 {
     struct rdma_port_facts port = mlx5_port("p0", 0, prefix);
 
-    return choose_gid(&port, -1);
+    return mooncake_gid(&port, -1);
 }
 
 START_TEST(private_addresses_lose_to_the_lowest_slot)
@@ -58,20 +49,20 @@ START_TEST(a_class_comes_before_a_slot)
 {
     struct rdma_port_facts port = make_port("p0", 0);
 
-    ck_assert_uint_eq(choose_gid(&port, -1), UINT32_MAX);
+    ck_assert_uint_eq(mooncake_gid(&port, -1), UINT32_MAX);
     add_gid(&port, 0, "192.168.0.1/24", V1);
-    ck_assert_uint_eq(choose_gid(&port, -1), 0);
+    ck_assert_uint_eq(mooncake_gid(&port, -1), 0);
     add_gid(&port, 2, "10.0.0.1/24", V2);
-    ck_assert_uint_eq(choose_gid(&port, -1), 1);
+    ck_assert_uint_eq(mooncake_gid(&port, -1), 1);
     /* Its slot is lower, although it is later in the facts. */
     add_gid(&port, 1, "fe80::1/64", V2);
-    ck_assert_uint_eq(choose_gid(&port, -1), 2);
+    ck_assert_uint_eq(mooncake_gid(&port, -1), 2);
     add_gid(&port, 5, "fd00::1/64", V2);
-    ck_assert_uint_eq(choose_gid(&port, -1), 3);
+    ck_assert_uint_eq(mooncake_gid(&port, -1), 3);
     /* A fixed index is used as it is, even if its slot is empty. */
-    ck_assert_uint_eq(choose_gid(&port, 0), 0);
-    ck_assert_uint_eq(choose_gid(&port, 2), 1);
-    ck_assert_uint_eq(choose_gid(&port, 4), UINT32_MAX);
+    ck_assert_uint_eq(mooncake_gid(&port, 0), 0);
+    ck_assert_uint_eq(mooncake_gid(&port, 2), 1);
+    ck_assert_uint_eq(mooncake_gid(&port, 4), UINT32_MAX);
 }
 END_TEST
 
@@ -80,7 +71,7 @@ START_TEST(an_empty_slot_is_nothing)
     struct rdma_port_facts port = make_port("p0", 0);
 
     add_gid(&port, 0, "::/0", V2);
-    ck_assert_uint_eq(choose_gid(&port, -1), UINT32_MAX);
+    ck_assert_uint_eq(mooncake_gid(&port, -1), UINT32_MAX);
 }
 END_TEST
 

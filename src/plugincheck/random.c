@@ -8,7 +8,6 @@
 #include "plugincheck/private.h"
 
 #define LINES_MAX 3
-#define HANDLES 2 /* places in memory used alternately for handles */
 
 enum line_state {
     LINE_NEW,        /* waits for listen */

@@ -26,27 +26,6 @@ bool rdma_opens(enum weft_policy policy, const char *ib_hca, const char *device,
     return !weft_policy_is_nccl(policy) || nccl_opens(ib_hca, device, port);
 }
 
-uint32_t rdma_choose_gid(enum weft_policy policy, const struct rdma_port_facts *port,
-                         const struct rdma_gid_rule *rule)
-{
-    weft_check((unsigned)policy < WEFT_N_POLICIES);
-    switch (policy) {
-    case WEFT_POLICY_WEFT:
-        return rdma_weft_gid(port);
-    case WEFT_POLICY_NCCL_2_25:
-    case WEFT_POLICY_NCCL_2_30_SUBNET_AWARE:
-    case WEFT_POLICY_NCCL_2_29_PORT_RECOVERY:
-        return nccl_gid(port, rule);
-    case WEFT_POLICY_MESH_PLUGIN_2026_01:
-        return mesh_plugin_gid(port, rule->index);
-    case WEFT_POLICY_MOONCAKE_2026_06:
-        return mooncake_gid(port, rule->index);
-    case WEFT_N_POLICIES:
-        break;
-    }
-    return UINT32_MAX;
-}
-
 /* Returns the slot that a setting of Mooncake or the mesh plugin names, or -1. Both use atoi. */
 static int gid_slot(const char *text)
 {

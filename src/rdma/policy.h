@@ -25,12 +25,6 @@ weft_status rdma_choose(const struct rdma_choice_input *input, struct rdma_rail 
                         uint32_t cap, uint32_t *out_n,
                         struct weft_error *error) WEFT_MUST_CHECK;
 
-/* Returns the GID of one port that the policy's program uses, regardless of the peer, as an index
- * into gids[], or UINT32_MAX. For nccl-* it is the result of net_ib's scan (family, range, RoCE
- * version). For weft it is the first v2 GID with an address behind it, link-local ones last. */
-uint32_t rdma_choose_gid(enum weft_policy policy, const struct rdma_port_facts *port,
-                         const struct rdma_gid_rule *rule);
-
 /* Returns the QP number that the policy's program sends to the peer for `qpn`. mesh-plugin-2026-01
  * sends only its lowest 16 bits. */
 uint32_t rdma_sent_qpn(enum weft_policy policy, uint32_t qpn);

@@ -2,7 +2,9 @@
 #include <limits.h>
 
 #include "base/suite_testing.h"
+#include "nccl/policies.h"
 #include "rdma/policy_testing.h"
+#include "rdma/policy_weft.h"
 
 /* ---- names ---- */
 
@@ -131,15 +133,11 @@ START_TEST(each_policy_takes_its_slot)
     }
     struct rdma_gid_rule rule = RDMA_GID_RULE_NONE;
     rule.index = c->gid_index;
-    int weft = slot_of(&port, rdma_choose_gid(WEFT_POLICY_WEFT, &port, &rule));
-    int nccl = slot_of(&port, rdma_choose_gid(WEFT_POLICY_NCCL_2_25, &port, &rule));
-    int aware =
-        slot_of(&port, rdma_choose_gid(WEFT_POLICY_NCCL_2_30_SUBNET_AWARE, &port, &rule));
-    int plugin =
-        slot_of(&port, rdma_choose_gid(WEFT_POLICY_MESH_PLUGIN_2026_01, &port, &rule));
+    int weft = slot_of(&port, rdma_weft_gid(&port));
+    int nccl = slot_of(&port, nccl_gid(&port, &rule));
+    int plugin = slot_of(&port, mesh_plugin_gid(&port, rule.index));
     ck_assert_msg(weft == c->weft, "%s: weft took %d", c->what, weft);
     ck_assert_msg(nccl == c->nccl, "%s: nccl took %d", c->what, nccl);
-    ck_assert_msg(aware == c->nccl, "%s: subnet-aware took %d", c->what, aware);
     ck_assert_msg(plugin == c->plugin, "%s: plugin took %d", c->what, plugin);
 }
 END_TEST
@@ -198,17 +196,16 @@ START_TEST(nccl_scans_as_its_settings_say)
     for (uint32_t i = 0; i < 4; i++) {
         add_gid(&rxe, i, addresses[i], V2);
     }
-    int taken = slot_of(&mlx5, rdma_choose_gid(WEFT_POLICY_NCCL_2_25, &mlx5, &rule));
+    int taken = slot_of(&mlx5, nccl_gid(&mlx5, &rule));
     ck_assert_int_eq(taken, c->mlx5);
-    taken =
-        slot_of(&rxe, rdma_choose_gid(WEFT_POLICY_NCCL_2_30_SUBNET_AWARE, &rxe, &rule));
+    taken = slot_of(&rxe, nccl_gid(&rxe, &rule));
     ck_assert_int_eq(taken, c->rxe);
     ck_assert_int_eq(weft.index, -1);
-    ck_assert_int_eq(slot_of(&mlx5, rdma_choose_gid(WEFT_POLICY_WEFT, &mlx5, &weft)), 3);
+    ck_assert_int_eq(slot_of(&mlx5, rdma_weft_gid(&mlx5)), 3);
     /* An empty slot reads as zeros, which count as IPv6. It replaces slot 0 if that is IPv4. */
     struct rdma_port_facts v4 = make_port("p0", 0);
     add_gid(&v4, 0, "10.0.0.1/24", V2);
-    taken = slot_of(&v4, rdma_choose_gid(WEFT_POLICY_NCCL_2_25, &v4, &rule));
+    taken = slot_of(&v4, nccl_gid(&v4, &rule));
     ck_assert_int_eq(taken, rule.wants_ipv6 && rule.range_len == 0 ? -1 : 0);
 }
 END_TEST

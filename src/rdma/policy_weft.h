@@ -4,6 +4,8 @@
 
 #include "rdma/choice.h"
 
+/* Returns the first v2 GID with an address behind it, link-local ones last: an index into gids[],
+ * or UINT32_MAX. */
 uint32_t rdma_weft_gid(const struct rdma_port_facts *port);
 uint32_t rdma_weft_choose(const struct rdma_choice_input *input, struct rdma_rail *out,
                           uint32_t cap);

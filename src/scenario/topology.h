@@ -9,7 +9,6 @@
 #define TOPOLOGY_PORTS_MAX 256u /* of one host */
 #define TOPOLOGY_ALL_PORTS_MAX 262144u
 #define TOPOLOGY_CAGES_MAX 64u
-#define TOPOLOGY_ROOTS_MAX 16u
 #define TOPOLOGY_LINKS_MAX 200000u
 #define TOPOLOGY_MTU_MIN 68u /* minimum MTU of IPv4 (RFC 791) */
 #define TOPOLOGY_MTU_MAX 65535u

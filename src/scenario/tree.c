@@ -19,7 +19,6 @@ struct open_node {
     struct tree_node *node;
     struct tree_node *key; /* map only: key without a value so far, or NULL */
     uint32_t cap;
-    bool is_anchored;
 };
 
 struct reading {
