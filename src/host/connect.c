@@ -288,13 +288,13 @@ uint32_t host_trouble(struct host *host, uint32_t first)
 
 void host_relay_trouble(struct host *host)
 {
-    bool is_told = host->error_is_hearsay || host->error.phase == WEFT_PHASE_RELAY;
+    bool is_hearsay = host->error_is_hearsay || host->error.phase == WEFT_PHASE_RELAY;
     /* A member without a rank is in CLOSE while others still run their jobs. */
     bool is_closing = host->private->is_closing;
     const struct weft_error *why = NULL;
     uint32_t member = HOST_NO_MEMBER;
 
-    if (host->relay != NULL && is_told && !is_closing) {
+    if (host->relay != NULL && is_hearsay && !is_closing) {
         why = relay_trouble(host->relay, &member);
     }
     if (why != NULL) {

@@ -352,7 +352,7 @@ static weft_status setup_step(struct host *host)
     if (status == WEFT_OK) {
         status = host_inside_take(host);
     }
-    if (status == WEFT_OK && host_inside_is_told(host)) {
+    if (status == WEFT_OK && host_inside_is_gathered(host)) {
         return start_connecting(host);
     }
     return status;

@@ -518,7 +518,7 @@ END_TEST
 /* ---- the loop ---- */
 
 /* A member dies, has no device, or is refused every call, before it joins. The others are informed
- * as by a launcher, or, if tells_ends is false, wait for their patience. */
+ * as by a launcher, or, if reports_ends is false, wait for their patience. */
 START_TEST(the_others_hear_of_one_that_ended_before_it_came)
 {
     static const uint32_t gone[] = {0, 1, 2, 0, 1, 2};
@@ -533,7 +533,7 @@ START_TEST(the_others_hear_of_one_that_ended_before_it_came)
             test.spec.n_cables = 0;
         }
         test.config.boot.patience_ns = 20 * SECOND;
-        test.tells_ends = hears == 1;
+        test.reports_ends = hears == 1;
         mesh_test_start(&test);
         ck_assert_int_eq(mesh_test_run(&test, HOUR, &error), WEFT_OK);
         for (uint32_t i = 0; i < 3; i++) {

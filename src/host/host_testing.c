@@ -168,7 +168,7 @@ weft_status mesh_test_run(struct mesh_test *test, weft_ns limit_ns,
                              .hosts = test->hosts,
                              .n_hosts = n_members(test),
                              .limit_ns = limit_ns,
-                             .tells_ends = test->tells_ends};
+                             .reports_ends = test->reports_ends};
 
     weft_error_clear(error);
     return host_loop_run(&loop, error);

@@ -28,7 +28,7 @@ struct mesh_test {
     struct coll_mesh coll_mesh; /* every pair has a cable of 100 Gb/s */
     /* For mesh_test_start, which sets rank and start, and n_rows of members without a rank. */
     struct host_config config;
-    bool tells_ends; /* copied to host_loop.tells_ends */
+    bool reports_ends; /* copied to host_loop.reports_ends */
 };
 
 /* Sets all fields, which a test can change before mesh_test_start. One row: 64 KiB of float32,

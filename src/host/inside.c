@@ -85,7 +85,7 @@ weft_status host_inside_round(struct host *host)
     if (status == WEFT_OK && n_bytes > 0) {
         boot_gather(host->boot, bytes, n_bytes);
     }
-    host->private->is_told = status == WEFT_OK && n_bytes == 0;
+    host->private->is_gathered = status == WEFT_OK && n_bytes == 0;
     return blame(host, status);
 }
 
@@ -96,9 +96,9 @@ weft_status host_inside_take(struct host *host)
     return status == WEFT_OK ? host_inside_round(host) : blame(host, status);
 }
 
-bool host_inside_is_told(const struct host *host)
+bool host_inside_is_gathered(const struct host *host)
 {
-    return host->private->is_told;
+    return host->private->is_gathered;
 }
 
 void host_inside_why(const struct host *host, uint32_t rank,

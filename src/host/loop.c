@@ -27,9 +27,9 @@ static bool is_alive(const struct world *world, const struct io_env *env)
 }
 
 /* Reports to the others that a member ended without completing its part. */
-static void tell_end(const struct host_loop *loop, const struct host *host)
+static void report_end(const struct host_loop *loop, const struct host *host)
 {
-    if (loop->tells_ends && host->state != HOST_DONE) {
+    if (loop->reports_ends && host->state != HOST_DONE) {
         loop->world->ops->tell_ended(loop->world, host->config.rank);
     }
 }
@@ -52,7 +52,7 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
         }
         if (!is_alive(loop->world, host->env)) {
             host_kill(host);
-            tell_end(loop, host);
+            report_end(loop, host);
             result.is_stale = true;
             continue;
         }
@@ -60,7 +60,7 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
             host_start(host);
             result.is_stale = true;
             if (host_is_over(host)) {
-                tell_end(loop, host);
+                report_end(loop, host);
             }
         }
         if (host->state == HOST_NEW && host->config.start_ns < result.next_start) {
@@ -107,7 +107,7 @@ static bool end_hanging(const struct host_loop *loop, const struct survey *seen,
 
         if (host != NULL && !host_is_over(host) && host->state != HOST_NEW) {
             host_kill_hanging(host);
-            tell_end(loop, host);
+            report_end(loop, host);
             any = true;
         }
     }
@@ -129,7 +129,7 @@ static bool dispatch_ready(const struct host_loop *loop)
         if (host != NULL && !host_is_over(host)) {
             host_dispatch(host, task);
             if (host_is_over(host)) {
-                tell_end(loop, host);
+                report_end(loop, host);
                 any = true;
             }
         }

@@ -17,7 +17,7 @@ struct host_loop {
      * host. 0 if none is killed. */
     weft_ns hang_ns;
     /* Reports the failure or death of a member to the others, as a launcher does. */
-    bool tells_ends;
+    bool reports_ends;
     /* Called occasionally, between two steps of the world. May be NULL. */
     void (*progress)(void *context, weft_ns now);
     void *progress_context;

@@ -149,13 +149,13 @@ static weft_status gather_piece(struct meeting *meeting, const struct weft_text 
 
 weft_status meeting_gather_texts(struct meeting *meeting, const struct weft_text *mine,
                                  bool to_first, struct weft_text *out,
-                                 weft_ns *out_told_ns, struct weft_error *error)
+                                 weft_ns *out_gathered_ns, struct weft_error *error)
 {
     uint32_t *lengths = weft_calloc(meeting->n_members, sizeof(*lengths));
     uint32_t longest = 0;
     weft_status status = gather_lengths(meeting, mine->n, lengths, &longest, error);
 
-    *out_told_ns = io_now(meeting->env);
+    *out_gathered_ns = io_now(meeting->env);
     for (uint32_t at = 0; at < longest && status == WEFT_OK; at += PIECE_BYTES) {
         uint32_t left = longest - at;
 

@@ -21,11 +21,11 @@ weft_status meeting_gather(struct meeting *meeting, const void *mine, size_t n_b
                            bool to_first, const uint8_t **out_all,
                            struct weft_error *error) WEFT_MUST_CHECK;
 /* Gathers texts of any length up to 16 MiB: out[n_members], which the caller passes empty and
- * frees. The text of an absent member stays empty. `*out_told_ns` is the time, by each member's own
- * clock, at which all knew the lengths, nearly the same moment for all. */
+ * frees. The text of an absent member stays empty. `*out_gathered_ns` is the time, by each member's
+ * own clock, at which all knew the lengths, nearly the same moment for all. */
 weft_status meeting_gather_texts(struct meeting *meeting, const struct weft_text *mine,
                                  bool to_first, struct weft_text *out,
-                                 weft_ns *out_told_ns,
+                                 weft_ns *out_gathered_ns,
                                  struct weft_error *error) WEFT_MUST_CHECK;
 /* Returns the lowest member that is not absent, as known to this one; it judges the run. */
 uint32_t meeting_first(const struct meeting *meeting);

@@ -100,7 +100,7 @@ static void copy_counters(const struct io_port_counters *from, struct diag_port 
     memcpy(out->counters, all, sizeof(all));
 }
 
-static bool is_told(const struct diag_port *port, const struct io_ip *ip)
+static bool is_reported(const struct diag_port *port, const struct io_ip *ip)
 {
     for (uint32_t i = 0; i < port->n_gids; i++) {
         if (io_ip_equal(&port->gids[i].ip, ip)) {
@@ -131,7 +131,7 @@ static bool is_in_table(struct io_device *device, uint8_t port, const struct io_
 
 static int64_t count_addresses_of(const struct io_netdev *netdev,
                                   struct io_device *device, uint8_t port,
-                                  const struct diag_port *told)
+                                  const struct diag_port *reported)
 {
     int64_t n = 0;
 
@@ -139,7 +139,7 @@ static int64_t count_addresses_of(const struct io_netdev *netdev,
         const struct io_ip *ip = &netdev->addresses[i].ip;
 
         n += !io_ip_is_link_local(ip) &&
-             (is_told(told, ip) || !is_in_table(device, port, ip));
+             (is_reported(reported, ip) || !is_in_table(device, port, ip));
     }
     return n;
 }
@@ -149,7 +149,7 @@ static int64_t count_addresses_of(const struct io_netdev *netdev,
  * they belong to one of its ports at a time. Ignores addresses added after the GIDs were read. */
 static int64_t count_addresses(const struct io_hostinfo *info, struct io_device *device,
                                uint8_t port, const struct io_netdev *netdev,
-                               const struct diag_port *told)
+                               const struct diag_port *reported)
 {
     const struct io_netdev *master = io_hostinfo_netdev(info, netdev->master);
 
@@ -158,10 +158,10 @@ static int64_t count_addresses(const struct io_hostinfo *info, struct io_device 
             return IO_UNKNOWN;
         }
     }
-    if (count_addresses_of(master, device, port, told) > 0) {
+    if (count_addresses_of(master, device, port, reported) > 0) {
         return IO_UNKNOWN;
     }
-    return count_addresses_of(netdev, device, port, told);
+    return count_addresses_of(netdev, device, port, reported);
 }
 
 /* Adds facts of a port's device and netdev that peers do not exchange. */

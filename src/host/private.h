@@ -106,7 +106,7 @@ weft_status host_inside_round(struct host *host) WEFT_MUST_CHECK;
 /* Processes the result of an all-gather and starts the next one. */
 weft_status host_inside_take(struct host *host) WEFT_MUST_CHECK;
 /* Returns true if no all-gather of SETUP is left. */
-bool host_inside_is_told(const struct host *host);
+bool host_inside_is_gathered(const struct host *host);
 /* Advances the connections inside the host. `task` is that of the woken stream; NULL for all. */
 weft_status host_inside_progress(struct host *host, struct io_task *task) WEFT_MUST_CHECK;
 /* Returns true if data to or from a rank goes over the network. */
@@ -191,7 +191,7 @@ struct host_private {
     weft_ns listen_ns; /* time of the first attempt to listen; 0 if there was none */
     /* In CLOSE: all members are done, and connections are being closed. */
     bool is_closing;
-    bool is_told; /* in SETUP: no all-gather is left */
+    bool is_gathered; /* in SETUP: no all-gather is left */
 };
 
 /* Sets the watchdog to fire at `at`. */

@@ -5,7 +5,7 @@
 #include "plugin/finding.h"
 
 /* Maximum number of requests of a comm that are described one by one. */
-#define TOLD 16u
+#define DESCRIBED_MAX 16u
 
 static const char *state_name(const struct engine_comm *comm)
 {
@@ -62,17 +62,17 @@ static void describe_request(const struct engine_comm *comm,
     weft_text_add(out, "\n");
 }
 
-/* Describes the first TOLD requests of a comm, and counts the others of this queue. */
+/* Describes the first DESCRIBED_MAX requests of a comm, and counts the others of this queue. */
 static void describe_queue(const struct engine_comm *comm,
-                           const struct engine_queue *queue, uint32_t *told,
+                           const struct engine_queue *queue, uint32_t *n_described,
                            struct weft_text *out)
 {
     uint32_t n_more = 0;
 
     for (const struct engine_request *request = queue->first; request != NULL;
          request = request->next) {
-        if (*told < TOLD) {
-            ++*told;
+        if (*n_described < DESCRIBED_MAX) {
+            ++*n_described;
             describe_request(comm, request, out);
         } else {
             n_more++;
@@ -98,7 +98,7 @@ static void describe_comm(struct engine_comm *comm, struct weft_text *out)
 {
     struct flow_counters counters = {0};
     struct weft_error error;
-    uint32_t told = 0;
+    uint32_t n_described = 0;
     char text[400];
 
     if (comm->flow != NULL) {
@@ -125,8 +125,8 @@ static void describe_comm(struct engine_comm *comm, struct weft_text *out)
     if (comm->flow != NULL) {
         flow_describe(comm->flow, "  ", out);
     }
-    describe_queue(comm, &comm->moving, &told, out);
-    describe_queue(comm, &comm->waiting, &told, out);
+    describe_queue(comm, &comm->moving, &n_described, out);
+    describe_queue(comm, &comm->waiting, &n_described, out);
     pthread_mutex_lock(&comm->lock);
     if (comm->incoming.first != NULL) {
         weft_text_add(out, "  and %u that were posted just now\n",

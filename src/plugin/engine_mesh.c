@@ -321,13 +321,13 @@ static void take(struct engine *engine, const struct mesh_port *port,
     }
     process->beacon = *beacon;
     process->heard_ns = io_now(engine->env);
-    process->is_to_be_told = !is_local;
+    process->must_forward = !is_local;
 }
 
-static void tell_once(struct engine *engine, bool *told, const char *what)
+static void log_once(struct engine *engine, bool *is_logged, const char *what)
 {
-    if (!*told) {
-        *told = true;
+    if (!*is_logged) {
+        *is_logged = true;
         weft_log(engine->env->log, WEFT_LOG_WARN, "beacons of %s are heard, and ignored",
                  what);
     }
@@ -358,9 +358,9 @@ static bool hear(struct engine *engine, struct mesh_port *port)
         if (status == WEFT_OK) {
             take(engine, port, &beacon);
         } else if (status == WEFT_ERR_UNSUPPORTED) {
-            tell_once(engine, &mesh->told_versions, "another version of this plugin");
+            log_once(engine, &mesh->logged_versions, "another version of this plugin");
         } else if (status == WEFT_ERR_AUTH) {
-            tell_once(engine, &mesh->told_jobs, "another NCCL_MESH_SECRET");
+            log_once(engine, &mesh->logged_jobs, "another NCCL_MESH_SECRET");
         }
     }
     return true;
@@ -390,7 +390,7 @@ static void announce(struct engine *engine, struct mesh_port *port,
     }
 }
 
-static void tell_own(struct engine *engine)
+static void announce_own(struct engine *engine)
 {
     struct engine_mesh *mesh = &engine->mesh;
     weft_ns now = io_now(engine->env);
@@ -405,7 +405,7 @@ static void tell_own(struct engine *engine)
 }
 
 /* Forwards new beacons of other hosts, if this process relays for its host. */
-static void tell_others(struct engine *engine)
+static void forward_others(struct engine *engine)
 {
     struct engine_mesh *mesh = &engine->mesh;
     bool speaks = (mesh->self.flags & BEACON_MAY_RELAY) != 0 &&
@@ -414,7 +414,7 @@ static void tell_others(struct engine *engine)
     for (uint32_t i = 0; i < mesh->n_processes; i++) {
         struct mesh_process *process = &mesh->processes[i];
 
-        if (process->is_to_be_told && speaks) {
+        if (process->must_forward && speaks) {
             process->beacon.teller = mesh->self.process;
             for (uint32_t p = 0; p < mesh->n_ports; p++) {
                 if (mesh->ports[p].ifindex != 0) {
@@ -422,7 +422,7 @@ static void tell_others(struct engine *engine)
                 }
             }
         }
-        process->is_to_be_told = false;
+        process->must_forward = false;
     }
 }
 
@@ -443,10 +443,10 @@ bool engine_mesh_progress(struct engine *engine)
     if (all_heard || mesh->n_unread > UNREAD_MAX) {
         forget(engine);
     }
-    tell_others(engine);
+    forward_others(engine);
     is_due = io_now(engine->env) >= mesh->announce_at_ns;
     if (is_due) {
-        tell_own(engine);
+        announce_own(engine);
     }
     io_task_deadline(&mesh->task, mesh->announce_at_ns);
     return is_due;

@@ -138,7 +138,7 @@ struct mesh_process { /* Another process. */
     weft_ns heard_ns;  /* last new beacon, on any path */
     weft_ns direct_ns; /* last beacon from itself over a cable; WEFT_NEVER if none */
     uint32_t direct_sequence; /* of that beacon; 0 if none */
-    bool is_to_be_told;       /* must be forwarded on the cables by this host's relay */
+    bool must_forward;        /* must be forwarded on the cables by this host's relay */
 };
 
 struct mesh_gone { /* A process that was forgotten. */
@@ -161,7 +161,7 @@ struct engine_mesh {
     weft_ns opened_ns, announced_ns, announce_at_ns;
     uint32_t n_changes; /* changes of the processes or of their neighbours */
     uint32_t n_unread;  /* looks in succession that left beacons unread */
-    bool told_versions, told_jobs;
+    bool logged_versions, logged_jobs;
 };
 
 /* A receiving end that was closed. Its sender can have lost its lanes at that moment, and then

@@ -35,11 +35,11 @@ static void run(struct world *world, struct engine *engine, weft_ns until)
 }
 
 static weft_status serve(struct world *world, struct engine *engine,
-                         bool (*is_over)(void), void (*tell)(const char *line),
+                         bool (*is_over)(void), void (*report)(const char *line),
                          struct weft_error *error)
 {
     struct engine_counters counters;
-    bool told = false;
+    bool has_reported = false;
     char line[120];
 
     while (!is_over()) {
@@ -49,23 +49,23 @@ static weft_status serve(struct world *world, struct engine *engine,
             *error = *engine_error(engine);
             return error->status;
         }
-        if (progress == ENGINE_READY && !told) {
-            told = true;
+        if (progress == ENGINE_READY && !has_reported) {
+            has_reported = true;
             weft_format(line, sizeof(line), "relays over %u ports",
                         engine_n_ports(engine));
-            tell(line);
+            report(line);
         }
         run(world, engine, world->ops->now(world) + LOOK_NS);
     }
     engine_counters(engine, &counters);
     weft_format(line, sizeof(line), "%" PRIu64 " bytes forwarded, %u lanes open",
                 counters.bytes_passed, counters.n_passing);
-    tell(line);
+    report(line);
     return WEFT_OK;
 }
 
 weft_status plugin_relayd(const char *(*get)(const char *name), struct weft_log *log,
-                          bool (*is_over)(void), void (*tell)(const char *line),
+                          bool (*is_over)(void), void (*report)(const char *line),
                           struct weft_error *error)
 {
     struct plugin_settings settings;
@@ -90,7 +90,7 @@ weft_status plugin_relayd(const char *(*get)(const char *name), struct weft_log 
         status = engine_create(&config, &engine, error);
     }
     if (status == WEFT_OK) {
-        status = serve(world, engine, is_over, tell, error);
+        status = serve(world, engine, is_over, report, error);
     }
     engine_destroy(engine);
     if (world != NULL) {

@@ -39,7 +39,7 @@ static uint32_t find_dead(const struct weft_error *error)
 /* Decodes a member's record. Clocks of different machines are related only by that reading, which
  * all take at nearly the same moment. */
 static void take_record(struct run *run, uint32_t member, const struct weft_text *text,
-                        weft_ns told_ns, weft_ns their_told_ns,
+                        weft_ns gathered_ns, weft_ns their_ns,
                         const struct host_config *base)
 {
     const char *name = run->plan->spec.hosts[run->member_hosts[member]].name;
@@ -50,28 +50,28 @@ static void take_record(struct run *run, uint32_t member, const struct weft_text
 
     run_configure_member(run, member, &config);
     run->hosts[member] = run_record_decode(
-        record, name, &config, their_told_ns - (told_ns - run->origin_ns), &ignored);
+        record, name, &config, their_ns - (gathered_ns - run->origin_ns), &ignored);
     json_decref(record);
 }
 
 static void judge(struct run *run, const struct weft_text *records,
-                  const struct weft_text *clocks, weft_ns told_ns,
+                  const struct weft_text *clocks, weft_ns gathered_ns,
                   const struct host_config *config, struct run_node_outcome *out)
 {
     struct weft_error ignored = {0};
 
     for (uint32_t i = 0; i < run->n_members; i++) {
-        weft_ns theirs = told_ns;
+        weft_ns theirs = gathered_ns;
 
         if (clocks[i].n == HEAD_BYTES) {
             struct wire_reader reader = wire_reader_init(clocks[i].bytes, HEAD_BYTES);
 
             theirs = (weft_ns)wire_get_u64(&reader);
         }
-        take_record(run, i, &records[i], told_ns, theirs, config);
+        take_record(run, i, &records[i], gathered_ns, theirs, config);
     }
     run->are_records = true;
-    run->ended_ns = told_ns - run->origin_ns;
+    run->ended_ns = gathered_ns - run->origin_ns;
     run_evaluate(run);
     out->verdict = run_result_of(run, &ignored);
     out->document = run_document(run);
@@ -79,7 +79,7 @@ static void judge(struct run *run, const struct weft_text *records,
 }
 
 /* Sends and receives the verdict. The judge's byte is 1 plus the verdict, all others' are 0. */
-static weft_status tell_verdict(struct meeting *meeting, struct run_node_outcome *out,
+static weft_status send_verdict(struct meeting *meeting, struct run_node_outcome *out,
                                 struct weft_error *error)
 {
     uint8_t mine = out->document != NULL ? (uint8_t)(1 + out->verdict) : 0;
@@ -108,22 +108,22 @@ static weft_status gather_all(struct run *run, struct meeting *meeting, uint32_t
     struct weft_text mine = {.bytes = bytes, .n = bytes == NULL ? 0 : strlen(bytes)};
     uint8_t head[HEAD_BYTES];
     struct weft_text clock = {.bytes = (char *)head, .n = HEAD_BYTES};
-    weft_ns told_ns = 0;
+    weft_ns gathered_ns = 0;
     weft_ns ignored_ns;
     weft_status status =
-        meeting_gather_texts(meeting, &mine, true, records, &told_ns, error);
+        meeting_gather_texts(meeting, &mine, true, records, &gathered_ns, error);
 
     if (status == WEFT_OK) {
         struct wire_writer writer = wire_writer_init(head, sizeof(head));
 
-        wire_put_u64(&writer, (uint64_t)told_ns);
+        wire_put_u64(&writer, (uint64_t)gathered_ns);
         status = meeting_gather_texts(meeting, &clock, true, clocks, &ignored_ns, error);
     }
     if (status == WEFT_OK && member == meeting_first(meeting)) {
-        judge(run, records, clocks, told_ns, config, out);
+        judge(run, records, clocks, gathered_ns, config, out);
     }
     if (status == WEFT_OK) {
-        status = tell_verdict(meeting, out, error);
+        status = send_verdict(meeting, out, error);
     }
     for (uint32_t i = 0; i < run->n_members; i++) {
         weft_text_fini(&records[i]);

@@ -366,7 +366,7 @@ weft_status run_gather(struct run *run, struct weft_error *error)
     g.hung = weft_calloc(run->n_members, sizeof(*g.hung));
     status = wait_for_all(&g, error);
     bury(&g);
-    run_story_tell_gathered(&run->story, run->origin_ns);
+    run_story_end_gather(&run->story, run->origin_ns);
     run->ended_ns = run->world->ops->now(run->world) - run->origin_ns;
     free(g.launched);
     free(g.ended);

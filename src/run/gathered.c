@@ -10,7 +10,7 @@
 
 struct line {
     weft_ns at_ns;
-    uint32_t teller;
+    uint32_t process;
     size_t begin; /* offset in `text` of what follows the time */
     size_t n_bytes;
 };
@@ -42,7 +42,7 @@ static bool parse_time(const char *line, size_t n_bytes, weft_ns *out_at, size_t
     return n > 0 && n < n_bytes && line[n] == ' ';
 }
 
-static void add_line(struct story_parts *parts, uint32_t teller, weft_ns ahead_ns,
+static void add_line(struct story_parts *parts, uint32_t process, weft_ns ahead_ns,
                      const char *line, size_t n_bytes)
 {
     struct line *out;
@@ -58,13 +58,13 @@ static void add_line(struct story_parts *parts, uint32_t teller, weft_ns ahead_n
     }
     out = &parts->lines[parts->n++];
     *out = (struct line){.at_ns = at - ahead_ns,
-                         .teller = teller,
+                         .process = process,
                          .begin = parts->text.n,
                          .n_bytes = n_bytes - n_time};
     weft_text_add_bytes(&parts->text, line + n_time, n_bytes - n_time);
 }
 
-void run_story_add(struct run_story *story, uint32_t teller, weft_ns ahead_ns,
+void run_story_add(struct run_story *story, uint32_t process, weft_ns ahead_ns,
                    const char *lines, size_t n_bytes)
 {
     /* `lines` may be NULL if there are none, and NULL + 0 is undefined. */
@@ -76,7 +76,7 @@ void run_story_add(struct run_story *story, uint32_t teller, weft_ns ahead_ns,
         if (newline == NULL) {
             return;
         }
-        add_line(story->parts, teller, ahead_ns, lines, (size_t)(newline + 1 - lines));
+        add_line(story->parts, process, ahead_ns, lines, (size_t)(newline + 1 - lines));
         lines = newline + 1;
     }
 }
@@ -89,13 +89,13 @@ static int by_time(const void *a, const void *b)
     if (left->at_ns != right->at_ns) {
         return left->at_ns < right->at_ns ? -1 : 1;
     }
-    if (left->teller != right->teller) {
-        return left->teller < right->teller ? -1 : 1;
+    if (left->process != right->process) {
+        return left->process < right->process ? -1 : 1;
     }
     return left->begin < right->begin ? -1 : left->begin > right->begin;
 }
 
-void run_story_tell_gathered(struct run_story *story, weft_ns origin_ns)
+void run_story_end_gather(struct run_story *story, weft_ns origin_ns)
 {
     struct story_parts *parts = story->parts;
 

@@ -11,9 +11,9 @@ static void take_line(void *context, const char *line, size_t n_bytes)
     weft_text_add_bytes(context, line, n_bytes);
 }
 
-static void add(struct run_story *story, uint32_t teller, const char *lines)
+static void add(struct run_story *story, uint32_t process, const char *lines)
 {
-    run_story_add(story, teller, 0, lines, strlen(lines));
+    run_story_add(story, process, 0, lines, strlen(lines));
 }
 
 START_TEST(parts_are_told_in_the_order_of_time)
@@ -39,7 +39,7 @@ START_TEST(parts_are_told_in_the_order_of_time)
         "2100 a rank0 was kil");
     run_story_add(&story, 3, 0, NULL, 0); /* a process without events */
     ck_assert_uint_eq(told.n, 0);         /* nothing is written before all have ended */
-    run_story_tell_gathered(&story, 1000);
+    run_story_end_gather(&story, 1000);
     ck_assert_str_eq(told.bytes, "-100 b rank1 early\n"
                                  "400 b rank1 state from=new to=discover\n"
                                  "500 a p0 fault kind=down\n"
@@ -60,7 +60,7 @@ START_TEST(without_a_listener_nothing_is_kept)
     run_story_gather(&story);
     ck_assert_ptr_null(story.parts);
     add(&story, 1, "1 a b c\n");
-    run_story_tell_gathered(&story, 0);
+    run_story_end_gather(&story, 0);
     ck_assert_ptr_null(story.parts);
 }
 END_TEST
@@ -89,7 +89,7 @@ START_TEST(any_number_of_lines_is_told)
         for (int k = 1; k <= counts[i]; k++) {
             weft_text_add(&expected, "%d a b c=%d\n", k, k);
         }
-        run_story_tell_gathered(&story, 0);
+        run_story_end_gather(&story, 0);
         ck_assert_uint_eq(told.n, expected.n);
         ck_assert(told.n == 0 || memcmp(told.bytes, expected.bytes, told.n) == 0);
         weft_text_fini(&told);

@@ -150,7 +150,8 @@ static void observe_host(const struct run *run, const struct host *host,
         /* This process, or a launcher, saw the process exit. Otherwise only its peers can report
          * it. */
         out->has_hung = host->has_hung;
-        out->has_vanished = (run->are_records || run_tells_ends(run)) && !host->has_hung;
+        out->has_vanished =
+            (run->are_records || run_reports_ends(run)) && !host->has_hung;
         return; /* a killed process reports nothing */
     }
     if (!run_record_take_facts(host, out)) {

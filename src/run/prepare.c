@@ -135,7 +135,7 @@ void run_configure(const struct run *run, struct host_config *config)
     config->mesh = &run->mesh;
 }
 
-bool run_tells_ends(const struct run *run)
+bool run_reports_ends(const struct run *run)
 {
     return run->policy == WEFT_POLICY_WEFT && run->world->ops->tell_ended != NULL;
 }

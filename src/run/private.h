@@ -32,15 +32,15 @@ void run_story_hash(const struct run_story *story, char out[65]);
 
 /* ---- gathered.c: an event log of several processes ---- */
 
-/* Keeps all lines from now on until run_story_tell_gathered(). Does nothing without a sink. */
+/* Keeps all lines from now on until run_story_end_gather(). Does nothing without a sink. */
 void run_story_gather(struct run_story *story);
-/* Adds the lines of process `teller` (from 1; 0 is this process), whose clock is `ahead_ns` ahead
+/* Adds the lines of a process (from 1; 0 is this process), whose clock is `ahead_ns` ahead
  * of this one's. Drops an incomplete last line, and lines without a time. */
-void run_story_add(struct run_story *story, uint32_t teller, weft_ns ahead_ns,
+void run_story_add(struct run_story *story, uint32_t process, weft_ns ahead_ns,
                    const char *lines, size_t n_bytes);
 /* Passes all kept lines to the sink, ordered by time, then process, then position. Times count from
  * `origin_ns`. */
-void run_story_tell_gathered(struct run_story *story, weft_ns origin_ns);
+void run_story_end_gather(struct run_story *story, weft_ns origin_ns);
 
 /* ---- rows.c: the rows of the jobs ---- */
 
@@ -139,7 +139,7 @@ void run_init(struct run *run, const struct scenario *scenario,
 weft_status run_plan(struct run *run, struct weft_error *error) WEFT_MUST_CHECK;
 /* Returns true if the members are notified of one that failed or exited before it joined. Policies
  * of NCCL are not, because NCCL's ranks are not. */
-bool run_tells_ends(const struct run *run);
+bool run_reports_ends(const struct run *run);
 /* Sets what is common to all members; `start_ns` is left to the caller. */
 void run_configure(const struct run *run, struct host_config *config);
 /* Sets the fields of `config` that differ between members. */

@@ -19,14 +19,14 @@
 static void take_frame(void *context, const struct world_frame *frame)
 {
     const struct run *run = context;
-    struct world_frame told = *frame;
+    struct world_frame shifted = *frame;
 
-    told.at_ns -= run->origin_ns;
+    shifted.at_ns -= run->origin_ns;
     if (run->options->tap != NULL) {
-        run->options->tap(run->options->tap_context, &told);
+        run->options->tap(run->options->tap_context, &shifted);
     }
     if (run->wire != NULL) {
-        run_wire_take(run->wire, &told);
+        run_wire_take(run->wire, &shifted);
     }
 }
 
@@ -48,11 +48,11 @@ static weft_status start_capture(struct run *run, struct weft_error *error)
 static void take_nic_verb(void *context, const struct world_nic_verb *verb)
 {
     const struct run *run = context;
-    struct world_nic_verb told = *verb;
+    struct world_nic_verb shifted = *verb;
 
-    told.began_ns -= run->origin_ns;
-    told.ended_ns -= run->origin_ns;
-    run->options->nic(run->options->nic_context, &told);
+    shifted.began_ns -= run->origin_ns;
+    shifted.ended_ns -= run->origin_ns;
+    run->options->nic(run->options->nic_context, &shifted);
 }
 
 static weft_status start_watch(struct run *run, struct weft_error *error)
@@ -119,7 +119,7 @@ static struct host **create_hosts(struct run *run, uint32_t *out_n, weft_ns *out
     }
     /* The limit exceeds every deadline of a rank that lost its peer. Ranks that do not learn of the
      * end may wait for the rendezvous in addition. */
-    *out_hang_ns = (run_tells_ends(run) ? 0 : config.boot.patience_ns + work_ns) +
+    *out_hang_ns = (run_reports_ends(run) ? 0 : config.boot.patience_ns + work_ns) +
                    timer_limit(TIMER_HANG_NS, run->scenario->patience);
     return by_process;
 }
@@ -161,7 +161,7 @@ static void run_loop(struct run *run)
     struct host_loop loop = {
         .world = run->world,
         .limit_ns = RUN_LIMIT_NS,
-        .tells_ends = run_tells_ends(run),
+        .reports_ends = run_reports_ends(run),
         .progress = run->options->progress != NULL ? report_progress : NULL,
         .progress_context = run,
     };

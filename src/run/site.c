@@ -136,14 +136,14 @@ weft_status run_site_gather(struct world *world, const struct run_site_options *
 {
     struct boot_config config;
     struct meeting *meeting = NULL;
-    weft_ns told_ns;
+    weft_ns gathered_ns;
     weft_status status;
 
     configure(options, &config);
     status =
         meeting_open(world, world->ops->host_env(world, 0, 0), &config, &meeting, error);
     if (status == WEFT_OK) {
-        status = meeting_gather_texts(meeting, mine, false, all, &told_ns, error);
+        status = meeting_gather_texts(meeting, mine, false, all, &gathered_ns, error);
     }
     if (status == WEFT_OK) {
         meeting_part(meeting);

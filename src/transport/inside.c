@@ -324,7 +324,7 @@ struct transport_connector *inside_connector(struct inside *inside, uint32_t pee
 
 /* ---- ending ---- */
 
-static void tell_all(struct inside *inside, const struct proxy_call *call)
+static void call_all(struct inside *inside, const struct proxy_call *call)
 {
     for (uint32_t place = 0; place < inside->n_locals; place++) {
         if (inside->streams[place] != NULL) {
@@ -346,7 +346,7 @@ void inside_close(struct inside *inside)
      * receiver may still copy from the sender's steps. So this rank's own steps are kept until the
      * peers have closed them and sent STOP. */
     close_links(inside, false);
-    tell_all(inside, &stop);
+    call_all(inside, &stop);
     for (uint32_t place = 0; place < inside->n_locals; place++) {
         struct inside_stream *stream = inside->streams[place];
 
@@ -374,7 +374,7 @@ void inside_stop(struct inside *inside, const char *reason)
         for (char *c = call.reason; *c != '\0'; c++) {
             *c = *c < ' ' || *c > '~' ? '?' : *c;
         }
-        tell_all(inside, &call);
+        call_all(inside, &call);
     }
     inside_ipc_stop(inside);
     inside_streams_close(inside, false);

@@ -284,7 +284,7 @@ static weft_status go_back(struct inside_link *link, int sys_errno)
     weft_status status = fall_back(link, false, TRANSPORT_NOT_OPENED, sys_errno);
 
     if (status == WEFT_OK) {
-        link->tells_to_fall_back = true;
+        link->asks_to_fall_back = true;
         enter(link, INSIDE_LINK_FETCHING);
     }
     return status;
@@ -293,7 +293,7 @@ static weft_status go_back(struct inside_link *link, int sys_errno)
 static weft_status fetch(struct inside_link *link)
 {
     weft_status status =
-        ask_peer(link, link->tells_to_fall_back ? PROXY_FALL_BACK : PROXY_GET_FD);
+        ask_peer(link, link->asks_to_fall_back ? PROXY_FALL_BACK : PROXY_GET_FD);
 
     if (status == WEFT_OK) {
         enter(link, INSIDE_LINK_CONNECT);

@@ -72,7 +72,7 @@ struct inside_link {
     struct inside_blob other; /* blob of the peer */
     uint32_t op; /* number of the open request to the peer's proxy; 0 if none */
     struct proxy_answer answer;
-    bool tells_to_fall_back; /* the peer must be asked to fall back from p2p */
+    bool asks_to_fall_back; /* the peer must be asked to fall back from p2p */
     struct steps steps;
 };
 
