@@ -234,12 +234,35 @@ static const struct hypothesis no_descriptor[] = {{DIAG_HOST_FD_LIMIT, diag_is_c
 static const struct hypothesis in_circle[] = {{DIAG_PEER_DEADLOCK, diag_is_certain}};
 static const struct hypothesis wrong_data[] = {{DIAG_DATA_WRONG, diag_is_certain}};
 
+/* A program ended without any sign of what failed. What is wrong with its cable need not be why,
+ * and what is unknown is no more likely than anything else. */
+static const struct hypothesis unspoken[] = {
+    {DIAG_DEVICE_FAILED, diag_is_gone},
+    {DIAG_LINK_FLAPPING, diag_is_flapping},
+    {DIAG_LINK_DOWN, diag_is_link_down},
+    {DIAG_ADDR_CHANGED, diag_is_addr_changed},
+    {DIAG_GID_MISSING, diag_is_gid_gone},
+    WRONG_GID,
+    {DIAG_ADDR_DUPLICATE, diag_is_addr_duplicate},
+    WRONG_PORT,
+    NO_PORT,
+    {DIAG_LINK_MTU_MISMATCH, diag_is_mtu_mismatch},
+    {DIAG_LINK_VLAN_MISMATCH, diag_is_vlan_mismatch},
+    {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored},
+    {DIAG_HOST_FIREWALL_ROCE, diag_is_firewall_roce},
+    {DIAG_LINK_PAUSE_STORM, diag_is_pause_storm},
+    {DIAG_LINK_CORRUPTING, diag_is_corrupting},
+    {DIAG_LINK_ONE_WAY, diag_is_one_way},
+    {DIAG_LINK_LOSSY, diag_is_lossy},
+};
+
 struct symptom {
     const struct hypothesis *list; /* NULL for an unknown symptom */
     size_t n;
+    bool may_be_any; /* a hypothesis that answers yes is a candidate, and no other is */
 };
-#define SYMPTOM(list) ((struct symptom){list, WEFT_LENGTH(list)})
-#define UNHEARD_OF ((struct symptom){NULL, 0})
+#define SYMPTOM(list) ((struct symptom){list, WEFT_LENGTH(list), false})
+#define UNHEARD_OF ((struct symptom){NULL, 0, false})
 
 static bool is_about_queues(const struct diag_case *c)
 {
@@ -433,6 +456,9 @@ static struct symptom symptom_of(const struct diag_case *c)
     if (c->sys_errno == EMFILE || c->sys_errno == ENFILE) {
         return SYMPTOM(no_descriptor); /* independent of what was opened */
     }
+    if (c->phase == WEFT_PHASE_PROGRAM) {
+        return (struct symptom){unspoken, WEFT_LENGTH(unspoken), true};
+    }
     if (c->phase == WEFT_PHASE_NONE) {
         return UNHEARD_OF; /* an errno has different meanings for a verb and a stream */
     }
@@ -457,10 +483,10 @@ void diag_judge(const struct diag_case *c, struct diag_finding *out)
         enum diag_known answer = symptom.list[i].test(c);
         const struct diag_entry *entry = diag_entry(symptom.list[i].code);
 
-        if (answer == DIAG_NO) {
+        if (answer == DIAG_NO || (symptom.may_be_any && answer == DIAG_UNKNOWN)) {
             continue;
         }
-        if (answer == DIAG_YES && out->n_candidates == 0) {
+        if (answer == DIAG_YES && out->n_candidates == 0 && !symptom.may_be_any) {
             out->entry = entry;
         } else if (out->n_candidates < DIAG_CANDIDATES_MAX) {
             out->candidates[out->n_candidates++] = entry;

@@ -933,8 +933,8 @@ enum diag_known diag_is_left_out_flapping(const struct diag_case *c)
     return on_each_rail_left_out(c, diag_is_flapping);
 }
 
-/* Returns UNKNOWN if each rail between the two hosts lost its carrier, because it might have done so
- * only after it was left out. */
+/* Returns UNKNOWN if each rail between the two hosts lost its carrier, because it might have done
+ * so only after it was left out. */
 enum diag_known diag_may_be_left_out_down(const struct diag_case *c)
 {
     return on_each_rail_left_out(c, diag_is_link_down) == DIAG_NO ? DIAG_NO

@@ -790,6 +790,56 @@ START_TEST(a_failing_program_ends_with_its_cause)
 }
 END_TEST
 
+static void readdressed(struct job *job)
+{
+    struct diag_gid *gids = port_after(job, 1, 0)->gids;
+
+    for (uint32_t i = 0; i < port_after(job, 1, 0)->n_gids; i++) {
+        ck_assert(io_ip_is_link_local(&gids[i].ip) ||
+                  io_ip_parse("10.9.9.9", &gids[i].ip));
+    }
+}
+
+/* A program ends without a word, and its device has given up nothing. What is wrong with its cable
+ * need not be why, but is a question worth asking. */
+START_TEST(what_is_wrong_is_a_candidate_for_a_silent_program)
+{
+    static const struct seen_program seen[] = {{0, HANGS, "./x a-p0", ""},
+                                               {1, FAILS, "./x b-p0 a", ""}};
+    static const struct {
+        void (*arrange)(struct job *job);
+        uint32_t n_candidates;
+        const char *candidate; /* the first */
+    } silent[] = {{NULL, 0, ""},
+                  {cut_early, 1, "link.down"},
+                  {flapped, 2, "link.flapping"},
+                  {cut_late, 0, ""},
+                  {readdressed, 1, "route.no_facing_port"}};
+    struct diag_input input = {.hosts = NULL};
+    struct diag_findings findings;
+    struct job job;
+
+    set_job(&job, seen, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        port_after(&job, i, 0)->counters[DIAG_RX_PACKETS] = FRAMES;
+    }
+    if (silent[_i].arrange != NULL) {
+        silent[_i].arrange(&job);
+    }
+    program_causes_observe(&job.causes, &input);
+    diag(&input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "undetermined");
+    ck_assert_uint_eq(findings.items[0].n_candidates, silent[_i].n_candidates);
+    if (findings.items[0].n_candidates > 0) {
+        ck_assert_str_eq(findings.items[0].candidates[0]->code, silent[_i].candidate);
+    }
+    diag_findings_fini(&findings);
+    diag_input_fini(&input);
+    fini_job(&job);
+}
+END_TEST
+
 /* ---- facts about a failure ---- */
 
 static void unknown_slots(struct job *job)
@@ -955,6 +1005,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, a_failing_program_ends_with_its_cause, 0,
                         (int)WEFT_LENGTH(cases));
+    tcase_add_loop_test(tcase, what_is_wrong_is_a_candidate_for_a_silent_program, 0, 5);
     tcase_add_loop_test(tcase, a_failure_has_what_is_known_of_its_ends, 0,
                         (int)WEFT_LENGTH(evidence));
     tcase_add_test(tcase, failures_of_a_host_are_in_order_of_time);
