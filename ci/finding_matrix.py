@@ -937,6 +937,9 @@ ONCE_WRONG = {
     ("address_gone", "line", "hello", "weft", "/31", 11641179662): "right",
     # The GIDs of a cable that was left out were agreed on before the address of one end changed.
     ("readdressed", "ring", "facts", "weft", "/31", 12688255657): "right",
+    # Hosts behind one that came too late were not heard of either.
+    ("late", "line", "before start", "weft", "/31", 10258840767): "right",
+    ("late", "two triangles", "before start", "weft", "/24", 11108295805): "right",
 }
 
 # Settings of which something was said too late once.

@@ -520,6 +520,28 @@ static void late_for_the_ended(struct scene *s)
     hears_of_end(s, 5000, 1000);
 }
 
+/* The only way from titanic to iceberg is over carpathia, which began to wait after both had timed
+ * out. */
+static void late_for_those_behind(struct scene *s)
+{
+    struct diag_host *between = &s->input.hosts[s->input.n_hosts++];
+    struct diag_error *error;
+
+    init_host(between, "carpathia");
+    error = &between->errors[between->n_errors++];
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT,
+              "was never heard of");
+    weft_error_text(&s->failure->error, WEFT_VALUE_RENDEZVOUS, "none");
+    s->failure->at_ns = 1000;
+    scene_wait(s->a, WEFT_WAIT_ROUND, "iceberg");
+    scene_wait(s->a, WEFT_WAIT_ROUND, "carpathia");
+    *error = (struct diag_error){.source = DIAG_HEARSAY, .at_ns = 5000};
+    weft_format(error->peer, sizeof(error->peer), "titanic");
+    weft_fail(&error->error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "ended before it came");
+    weft_error_int(&error->error, WEFT_VALUE_ENDED, 1);
+    weft_error_int(&error->error, WEFT_VALUE_WAITED_NS, 1000);
+}
+
 /* Iceberg waited all the time while titanic tried to reach it. */
 static void filtered_and_ended(struct scene *s)
 {
@@ -928,6 +950,7 @@ const struct scene_case scene_cases[] = {
     {scene_loopback, "conn.loopback", "titanic -> iceberg"},
     {scene_late, "peer.late", "titanic -> iceberg"},
     {late_for_the_ended, "peer.late", "titanic -> iceberg"},
+    {late_for_those_behind, "peer.late", "titanic -> carpathia"},
     {scene_filtered_over_cable, "conn.filtered", "titanic -> iceberg"},
     {filtered_and_ended, "conn.filtered", "titanic -> iceberg"},
     {ended_before_it_came, "peer.dead", "titanic -> iceberg"},

@@ -451,6 +451,16 @@ static void name_one_way(const struct diag_case *c, struct diag_finding *out)
     }
 }
 
+/* Names the host that came too late instead of one behind it. */
+static void name_latecomer(const struct diag_case *c, struct diag_finding *out)
+{
+    struct diag_case late;
+
+    if (diag_find_latecomer(c, &late)) {
+        diag_describe(&late, out);
+    }
+}
+
 /* Names the first port with carrier and without an address, if the host could not listen. */
 static void name_bare(const struct diag_case *c, struct diag_finding *out)
 {
@@ -540,6 +550,8 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         name_bare(c, out);
     } else if (out->entry->id == DIAG_ADDR_CHANGED && c->phase == WEFT_PHASE_TCP) {
         name_renumbered(c, out);
+    } else if (out->entry->id == DIAG_PEER_LATE) {
+        name_latecomer(c, out);
     } else if (out->entry->id == DIAG_CONN_FILTERED) {
         place_at_caller(c, ETIMEDOUT, out);
     } else if (out->entry->id == DIAG_CONN_NO_ROUTE) {

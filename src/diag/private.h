@@ -325,6 +325,9 @@ diag_test diag_is_hca_list, diag_is_bond_peers, diag_is_peer_short, diag_may_be_
     diag_has_peer_no_route, diag_is_memlock, diag_is_peer_late, diag_is_own_lateness,
     diag_is_late_there, diag_is_unanswered, diag_is_filtered, diag_is_management_down,
     diag_is_certain, diag_is_unsure; /* always YES, always UNKNOWN */
+/* Finds a host that came too late for a rendezvous over the cables, so that the peer, which is behind
+ * it, was not heard of either. Returns false if there is none, or if it is the peer. */
+bool diag_find_latecomer(const struct diag_case *c, struct diag_case *out);
 
 /* Returns YES if `host` (may be NULL) failed with this errno when it connected to `name`. Considers
  * only phases boot and tcp. */

@@ -283,18 +283,45 @@ static enum diag_known came_after(const struct diag_case *c)
     return answer;
 }
 
-/* Returns YES if the peer came too late: it failed later, because its connection was refused or
- * because this host had already exited. */
-enum diag_known diag_is_peer_late(const struct diag_case *c)
+/* Returns YES if the peer failed later than this host, because its connection was refused or because
+ * this host had already exited. */
+static enum diag_known came_too_late(const struct diag_case *c)
 {
     enum diag_known was_refused =
         diag_failed_to_reach(c->peer, c->host->name, ECONNREFUSED);
 
+    return diag_and(failed_later(c),
+                    diag_and(both_lived(c), diag_or(was_refused, came_after(c))));
+}
+
+bool diag_find_latecomer(const struct diag_case *c, struct diag_case *out)
+{
+    if (c->phase != WEFT_PHASE_BOOT || came_too_late(c) == DIAG_YES) {
+        return false;
+    }
+    for (uint32_t i = 0; i < c->host->n_waits; i++) {
+        const struct diag_wait *wait = &c->host->waits[i];
+
+        *out = *c;
+        out->peer = diag_find_host(c->input, wait->peer);
+        out->peer_name = wait->peer;
+        if (wait->what == WEFT_WAIT_ROUND && came_after(out) == DIAG_YES &&
+            came_too_late(out) == DIAG_YES) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns YES if the peer, or the host behind which it is, came too late. */
+enum diag_known diag_is_peer_late(const struct diag_case *c)
+{
+    struct diag_case late;
+
     if (c->is_left_out) {
         return DIAG_NO;
     }
-    return diag_and(failed_later(c),
-                    diag_and(both_lived(c), diag_or(was_refused, came_after(c))));
+    return diag_or(came_too_late(c), diag_known_of(diag_find_latecomer(c, &late)));
 }
 
 /* Returns UNKNOWN if the peer failed first during boot, because it might have exited before it
