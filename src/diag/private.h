@@ -133,8 +133,8 @@ const char *diag_phase_name(const struct diag_case *c);
 int64_t diag_number(const struct diag_case *c, enum weft_value_name name);
 /* Returns YES if the peer's process exited, as observed by the launcher or by other hosts. */
 enum diag_known diag_peer_died(const struct diag_case *c);
-/* Sets the place of a finding about `c` (an argument "" is omitted) and replaces its evidence by the
- * phase and the errno. */
+/* Sets the place of a finding about `c` (an argument "" is omitted) and replaces its evidence by
+ * the phase and the errno. */
 void diag_describe_at(const struct diag_case *c, const char *host, const char *port,
                       const char *peer, struct diag_finding *out);
 /* Places a finding about `c` at the end that failed and replaces its evidence by that of both
