@@ -940,6 +940,10 @@ ONCE_WRONG = {
     # Hosts behind one that came too late were not heard of either.
     ("late", "line", "before start", "weft", "/31", 10258840767): "right",
     ("late", "two triangles", "before start", "weft", "/24", 11108295805): "right",
+    # The path MTU was agreed on before the MTU of one end became too small for it.
+    ("mtu_lowered", "switch", "rtr", "nccl-2.25", "ipv6", 11527956093): "right",
+    # The end without GIDs of its address took a link-local one of RoCE v1.
+    ("gid_deleted", "twins", "rendezvous", "nccl-2.29-port-recovery", "ipv6", 8801864246): "right",
 }
 
 # Settings of which something was said too late once.

@@ -286,6 +286,34 @@ static void types_differ(struct scene *s)
     scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
 }
 
+/* The GIDs of titanic's address are gone, and the first of the others is of RoCE v1. */
+static void types_differ_without_gid(struct scene *s)
+{
+    struct diag_port *port = &s->a->ports[0];
+
+    scene_loses_packets(s);
+    weft_error_text(&s->failure->error, WEFT_VALUE_LOCAL_GID_TYPE, "RoCE v1");
+    scene_aim(s, "p0", "fe80::1", "192.168.101.2");
+    ck_assert(io_ip_parse("fe80::1", &port->gids[0].ip));
+    port->n_addresses = 1;
+}
+
+static void types_differ_without_address(struct scene *s)
+{
+    types_differ_without_gid(s);
+    s->a->ports[0].n_addresses = 0;
+}
+
+/* The MTU of titanic's port was lowered after both ends had agreed on a path MTU. */
+static void mtu_refused(struct scene *s)
+{
+    s->a->ports[0].netdev_mtu = 1500;
+    s->a->ports[0].active_mtu = 1024;
+    weft_fail_errno(&s->failure->error, EINVAL, WEFT_PHASE_RTR, "modify_qp");
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+    weft_error_int(&s->failure->error, WEFT_VALUE_PATH_MTU, 4096);
+}
+
 static void slot_empty(struct scene *s)
 {
     fails_to_resolve(s, ENODATA);
@@ -867,6 +895,9 @@ const struct scene_case scene_cases[] = {
     {dead_after_small, "link.one_way", "titanic:p0 -> iceberg"},
     {silent_set_up, "link.one_way", "titanic:p0 -> iceberg"},
     {types_differ, "gid.type_mismatch", "titanic:p0 -> iceberg"},
+    {types_differ_without_gid, "gid.missing", "titanic:p0 -> iceberg"},
+    {types_differ_without_address, "addr.missing", "titanic:p0 -> iceberg"},
+    {mtu_refused, "link.mtu_mismatch", "titanic:p0 -> iceberg"},
     {slot_empty, "gid.missing", "titanic:p0 -> iceberg"},
     {only_v1, "gid.missing", "titanic:p0 -> iceberg"},
     {silent_neighbour, "neigh.no_answer", "titanic:p0 -> iceberg"},

@@ -82,6 +82,7 @@ static const struct hypothesis mixed[] = {WRONG_GID,
                                           {DIAG_HOST_BOND_PEERS, diag_is_bond_peers},
                                           {DIAG_ADDR_MISSING, diag_is_addr_missing},
                                           {DIAG_GID_MISSING, diag_is_gid_lost},
+                                          {DIAG_LINK_MTU_MISMATCH, diag_is_mtu_refused},
                                           {DIAG_DEVICE_REJECTED, diag_is_one_family}};
 
 /* Packets were sent and never acknowledged. */
@@ -92,6 +93,8 @@ static const struct hypothesis lost[] = {
     {DIAG_LINK_DOWN, diag_is_link_down},
     {DIAG_ADDR_CHANGED, diag_is_addr_changed},
     {DIAG_GID_MISSING, diag_is_gid_gone},
+    {DIAG_ADDR_MISSING, diag_is_mistyped_without_address},
+    {DIAG_GID_MISSING, diag_is_mistyped_without_gid},
     {DIAG_GID_TYPE_MISMATCH, diag_is_type_mismatch},
     {DIAG_CONN_QPN_TRUNCATED, diag_is_qpn_truncated},
     {DIAG_LINK_MTU_MISMATCH, diag_is_mtu_mismatch},

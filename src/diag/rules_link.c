@@ -277,6 +277,19 @@ enum diag_known diag_is_mtu_mismatch(const struct diag_case *c)
     return c->path_mtu + overhead(c) > lesser ? DIAG_YES : DIAG_NO;
 }
 
+/* Returns YES if the device refused a path MTU on which both ends had agreed before the MTU of its
+ * port became smaller than the peer's. */
+enum diag_known diag_is_mtu_refused(const struct diag_case *c)
+{
+    const struct diag_port *port = c->local_port;
+    enum diag_known is_beyond =
+        port == NULL || port->active_mtu == IO_UNKNOWN || c->path_mtu == IO_UNKNOWN
+            ? DIAG_UNKNOWN
+            : diag_known_of(port->active_mtu < c->path_mtu);
+
+    return diag_and(is_beyond, diag_is_mtu_mismatch(c));
+}
+
 /* Returns YES if this port is a software device and its own netdev has the smaller MTU. Such a
  * device aborts a packet that is too large for its netdev, whereas a NIC sends it. */
 static enum diag_known is_narrower(const struct diag_case *c,
