@@ -918,6 +918,8 @@ ONCE_WRONG = {
     ("silent_one_way", "line", "hello", "weft", "/31", 10329794844): "undetermined",
     # The switch dropped what a paused port did not take.
     ("paused", "switch", "mid-row", "weft", "/31", 9111666754): "right",
+    # Nothing passed at all, but only TCP was said to be dropped.
+    ("silent", "switch", "hello", "weft", "ipv6", 8969063185): "undetermined",
     # What is lost one way keeps the other end from resolving its neighbour.
     ("no_descriptors", "two triangles", "before start", "weft", "/24", 12309481466, "silent_one_way"): "right",
     # Link-local GIDs are unique on the only cable; whether it has a VLAN is not observed.
@@ -993,4 +995,6 @@ ONCE_LATE = [
     # A relay at the barrier waited for rank 0, which was the one that stood still, for a minute after the others.
     ("stopped", "triangle", "mid-row", "weft", "/24", 7313229512),
     ("stopped", "triangle", "rtr", "weft", "/31", 5253643217),
+    # Without a management network a peer was dialed for 900 s, as if it might be late, though its handle had arrived.
+    ("vlan_mismatch", "pair", "before start", "weft", "/31", 12637047546),
 ]

@@ -325,7 +325,8 @@ enum diag_known diag_is_peer_late(const struct diag_case *c)
 }
 
 /* Returns UNKNOWN if the peer failed first during boot, because it might have exited before it
- * could answer the rendezvous. Otherwise YES. */
+ * could answer the rendezvous, or if it found no neighbour at this host's address, because nothing
+ * passes between the two then, whatever the reason. Otherwise YES. */
 enum diag_known diag_is_unanswered(const struct diag_case *c)
 {
     bool is_boot = c->phase == WEFT_PHASE_BOOT && c->sys_errno == 0;
@@ -335,7 +336,11 @@ enum diag_known diag_is_unanswered(const struct diag_case *c)
         is_boot && first != NULL && first->at_ns < c->failure->at_ns &&
         (first->error.phase == WEFT_PHASE_NONE || first->error.phase == WEFT_PHASE_BOOT);
 
-    return may_have_left ? DIAG_UNKNOWN : DIAG_YES;
+    bool is_severed =
+        c->phase == WEFT_PHASE_TCP &&
+        diag_failed_to_reach(c->peer, c->host->name, EHOSTUNREACH) == DIAG_YES;
+
+    return may_have_left || is_severed ? DIAG_UNKNOWN : DIAG_YES;
 }
 
 /* Returns YES if the peer waited in boot after this host had given up. This host was then refused
@@ -383,12 +388,19 @@ enum diag_known diag_has_peer_no_route(const struct diag_case *c)
 }
 
 /* Returns YES if a connection between the two hosts timed out although both processes ran, so that
- * a filter drops its packets. */
+ * a filter drops its packets. NO if one found no neighbour at the address of the other, because a
+ * filter of TCP ports does not keep neighbours from answering. */
 enum diag_known diag_is_filtered(const struct diag_case *c)
 {
-    return diag_and(both_lived(c),
-                    diag_or(diag_known_of(c->sys_errno == ETIMEDOUT),
-                            diag_failed_to_reach(c->peer, c->host->name, ETIMEDOUT)));
+    enum diag_known has_timed_out =
+        diag_or(diag_known_of(c->sys_errno == ETIMEDOUT),
+                diag_failed_to_reach(c->peer, c->host->name, ETIMEDOUT));
+
+    if (c->sys_errno == EHOSTUNREACH ||
+        diag_failed_to_reach(c->peer, c->host->name, EHOSTUNREACH) == DIAG_YES) {
+        return DIAG_NO;
+    }
+    return diag_and(both_lived(c), has_timed_out);
 }
 
 /* ---- the management network ---- */
