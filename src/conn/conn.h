@@ -67,6 +67,9 @@ struct conn_config {
     /* Maximum time without a message from the peer, not even BUSY, during set-up; 0 for none. */
     weft_ns silence_ns;
     weft_ns patience_ns; /* how long a peer may not listen yet (default 900 s) */
+    /* Connector: fail if no address of the peer answers, and do not try again for patience_ns,
+     * because the peer's machine is known to run. */
+    bool is_known_to_run;
     /* Deadline of one try of a probe (default 100 ms). At least TIMER_PROBE_STALL_NS is used on
      * rails with an end that may stall. */
     weft_ns probe_ns;
@@ -291,6 +294,10 @@ bool conn_is_refused(const struct weft_error *why);
  * was on the cable and nothing came. A host with one port has one cable, also before rails are
  * chosen. 0 if that is unknown. */
 weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why);
+
+/* Connector: returns true if the connection failed because no address of the peer answered
+ * (conn_config.is_known_to_run). */
+bool conn_is_unanswered(const struct conn *conn);
 
 /* Returns true if an end of one of the rails may stall (io_device_attr); false before rails are
  * chosen. */

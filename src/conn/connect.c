@@ -259,7 +259,7 @@ static bool is_out_of_patience(struct conn *conn, int error_number, weft_ns now)
            (dial->short_ns != 0 && now - dial->short_ns >= conn->config.total_ns);
 }
 
-/* Records since when the cable of the current way is silent, if nothing came when it was dialed. */
+/* Records whether an answer came on the current way, and since when its cable is silent. */
 static void note_silence(const struct conn *conn, int error_number)
 {
     struct conn_dial *dial = &conn->private->dial;
@@ -267,6 +267,7 @@ static void note_silence(const struct conn *conn, int error_number)
     bool is_silent = error_number == EHOSTUNREACH ||
                      (error_number == ETIMEDOUT && conn->state == CONN_TCP);
 
+    dial->is_answered = dial->is_answered || !is_silent;
     if (!way->is_bound) {
         return;
     }
@@ -310,7 +311,8 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
     if (dial->way < dial->n_ways) {
         return WEFT_OK;
     }
-    if (!dial->retry_round || is_over) {
+    dial->is_unanswered = conn->config.is_known_to_run && !dial->is_answered;
+    if (!dial->retry_round || is_over || dial->is_unanswered) {
         conn->error = dial->why;
         weft_error_int(&conn->error, WEFT_VALUE_WAYS, dial->n_ways);
         weft_error_int(&conn->error, WEFT_VALUE_ATTEMPTS, dial->attempt);
@@ -319,6 +321,7 @@ static weft_status next_way(struct conn *conn, int error_number, const char *wha
     }
     dial->way = 0;
     dial->retry_round = false;
+    dial->is_answered = false;
     dial->resume_ns = now + dial->backoff_ns;
     dial->backoff_ns = 2 * dial->backoff_ns < CONN_BACKOFF_MAX_NS ? 2 * dial->backoff_ns
                                                                   : CONN_BACKOFF_MAX_NS;
@@ -537,6 +540,11 @@ weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why)
     return is_of_cable && dial->silent_ns != 0 && io_ip_equal(&local, &dial->silent_from)
                ? dial->silent_ns
                : 0;
+}
+
+bool conn_is_unanswered(const struct conn *conn)
+{
+    return conn->is_connector && conn->private->dial.is_unanswered;
 }
 
 weft_ns conn_dial_deadline(const struct conn *conn)

@@ -35,6 +35,8 @@ struct conn_dial {
     struct conn_way ways[CONN_WAYS_MAX];
     uint32_t n_ways, way; /* their number, and the index of the current one */
     bool retry_round;     /* a way that failed in this round may work later */
+    bool is_answered;     /* an answer came on a way of this round */
+    bool is_unanswered;   /* given up because none came */
     weft_ns patience_ns;  /* deadline for the listener to appear, absolute */
     weft_ns short_ns; /* since when it lacks a descriptor or buffer; 0 if it does not */
     weft_ns way_start_ns; /* when the current way was dialed */

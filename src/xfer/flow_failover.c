@@ -78,6 +78,10 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
         attempt_lower(&config->total_ns, attempt);
     }
     if (!flow->was_up) {
+        /* The rendezvous has brought the handle of a rank that listens. Whether its cable is away,
+         * further attempts show, for as long as any cable may be. */
+        config->is_known_to_run = lane->n_via == 0 && flow->config.cables_ns != 0 &&
+                                  flow->config.conn.policy == WEFT_POLICY_WEFT;
         if (lane->n_via == 0 && flow->suspects.n > 0) {
             /* The only cable left may have failed, while the suspected port is back. */
             attempt_lower(&config->patience_ns,
@@ -566,7 +570,8 @@ static bool may_retry(const struct flow *flow, const struct flow_lane *lane,
     if (flow->was_up || flow->config.n_lanes > 1 || conn_path_is_judged(why) ||
         is_still(flow, lane) || may_detour(flow, lane, why) ||
         is_of_lost_device(flow, why) || is_stuck(flow, why) ||
-        may_get_address(flow, why) || is_unreached_without(flow, lane, why)) {
+        conn_is_unanswered(lane->conn) || may_get_address(flow, why) ||
+        is_unreached_without(flow, lane, why)) {
         return true;
     }
     return !flow->config.is_sender ||
