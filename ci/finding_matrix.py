@@ -946,6 +946,9 @@ ONCE_WRONG = {
     ("mtu_lowered", "switch", "rtr", "nccl-2.25", "ipv6", 11527956093): "right",
     # The end without GIDs of its address took a link-local one of RoCE v1.
     ("gid_deleted", "twins", "rendezvous", "nccl-2.29-port-recovery", "ipv6", 8801864246): "right",
+    # Of two neighbours that did not hear each other one had missed others before, and was called unresponsive.
+    ("paused", "star", "before start", "weft", "/24", 11037618480): "right",
+    ("silent", "star", "before start", "weft", "/31", 9057556945): "undetermined",
 }
 
 # Settings of which something was said too late once.

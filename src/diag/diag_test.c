@@ -1576,6 +1576,45 @@ START_TEST(a_cable_that_loses_announcements_may_lose_all)
 }
 END_TEST
 
+/* The members meet over the cables. Titanic, rank 3, heard nothing of iceberg. Iceberg gave up
+ * because of another member, but has titanic in its list of those that it missed. Loop 1: and a
+ * pause stopped their rail; 2: it does not have titanic. */
+START_TEST(a_neighbour_in_the_list_of_the_missing_was_not_heard_either)
+{
+    static const char *const codes[] = {"undetermined", "link.pause_storm",
+                                        "conn.timeout"};
+    struct scene s;
+    struct diag_findings findings;
+    struct weft_error *there;
+
+    scene_set(&s);
+    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "never heard of");
+    weft_error_object(&s.failure->error, "rank 3 of 14");
+    weft_error_text(&s.failure->error, WEFT_VALUE_RENDEZVOUS, "none");
+    weft_error_text(&s.failure->error, WEFT_VALUE_MISSING, "1");
+    s.b->n_errors = 1;
+    there = &s.b->errors[0].error;
+    weft_fail(there, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "never heard of");
+    weft_error_object(there, "rank 1 of 14");
+    weft_error_text(there, WEFT_VALUE_RENDEZVOUS, "none");
+    weft_error_text(there, WEFT_VALUE_MISSING, _i == 2 ? "0,2,13" : "0,2,3,13");
+    weft_format(s.b->errors[0].peer, sizeof(s.b->errors[0].peer), "carpathia");
+    s.b->errors[0].source = DIAG_HEARSAY;
+    for (int k = 0; k < DIAG_N_COUNTERS; k++) {
+        s.a->ports[0].counters[k] = s.b->ports[1].counters[k] = 0;
+    }
+    if (_i == 1) {
+        s.b->ports[1].counters[DIAG_RX_PAUSES] = 1;
+        s.b->ports[1].counters[DIAG_RX_PAUSE_NS] = 3000000000;
+    }
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, codes[_i]);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 START_TEST(different_mtus_that_work_are_a_warning)
 {
     struct scene s;
@@ -1685,6 +1724,8 @@ int main(void)
     tcase_add_loop_test(tests, a_host_that_never_listened_may_have_a_foreign_address, 0,
                         6);
     tcase_add_loop_test(tests, a_cable_that_loses_announcements_may_lose_all, 0, 2);
+    tcase_add_loop_test(
+        tests, a_neighbour_in_the_list_of_the_missing_was_not_heard_either, 0, 3);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_loop_test(tests, mtus_are_those_of_the_ends_of_a_cable, 0, 2);
     tcase_add_test(tests, nothing_wrong_finds_nothing);

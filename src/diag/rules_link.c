@@ -933,11 +933,13 @@ static enum diag_known is_stopped(const struct diag_case *c)
                          diag_is_stopped(c->remote_port));
 }
 
-/* Returns YES if pauses stopped each rail between the two hosts while a connection was set up. What
- * such a cable loses or damages is then not the cause. */
+/* Returns YES if pauses stopped each rail between the two hosts while a connection was set up, or
+ * while neighbours waited for announcements. What such a cable loses or damages is then not the
+ * cause. */
 enum diag_known diag_is_set_up_stopped(const struct diag_case *c)
 {
-    return is_of_set_up(c) ? on_each_rail(c, is_stopped) : DIAG_NO;
+    return is_of_set_up(c) || diag_is_unheard_over_cable(c) ? on_each_rail(c, is_stopped)
+                                                            : DIAG_NO;
 }
 
 /* Returns YES if each rail between the two hosts lost its carrier at least twice. */

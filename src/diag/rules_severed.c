@@ -188,6 +188,62 @@ static int64_t heard(const struct diag_host *host, const char *peer)
     return value != NULL ? value->number : -1;
 }
 
+/* Returns the rank of a host that failed in boot, -1 if it is unknown. */
+static long rank_of(const struct diag_host *host)
+{
+    static const char before[] = "rank ";
+    const size_t n = sizeof(before) - 1;
+
+    for (uint32_t i = 0; i < host->n_errors; i++) {
+        const struct weft_error *error = &host->errors[i].error;
+        char *end;
+        long rank;
+
+        if (error->phase != WEFT_PHASE_BOOT || strncmp(error->object, before, n) != 0) {
+            continue;
+        }
+        rank = strtol(error->object + n, &end, 10);
+        if (end != error->object + n && rank >= 0) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+/* Returns true if `rank` is in a list as "0,2,3". */
+static bool is_listed(const char *list, long rank)
+{
+    char *end;
+
+    for (const char *at = list; *at != '\0'; at = *end == ',' ? end + 1 : end) {
+        if (strtol(at, &end, 10) == rank && end != at) {
+            return true;
+        }
+        if (end == at) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* Returns true if the host missed the member in boot, and gave up because of it or of another
+ * one. */
+static bool also_missed(const struct diag_host *host, const struct diag_host *member)
+{
+    long rank = rank_of(member);
+
+    for (uint32_t i = 0; rank >= 0 && i < host->n_errors; i++) {
+        const struct weft_error *error = &host->errors[i].error;
+        const struct weft_value *missing = weft_error_value(error, WEFT_VALUE_MISSING);
+
+        if (error->phase == WEFT_PHASE_BOOT && missing != NULL &&
+            is_listed(missing->text, rank)) {
+            return true;
+        }
+    }
+    return missed(host, member->name);
+}
+
 bool diag_is_missed_by_neighbour(const struct diag_case *c)
 {
     const struct diag_input *input = c->input;
@@ -211,7 +267,7 @@ bool diag_is_unheard_over_cable(const struct diag_case *c)
 
     if (!diag_is_boot_over_cables(c) || c->status != WEFT_ERR_TIMEOUT ||
         (c->sys_errno != 0 && c->sys_errno != ETIMEDOUT) || c->peer == NULL ||
-        !missed(c->peer, c->host->name)) {
+        !also_missed(c->peer, c->host)) {
         return false;
     }
     here = heard(c->host, c->peer_name);
