@@ -949,6 +949,8 @@ ONCE_WRONG = {
     # Of two neighbours that did not hear each other one had missed others before, and was called unresponsive.
     ("paused", "star", "before start", "weft", "/24", 11037618480): "right",
     ("silent", "star", "before start", "weft", "/31", 9057556945): "undetermined",
+    # A cable that was left out has no carrier any more.
+    ("cut", "torus", "rendezvous", "weft", "/24", 11690278109): "right",
 }
 
 # Settings of which something was said too late once.

@@ -575,6 +575,9 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         return;
     } else if (out->entry->id == DIAG_LINK_PAUSE_STORM) {
         head_rail_by_fault(c, diag_is_held, diag_pauses_other_at, out);
+    } else if (out->entry->id == DIAG_LINK_DOWN && c->is_left_out &&
+               c->local_port == NULL && c->remote_port == NULL) {
+        head_rail_by_fault(c, diag_is_link_down, diag_link_down_at, out);
     } else if (out->entry->id == DIAG_LINK_FLAPPING) {
         head_rail_by_fault(c, diag_is_flapping, diag_flapping_at, out);
     } else if (out->entry->id == DIAG_LINK_DOWN && c->status == WEFT_ERR_ROUTE &&

@@ -296,7 +296,7 @@ diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_
     diag_is_pause_storm, diag_is_held, diag_is_gone, diag_is_arp_ignored_at_all,
     diag_are_vlans_apart, diag_are_vlans_different, diag_is_any_corrupting,
     diag_is_any_one_way, diag_is_any_lossy, diag_is_any_held, diag_is_left_out_flapping,
-    diag_is_set_up_stopped, diag_may_be_left_out_down;
+    diag_is_set_up_stopped, diag_is_left_out_down;
 /* Finds a port of one of the two hosts that has a smaller MTU than the port that it faces, and less
  * than the path MTU in use. Stores `c` with the two in *out (may be NULL). */
 enum diag_known diag_find_narrow_port(const struct diag_case *c, struct diag_case *out);

@@ -209,7 +209,7 @@ static const struct hypothesis unaddressed[] = {NO_PORT,
         {DIAG_HOST_MANAGEMENT_DOWN, diag_is_management_down},                            \
         {DIAG_LINK_DOWN, diag_is_severed},                                               \
         {DIAG_LINK_FLAPPING, diag_is_left_out_flapping},                                 \
-        {DIAG_LINK_DOWN, diag_may_be_left_out_down},                                     \
+        {DIAG_LINK_DOWN, diag_is_left_out_down},                                         \
         {DIAG_ADDR_CHANGED, diag_is_agreed_addr_changed},                                \
         {DIAG_GID_MISSING, diag_is_agreed_gid_gone},                                     \
         {DIAG_HOST_FD_LIMIT, diag_is_peer_short}, {DIAG_PEER_LATE, diag_is_peer_late},   \

@@ -948,10 +948,20 @@ enum diag_known diag_is_left_out_flapping(const struct diag_case *c)
     return on_each_rail_left_out(c, diag_is_flapping);
 }
 
-/* Returns UNKNOWN if each rail between the two hosts lost its carrier, because it might have done
- * so only after it was left out. */
-enum diag_known diag_may_be_left_out_down(const struct diag_case *c)
+static enum diag_known is_down_still(const struct diag_case *c)
 {
+    return diag_and(diag_is_link_down(c),
+                    diag_known_of(c->local_port->is_up == DIAG_NO ||
+                                  c->remote_port->is_up == DIAG_NO));
+}
+
+/* Returns YES if no rail between the two hosts has carrier. Returns UNKNOWN if each lost it and has
+ * it again, because it might have lost it only after it was left out. */
+enum diag_known diag_is_left_out_down(const struct diag_case *c)
+{
+    if (on_each_rail_left_out(c, is_down_still) == DIAG_YES) {
+        return DIAG_YES;
+    }
     return on_each_rail_left_out(c, diag_is_link_down) == DIAG_NO ? DIAG_NO
                                                                   : DIAG_UNKNOWN;
 }

@@ -557,14 +557,18 @@ START_TEST(a_flapping_cable_that_a_relay_stands_in_for)
         int64_t sent, received; /* by queue pairs */
         const char *address;    /* of titanic:p0, if it was replaced */
         enum weft_phase phase;
+        bool is_dark;
     } cases[] = {
-        {2, "link.flapping", "p0", "", 100, 100, NULL, WEFT_PHASE_TCP},
-        {1, "link.left_out", "", "link.down", 100, 100, NULL, WEFT_PHASE_TCP},
-        {0, "link.left_out", "", "conn.filtered", 100, 100, NULL, WEFT_PHASE_TCP},
-        {0, "link.lossy", "p0", "", 100, 80, NULL, WEFT_PHASE_TCP},
-        {0, "link.left_out", "", "link.corrupting", 0, 0, NULL, WEFT_PHASE_TCP},
-        {0, "route.no_facing_port", "", "", 0, 0, "192.168.7.1/24", WEFT_PHASE_TCP},
-        {0, "route.no_facing_port", "", "", 0, 0, "192.168.7.1/24", WEFT_PHASE_META}};
+        {2, "link.flapping", "p0", "", 100, 100, NULL, WEFT_PHASE_TCP, false},
+        {1, "link.left_out", "", "link.down", 100, 100, NULL, WEFT_PHASE_TCP, false},
+        {0, "link.left_out", "", "conn.filtered", 100, 100, NULL, WEFT_PHASE_TCP, false},
+        {0, "link.lossy", "p0", "", 100, 80, NULL, WEFT_PHASE_TCP, false},
+        {0, "link.left_out", "", "link.corrupting", 0, 0, NULL, WEFT_PHASE_TCP, false},
+        {0, "route.no_facing_port", "", "", 0, 0, "192.168.7.1/24", WEFT_PHASE_TCP,
+         false},
+        {0, "route.no_facing_port", "", "", 0, 0, "192.168.7.1/24", WEFT_PHASE_META,
+         false},
+        {1, "link.down", "p0", "", 100, 100, NULL, WEFT_PHASE_TCP, true}};
     struct diag_error *errors[] = {&scene.a->left_out[0], &scene.b->left_out[0]};
     const struct diag_finding *finding;
 
@@ -587,6 +591,7 @@ START_TEST(a_flapping_cable_that_a_relay_stands_in_for)
     if (cases[_i].address != NULL) {
         scene_set_address(p0, cases[_i].address);
     }
+    p0->is_up = cases[_i].is_dark ? DIAG_NO : DIAG_YES;
     p0->counters[DIAG_TX_PACKETS] = p1->counters[DIAG_TX_PACKETS] = cases[_i].sent;
     p0->counters[DIAG_RX_PACKETS] = p1->counters[DIAG_RX_PACKETS] = cases[_i].received;
     ck_assert_uint_eq(count_findings(), 1);
@@ -868,7 +873,7 @@ int main(void)
     tcase_add_test(tests, a_cable_that_a_relay_stands_in_for_is_told_with_its_cost);
     tcase_add_loop_test(tests, a_cable_that_a_relay_stands_in_for_blames_no_process, 0,
                         6);
-    tcase_add_loop_test(tests, a_flapping_cable_that_a_relay_stands_in_for, 0, 7);
+    tcase_add_loop_test(tests, a_flapping_cable_that_a_relay_stands_in_for, 0, 8);
     tcase_add_test(tests, a_pair_without_a_way_of_its_own_is_told_by_the_cause);
     tcase_add_test(tests,
                    a_rail_that_did_not_come_back_is_told_by_the_slots_of_both_ends);
