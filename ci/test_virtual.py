@@ -84,6 +84,66 @@ def test_a_run_on_soft_passes_without_a_story(seed):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+OBSERVED = ("--set", "jobs=[{all_reduce: {bytes: [8, 64KiB, 1MiB]}}]", "--set", "expect={data: exact}")
+
+
+def times_of(tmp_path, scenario, backend, *args):
+    """The times of a run's rows, and of the set-up of its connections, in ns."""
+    done = weft("run", "--backend", backend, "--clock", "virtual", *OBSERVED, f"--json={tmp_path}/json", *args,
+                ROOT / "scenarios" / scenario)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads((tmp_path / "json").read_text())
+    return ([row["time_ns"] for row in document["jobs"]], [row["setup_ns"] for row in document["connections"]])
+
+
+@pytest.mark.parametrize("scenario", ["basic/pair.yaml", "basic/triangle.yaml"], ids=["pair", "triangle"])
+@pytest.mark.parametrize("backend", ["rxe", "soft"])
+def test_an_event_log_takes_no_time(tmp_path, scenario, backend):
+    """Its thousands of calls are free. Chance can move a row by a call or two; a call for each event
+    would double the rows of rxe."""
+    alone, logged = times_of(tmp_path, scenario, backend), times_of(tmp_path, scenario, backend, "--events",
+                                                                    tmp_path / "events")
+    assert (tmp_path / "events").read_text().count("\n") > 500
+    for before, after in zip(alone, logged):
+        assert len(before) == len(after) and all(abs(a - b) <= 0.01 * b for b, a in zip(before, after))
+
+
+def test_a_capture_takes_no_time(tmp_path):
+    alone = times_of(tmp_path, "basic/pair.yaml", "rxe")
+    assert times_of(tmp_path, "basic/pair.yaml", "rxe", "--pcap", tmp_path / "pcap") == alone
+
+
+FREE = """
+import ctypes, os, sys, time
+call, word, null = ctypes.CDLL(None).syscall, ctypes.c_int(int(sys.argv[1])), os.open("/dev/null", os.O_WRONLY)
+if len(sys.argv) == 2:
+    assert call(158, 0x756d0001, ctypes.byref(word)) == 0  # arch_prctl, ARCH_UM_FREE_CALLS
+def took(n):
+    begin = time.monotonic_ns()
+    for _ in range(n):
+        os.write(null, b"x")
+    return (time.monotonic_ns() - begin) // 1000
+print(took(1000), flush=True)
+if os.fork() == 0:
+    print(took(1000), flush=True)
+    if len(sys.argv) == 2:
+        os.execv(sys.executable, [sys.executable, __file__, "1", "not again"])
+    os._exit(0)
+os.wait()
+word.value = 0
+print(took(1000), flush=True)
+"""
+
+
+def test_calls_are_free_while_a_thread_says_so(tmp_path):
+    """Neither those of its child nor of what that executes."""
+    (tmp_path / "free.py").write_text(FREE)
+    done = weft("guest", "--clock", "virtual", "--", sys.executable, tmp_path / "free.py", "1")
+    assert done.returncode == 0, done.stderr
+    free, *others = map(int, done.stdout.split())
+    assert free == 0 and len(others) == 5 and all(1000 <= us <= 1110 for us in others)
+
+
 def test_the_replay_line_names_the_seed_of_the_file(tmp_path):
     """Without --seed the guest's chance is that of the scenario's seed, as the line says."""
     first, second = folders(tmp_path, 2)

@@ -18,6 +18,7 @@
 #include "backends/linux/clock.h"
 #include "backends/linux/shm.h"
 #include "base/check.h"
+#include "base/observe.h"
 #include "base/text.h"
 
 /* The beginning or the end of a fault. */
@@ -39,7 +40,9 @@ struct lab_world {
     /* Owned [n_hosts + 1]: index of a host's first process in `processes`. */
     uint32_t *first;
     uint32_t n_processes;
-    bool has_begun;  /* a process was launched */
+    bool has_begun; /* a process was launched */
+    /* From the first step on this process only watches the others, captures and reports. */
+    bool observes;
     uint32_t *ended; /* Owned [n_ended]: members reported to lab_world_tell_ended() */
     uint32_t n_ended;
     struct timed *timed; /* Owned [n_timed] */
@@ -304,6 +307,10 @@ weft_status lab_world_step(struct world *base, weft_ns until)
 {
     struct lab_world *world = world_of(base);
 
+    if (!world->observes) {
+        weft_observe_begin();
+        world->observes = true;
+    }
     for (;;) {
         weft_ns now = lab_world_now(base);
         weft_ns next;
@@ -474,14 +481,20 @@ int lab_world_tap(struct world *base,
                   void *context)
 {
     struct lab_world *world = world_of(base);
+    int problem;
 
     lab_capture_end(world->capture);
     world->capture = NULL;
     if (!world->has_fabric) {
         return tap == NULL ? 0 : EOPNOTSUPP;
     }
-    return tap == NULL ? 0
-                       : lab_capture_start(&world->fabric, tap, context, &world->capture);
+    if (tap == NULL) {
+        return 0;
+    }
+    weft_observe_begin();
+    problem = lab_capture_start(&world->fabric, tap, context, &world->capture);
+    weft_observe_end();
+    return problem;
 }
 
 void lab_world_cable_stats(const struct world *base, uint32_t cable,
@@ -591,6 +604,9 @@ void lab_world_destroy(struct world *base)
         return;
     }
     world = world_of(base);
+    if (world->observes) {
+        weft_observe_end();
+    }
     lab_processes_destroy(world->processes, world->n_processes);
     linux_shm_sweep(world->spec->log);
     lab_capture_end(world->capture);

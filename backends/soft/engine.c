@@ -13,6 +13,7 @@
 
 #include "backends/linux/clock.h"
 #include "base/check.h"
+#include "base/observe.h"
 #include "base/text.h"
 
 #define NS_PER_S INT64_C(1000000000)
@@ -47,12 +48,14 @@ static void tell(struct soft_engine *engine)
     }
     const char *at = lines->bytes;
     const char *end = at + lines->n;
+    weft_observe_begin();
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *next = newline == NULL ? end : newline + 1;
         engine->told->sink(engine->told->context, at, (size_t)(next - at));
         at = next;
     }
+    weft_observe_end();
     lines->n = 0;
 }
 

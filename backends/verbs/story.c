@@ -2,6 +2,7 @@
  * in the words of the simulated NIC. Replaces the plain data path only while a log is written. A
  * completion is logged when its owner polls it. */
 #include "backends/verbs/device.h"
+#include "base/observe.h"
 #include "base/text.h"
 #include "base/trace.h"
 
@@ -13,9 +14,12 @@ static struct verbs_device *owner_of(const struct ibv_cq *cq)
 static void begin(const struct verbs_device *device, uint32_t qpn, const char *event)
 {
     char object[64];
+    weft_ns now;
     weft_format(object, sizeof object, "%s/qp%u", device->io.name, qpn);
-    weft_trace_begin(device->story, linux_loop_now(device->loop), device->host, object,
-                     event);
+    weft_observe_begin();
+    now = linux_loop_now(device->loop);
+    weft_observe_end();
+    weft_trace_begin(device->story, now, device->host, object, event);
 }
 
 static void tell_post(const struct verbs_device *device, uint32_t qpn, const char *opcode,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/observe.h"
 
 /* The part of the line that values can fill; the last byte is kept for the newline. */
 #define LIMIT (sizeof(((struct weft_trace *)NULL)->line) - 1)
@@ -137,7 +138,9 @@ void weft_trace_end(struct weft_trace *trace)
     }
     trace->line[trace->n++] = '\n';
     trace->open = false;
+    weft_observe_begin();
     trace->sink(trace->context, trace->line, trace->n);
+    weft_observe_end();
 }
 
 static bool is_digit(char byte)

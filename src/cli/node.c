@@ -1,5 +1,6 @@
 /* weft node, relayd, guest, cleanup: runs whose hosts are separate processes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "backends/registry.h"
+#include "base/observe.h"
 #include "cli/cli.h"
 #include "cli/member.h"
 #include "cli/site.h"
@@ -44,36 +46,54 @@ static bool write_record(const char *path, json_t *record)
     return ok;
 }
 
-/* Opens the event log with line buffering, so that it is complete up to the moment at which the
- * host is killed. */
-static bool open_events(const char *path, FILE **out)
+/* The event log of this process. It has no buffer, so that it is complete up to the moment at which
+ * the host is killed, and allocates nothing, so that memory is as without it. */
+struct event_log {
+    int fd; /* Owned unless it is standard output; -1: none */
+    bool is_whole;
+};
+
+static bool open_events(const char *path, struct event_log *out)
 {
-    *out = path == NULL ? NULL : strcmp(path, "-") == 0 ? stdout : fopen(path, "wb");
-    if (path != NULL && *out == NULL) {
-        fprintf(stderr, "weft node: %s: %s\n", path, strerror(errno));
-        return false;
+    *out = (struct event_log){.fd = -1, .is_whole = true};
+    if (path == NULL) {
+        return true;
     }
-    return *out == NULL || setvbuf(*out, NULL, _IOLBF, 1 << 12) == 0;
+    weft_observe_begin();
+    out->fd = strcmp(path, "-") == 0
+                  ? STDOUT_FILENO
+                  : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    weft_observe_end();
+    if (out->fd < 0) {
+        fprintf(stderr, "weft node: %s: %s\n", path, strerror(errno));
+    }
+    return out->fd >= 0;
 }
 
 static void write_event(void *context, const char *line, size_t n_bytes)
 {
-    fwrite(line, 1, n_bytes, context);
+    struct event_log *log = context;
+
+    while (n_bytes > 0 && log->is_whole) {
+        ssize_t n = write(log->fd, line, n_bytes);
+
+        log->is_whole = n >= 0 || errno == EINTR;
+        line += n > 0 ? n : 0;
+        n_bytes -= n > 0 ? (size_t)n : 0;
+    }
 }
 
-static bool close_events(const char *path, FILE *events)
+static bool close_events(const char *path, struct event_log *log)
 {
-    bool is_whole = events == NULL || ferror(events) == 0;
-
-    if (events == stdout) {
-        is_whole = fflush(events) == 0 && is_whole;
-        events = NULL;
+    weft_observe_begin();
+    if (log->fd >= 0 && log->fd != STDOUT_FILENO && close(log->fd) != 0) {
+        log->is_whole = false;
     }
-    if ((events != NULL && fclose(events) != 0) || !is_whole) {
+    weft_observe_end();
+    if (!log->is_whole) {
         fprintf(stderr, "weft node: %s: the event story is incomplete\n", path);
-        return false;
     }
-    return true;
+    return log->is_whole;
 }
 
 /* Prints the common result as `weft run` does. Called in the process that judged. */
@@ -176,7 +196,7 @@ static int run_one(struct cli_options *options, const struct scenario *scenario,
                                     .report = report};
     struct run_node_outcome outcome;
     struct weft_error error;
-    FILE *events = NULL;
+    struct event_log events;
     weft_status status;
     char text[512];
     bool told;
@@ -191,15 +211,15 @@ static int run_one(struct cli_options *options, const struct scenario *scenario,
     cli_replay(options, scenario->file,
                options->has_seed ? options->seed : scenario->seed, &replay);
     node.replay = replay.bytes;
-    node.events = events == NULL ? NULL : write_event;
-    node.events_context = events;
+    node.events = events.fd < 0 ? NULL : write_event;
+    node.events_context = &events;
     weft_error_clear(&error);
     status = run_node(scenario, &node, &outcome, &error);
     if (status != WEFT_OK) {
         weft_error_format(&error, text, sizeof(text));
         fprintf(stderr, "weft: %s: %s\n", member->name, text);
     }
-    told = close_events(options->events, events);
+    told = close_events(options->events, &events);
     code = exit_of(options, status, &outcome);
     code = told ? code : cli_worse(code, CLI_USAGE);
     run_node_outcome_fini(&outcome);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/observe.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "scenario/diagnose.h"
@@ -627,7 +628,9 @@ static bool may_write(const struct cli_options *options, const char *verb)
             continue;
         }
         path = *(const char *const *)((const char *)options + spec->offset);
+        weft_observe_begin(); /* a host's process has an event log, or has none */
         sys_errno = path == NULL || strcmp(path, "-") == 0 ? 0 : cannot_write(path);
+        weft_observe_end();
         if (sys_errno != 0) {
             fprintf(stderr, "weft %s: --%s: cannot write %s: %s\n", verb, spec->name,
                     path, strerror(sys_errno));

@@ -69,11 +69,11 @@ static void trace_verdict(const struct conn *conn, const struct conn_rail *rail,
     }
     weft_format(object, sizeof(object), "path:%s", rail->port->name);
     if (verdict == RDMA_PATH_AGAIN) {
-        weft_trace_event(env->trace, io_now(env), env->name, object, "mtu_suspected",
+        weft_trace_event(env->trace, io_log_now(env), env->name, object, "mtu_suspected",
                          "peer=%s late=%u pause_ns=%lld", conn->peer.host, rail->path_mtu,
                          (long long)RDMA_PATH_PAUSE_NS);
     } else {
-        weft_trace_event(env->trace, io_now(env), env->name, object, "mtu_lowered",
+        weft_trace_event(env->trace, io_log_now(env), env->name, object, "mtu_lowered",
                          "peer=%s vanished=%u next=%u", conn->peer.host, rail->path_mtu,
                          next);
     }
@@ -304,7 +304,7 @@ static void trace_try(const struct conn *conn, uint32_t qp)
 
     if (weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
         weft_format(object, sizeof(object), "qp:%u", conn->qps[qp].qp->qp_num);
-        weft_trace_event(env->trace, io_now(env), env->name, object, "probe_late",
+        weft_trace_event(env->trace, io_log_now(env), env->name, object, "probe_late",
                          "try=%u bytes=%u", conn->private->probes[qp].tries,
                          stage_bytes(conn, qp));
     }

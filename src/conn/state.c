@@ -91,7 +91,7 @@ void conn_enter(struct conn *conn, enum conn_state next)
         weft_format(object, sizeof(object), "conn:%016llx:%s",
                     (unsigned long long)conn->id,
                     conn->is_connector ? "connector" : "acceptor");
-        weft_trace_begin(env->trace, io_now(env), env->name, object,
+        weft_trace_begin(env->trace, io_log_now(env), env->name, object,
                          conn_state_name(next));
         weft_trace_text(env->trace, "from", conn_state_name(before));
         if (next == CONN_FAILED) {

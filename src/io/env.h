@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "base/observe.h"
 #include "base/status.h"
 #include "base/trace.h"
 #include "io/gpu.h"
@@ -71,6 +72,18 @@ struct io_env {
 static inline weft_ns io_now(struct io_env *env)
 {
     return env->ops->now(env);
+}
+
+/* Returns the time for a line that is built only if the event log is on. In virtual time this look
+ * at the clock does not delay the job. */
+static inline weft_ns io_log_now(struct io_env *env)
+{
+    weft_ns now;
+
+    weft_observe_begin();
+    now = io_now(env);
+    weft_observe_end();
+    return now;
 }
 
 /* Returns the host_id [16] of this host. */

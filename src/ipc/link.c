@@ -45,7 +45,7 @@ static void trace_state(struct ipc_link *link, enum ipc_state before)
         return;
     }
     weft_format(object, sizeof(object), "ipc%u", link->config.peer);
-    weft_trace_begin(env->trace, io_now(env), env->name, object, "state");
+    weft_trace_begin(env->trace, io_log_now(env), env->name, object, "state");
     weft_trace_int(env->trace, "rank", link->config.self);
     weft_trace_text(env->trace, "from", ipc_state_name(before));
     weft_trace_text(env->trace, "to", ipc_state_name(now));

@@ -83,7 +83,7 @@ static void tell(const struct rdma_qp *qp)
     } else {
         weft_format(object, sizeof(object), "qp:%s", qp->config.port->name);
     }
-    weft_trace_begin(trace, io_now(qp->rdma->env), qp->rdma->env->name, object,
+    weft_trace_begin(trace, io_log_now(qp->rdma->env), qp->rdma->env->name, object,
                      rdma_qp_state_name(qp->state));
     if (qp->state == RDMA_QP_TO_RTR) {
         char gid[IO_IP_TEXT_BYTES];

@@ -227,12 +227,12 @@ void run_note_came(struct run *run);
  * begin. Returns the run's own scenario if no fault waits for a moment or the backend does not
  * know. */
 const struct scenario *run_as_it_came(const struct run *run);
-/* Says in `out` why no part of the fault `number`, which begins at a time, met the jobs, which began
+/* Says in `out` why no part of the fault `number`, which begins at a time, met the jobs that began
  * at `jobs_ns` (0: never) in a run that ended at `ended_ns`. Returns false if some did, or if it
  * waits for a moment. */
 bool run_fault_missed(const struct scenario *scenario, uint32_t number, weft_ns jobs_ns,
                       weft_ns ended_ns, char *out, size_t out_bytes);
-/* Adds a warning for each fault of the file that never began, or that processes were too slow for. */
+/* Adds a warning for each fault of the file that never began, or was over before the job. */
 void run_warn_of_faults(const struct run *run, json_t *warnings);
 
 /* ---- document.c ---- */

@@ -334,7 +334,7 @@ END_TEST
 
 #define FLAP "{at: 12ms, link: 'a:p0', down_for: 2ms, every: 5ms, times: 3}"
 
-/* Times are of a run of processes: when its jobs began and when it ended. The flap ends at 24 ms. */
+/* Times are of a run of processes: when jobs began and when it ended. The flap ends at 24 ms. */
 START_TEST(a_fault_whose_time_missed_the_job_is_said)
 {
     static const struct {

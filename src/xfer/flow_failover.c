@@ -506,10 +506,12 @@ void flow_note_still(struct flow *flow, const struct flow_lane *lane)
         return;
     }
     if (flow->still_ns == 0 && weft_trace_on(env->trace, WEFT_TRACE_STORY)) {
-        weft_trace_event(env->trace, now_of(flow), env->name, "flow", "stands_still",
+        weft_ns now = io_log_now(env);
+
+        weft_trace_event(env->trace, now, env->name, "flow", "stands_still",
                          "from=%u to=%u lane=%u without_ns=%lld", flow->config.from,
                          flow->config.to, lane->index,
-                         (long long)(now_of(flow) - flow->without_ns));
+                         (long long)(now - flow->without_ns));
     }
     flow->still_ns = still < flow->without_ns ? flow->without_ns : still;
 }
