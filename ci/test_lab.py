@@ -267,6 +267,50 @@ def test_a_fault_that_never_came_is_named():
     assert code == 0 and "fault 1 (down) did not come: the programs were over before" in errors
 
 
+# ---- findings ----
+
+WRONG_DEVICE = (TRIANGLE, "titanic", "--", "ibv_rc_pingpong", "-g", "1", "-d", "titanic-p0", ":", "iceberg", "--",
+                "ibv_rc_pingpong", "-g", "1", "-d", "iceberg-p0", "{address:titanic}")
+
+
+def test_a_program_that_fails_ends_with_its_finding(tmp_path):
+    """On stderr, after all output; captures, output, times and the exit status do not change by it."""
+    needs("ibv_rc_pingpong")
+    runs = [exec_in("--patience", "1", "--pcap", tmp_path / f"{i}.pcap", *WRONG_DEVICE, env={"WEFT_FINDINGS": value})
+            for i, value in enumerate(("exit", "", "off"))]
+    assert runs[0] == runs[1]
+    code, out, errors = runs[0]
+    output, _, finding = errors.partition("\n\n")
+    assert runs[2] == (code, out, output)
+    assert code == 1 and finding.startswith("error route.wrong_nic at iceberg:p0 → titanic\n"), errors
+    assert "weft explain route.wrong_nic" in finding and "\nerror" not in finding
+    assert len({(tmp_path / f"{i}.pcap").read_bytes() for i in range(3)}) == 1
+
+
+def test_one_program_alone_ends_with_its_finding():
+    """Its output is not tagged."""
+    needs("ibv_rc_pingpong")
+    code, _, errors = exec_in(TRIANGLE, "titanic", "--", "ibv_rc_pingpong", "-d", "none")
+    assert code == 1 and errors.startswith("IB device none not found\n\nerror host.no_device at titanic\n"), errors
+
+
+@pytest.mark.parametrize("faults", ["", '{at: 0s, on: "titanic:p0", kind: down}'])
+def test_a_program_that_fails_for_a_reason_of_its_own_has_no_finding(faults):
+    """One that had nothing to do with RDMA: not even if a cable is down."""
+    code, out, errors = exec_in("--set", f"faults=[{faults}]", PAIR, "titanic", "--", "sh", "-c", "sleep 1; exit 3")
+    assert (code, out, errors) == (3, "", "")
+
+
+@pytest.mark.parametrize("fault,found", [('on: "titanic:p0", kind: down', "link.down"),
+                                         ("on: titanic, kind: kill", "peer.dead")])
+def test_a_fault_that_ended_programs_is_the_finding(fault, found):
+    needs("ibv_rc_pingpong")
+    command = ("timeout", "20", "ibv_rc_pingpong", "-g", "1", "-e", "-n", "100000", "-d", "{device}")
+    code, _, errors = exec_in("--patience", "1", "--set", f"faults=[{{at: 3ms, {fault}}}]", PAIR,
+                              "titanic", "--", *command, ":", "iceberg", "--", *command, "{address}")
+    assert code != 0 and f"\n\nerror {found} at " in errors, errors
+
+
 def guests_of(folder):
     """A descriptor of each process whose command line names the folder."""
     found = []

@@ -555,6 +555,7 @@ def test_several_labs_and_their_names(labs):
     (("ls", "--name", "pair"), 2, "--name: not with ls, which lists all labs"),
     (("xyz", "x"), 2, "unknown command 'xyz'\n"),
     (("up", "--name", "a b", PAIR), 2, "a lab has a name of letters, digits, - and _"),
+    (("up", "--findings", "off", PAIR), 2, "--findings: goes with exec and run"),
     (("up", "--json", PAIR), 2, "--json goes with diagnose"), (("ls", "--json"), 2, "--json goes with diagnose"),
     (("up", "--set", "topology.nodes.titanic.memlock=1MiB", PAIR), 3, "has no memlock: titanic")])
 def test_mistakes_start_no_guest(labs, args, code, said):
@@ -814,6 +815,23 @@ def test_a_program_that_failed_is_explained_afterwards(labs):
     assert [program["status"] for program in document["programs"]][1] == 1
     assert labs("exec", "titanic", "--", "true")[0] == 0
     assert diagnose(labs)[:2] == (0, set())
+
+
+def test_a_program_that_fails_ends_with_its_finding(labs):
+    """On stderr, after its output, unless --findings off; not one that failed for a reason of its own."""
+    needs("ibv_rc_pingpong")
+    labs.up(TRIANGLE)
+    ask = ("titanic", "--", "timeout", "5", "ibv_rc_pingpong", "-g", "1", "-d", "titanic-p0", ":", "iceberg", "--",
+           "ibv_rc_pingpong", "-g", "1", "-d", "iceberg-p0", "{address:titanic}")
+    code, _, errors = labs("exec", *ask)
+    output, _, finding = errors.partition("\n\n")
+    assert code == 1 and finding.startswith("error route.wrong_nic at iceberg:p0 → titanic\n"), errors
+    assert "exit status" in output and "\nerror" not in finding
+    code, _, errors = labs("exec", "--findings", "off", *ask)
+    assert code == 1 and "Failed to modify QP to RTR" in errors and "error " not in errors
+    assert labs("fault", '{on: "titanic:p0", kind: down}') == (0, "", "")
+    assert labs("exec", "titanic", "--", "false") == (1, "", "")
+    assert labs("run", "--", "true") == (0, "", "")
 
 
 def test_a_command_that_is_not_utf8_or_has_many_lines_is_told(labs):

@@ -76,6 +76,7 @@ struct show {
     struct lab_capture *capture; /* Owned; or NULL */
     char cwd[PATH_MAX];
     weft_ns begun_ns;
+    weft_ns now_ns;      /* when starts and faults were last due */
     weft_ns deadline_ns; /* the rest is ended then; WEFT_NEVER: nothing has failed */
     bool has_asked;      /* by SIGTERM */
     int code;
@@ -94,6 +95,18 @@ static uint32_t index_of(const struct show *show, const struct running *running)
 static weft_ns since_begun(const struct show *show)
 {
     return linux_clock_now() - show->begun_ns;
+}
+
+/* Returns the callbacks for starts, ends, faults and inspections; NULL if there are none. */
+static const struct world_program_watch *listener_of(const struct show *show)
+{
+    return show->what->watch != NULL ? show->what->watch : show->what->witness;
+}
+
+/* A look at the clock costs time, which a witness may not take. */
+static weft_ns listener_now(const struct show *show)
+{
+    return show->what->watch != NULL ? since_begun(show) : show->now_ns - show->begun_ns;
 }
 
 /* ---- starting ---- */
@@ -371,7 +384,7 @@ static void report_end(const struct show *show, const struct running *running,
 static void watch_end(const struct show *show, const struct running *running,
                       int wait_status)
 {
-    const struct world_program_watch *watch = show->what->watch;
+    const struct world_program_watch *watch = listener_of(show);
     bool is_signal = WIFSIGNALED(wait_status);
     enum world_program_end end = running->is_late                  ? WORLD_PROGRAM_LATE
                                  : is_signal && running->is_killed ? WORLD_PROGRAM_KILLED
@@ -381,7 +394,7 @@ static void watch_end(const struct show *show, const struct running *running,
     if (watch != NULL) {
         watch->ended(watch->context, index_of(show, running), end,
                      is_signal ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status),
-                     since_begun(show));
+                     listener_now(show));
     }
 }
 
@@ -442,6 +455,7 @@ static void end_rest(struct show *show)
                     "weft exec: %s still ran %lld s after the failure, and is ended\n",
                     name_of(show, running),
                     (long long)(show->what->patience_ns / SECOND));
+            running->is_late = true;
         }
         signal_group(running, show->has_asked ? SIGKILL : SIGTERM);
     }
@@ -532,15 +546,17 @@ static int signal_host(struct show *show, const struct world_fault *fault, bool 
 
 static void apply_fault(struct show *show, const struct timed *timed)
 {
+    const struct world_program_watch *watch = listener_of(show);
     const struct world_fault *fault = &show->spec->faults[timed->fault];
     int problem = world_fault_is_of_link(fault)
                       ? lab_fault_apply(&show->fabric, fault, timed->undo)
                       : signal_host(show, fault, timed->undo);
 
-    if (show->what->watch != NULL) {
-        show->what->watch->fault(show->what->watch->context, timed->fault, timed->undo,
-                                 since_begun(show), problem);
-    } else if (problem != 0) {
+    if (watch != NULL) {
+        watch->fault(watch->context, timed->fault, timed->undo, listener_now(show),
+                     problem);
+    }
+    if (show->what->watch == NULL && problem != 0) {
         weft_log(show->spec->log, WEFT_LOG_WARN, "fault %u (%s): %s", timed->fault + 1,
                  world_fault_name(fault->kind), strerror(problem));
     }
@@ -615,14 +631,14 @@ static void warn_of_faults(const struct show *show)
 static void watch_start(const struct show *show, const struct running *running,
                         int problem)
 {
-    const struct world_program_watch *watch = show->what->watch;
+    const struct world_program_watch *watch = listener_of(show);
 
     if (watch != NULL) {
-        watch->began(watch->context, index_of(show, running), since_begun(show));
+        watch->began(watch->context, index_of(show, running), listener_now(show));
     }
     if (watch != NULL && running->state == WAITS && problem != 0) {
         watch->ended(watch->context, index_of(show, running), WORLD_PROGRAM_EXITED, 126,
-                     since_begun(show));
+                     listener_now(show));
     }
 }
 
@@ -693,7 +709,7 @@ static void await(struct show *show, weft_ns until)
 
 static void go_on(struct show *show)
 {
-    weft_ns now = linux_clock_now();
+    weft_ns now = show->now_ns = linux_clock_now();
     weft_ns next = starts_due(show, now);
     weft_ns fault = faults_due(show, now);
 
@@ -715,16 +731,16 @@ static void go_on(struct show *show)
 
 static void look_from(void *context, uint32_t host, struct weft_text *out)
 {
-    const struct show *show = context;
+    const struct world_program_watch *watch = listener_of(context);
 
-    show->what->watch->look(show->what->watch->context, host, out);
+    watch->look(watch->context, host, out);
 }
 
 /* One host after another: what a process looks at costs time. A host that cannot be looked at is
  * one of which nothing is seen. */
 static void look_at(struct show *show, uint32_t job, uint32_t host)
 {
-    const struct world_program_watch *watch = show->what->watch;
+    const struct world_program_watch *watch = listener_of(show);
     const struct lab_looking looking = {.fabric = &show->fabric,
                                         .insides = show->insides,
                                         .signals = &show->signals,
@@ -783,6 +799,8 @@ static void end_job(struct show *show)
 
 static weft_status run_jobs(struct show *show, struct weft_error *error)
 {
+    const struct world_program_watch *watch = listener_of(show);
+
     for (uint32_t job = 0; job < show->n_jobs; job++) {
         begin_job(show, job);
         while (!is_over(show, job)) {
@@ -793,12 +811,12 @@ static weft_status run_jobs(struct show *show, struct weft_error *error)
             end_rest(show);
             for (uint32_t i = 0; i < show->what->n && is_stuck(show); i++) {
                 show->running[i].is_killed = true;
+                show->running[i].is_late = show->running[i].state == RUNS;
                 signal_group(&show->running[i], SIGKILL);
             }
         }
         end_job(show);
-        if (show->what->watch != NULL &&
-            show->what->watch->over(show->what->watch->context, job)) {
+        if (watch != NULL && watch->over(watch->context, job)) {
             look(show, job);
         }
         if (lab_signals_came(&show->signals)) {

@@ -86,7 +86,8 @@ struct cli_options {
     bool times;                                        /* of explain */
     bool reads_stdin;                                  /* of lab */
     bool wants_terminal;                               /* of lab */
-    int64_t patience_s;                                /* 0: default */
+    const char *findings;  /* of exec and lab: "exit", "off" or NULL */
+    int64_t patience_s;    /* 0: default */
     uint32_t patience;     /* run, explain: factor of all limits; 0: none given */
     char patience_set[24]; /* the same as an override of the scenario */
     int time_limit_s;      /* 0: default */

@@ -6,6 +6,8 @@
 #include "backends/registry.h"
 #include "base/check.h"
 #include "cli/cli.h"
+#include "cli/exec_witness.h"
+#include "cli/failed.h"
 #include "report/pcapng.h"
 #include "run/program_plan.h"
 
@@ -41,6 +43,7 @@ static int run(const struct cli_options *options, const struct world_spec *spec,
         .patience_ns =
             (options->patience_s != 0 ? options->patience_s : PATIENCE_S) * 1000000000LL};
     struct weft_error error = {0};
+    struct exec_witness *witness = NULL;
     struct pcapng pcapng;
     FILE *file = options->pcap != NULL ? fopen(options->pcap, "wbe") : NULL;
     int code = CLI_OK;
@@ -54,9 +57,16 @@ static int run(const struct cli_options *options, const struct world_spec *spec,
         what.tap = pcapng_frame;
         what.tap_context = &pcapng;
     }
+    if (failed_is_wanted(options)) {
+        witness = exec_witness_create(options, spec, plan);
+        what.witness = exec_witness_hooks(witness);
+    }
     if (backend_programs_run(spec, &what, &code, &error) != WEFT_OK) {
         code = report(&error);
+    } else if (code != CLI_OK && witness != NULL) {
+        exec_witness_tell(witness);
     }
+    exec_witness_free(witness);
     if (file != NULL) {
         bool is_whole = pcapng_close(&pcapng);
 

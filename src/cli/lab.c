@@ -420,6 +420,10 @@ int cli_lab(struct cli_options *options)
     if (options->json != NULL && strcmp(what, "diagnose") != 0) {
         return lab_usage("--json goes with diagnose");
     }
+    if (strcmp(what, "exec") != 0 && strcmp(what, "run") != 0 &&
+        cli_refuse_given(options, "findings", "goes with exec and run")) {
+        return CLI_USAGE;
+    }
     if (strcmp(what, "up") == 0 && n == 2) {
         return up(options);
     }

@@ -4,12 +4,12 @@
  * words, each ended by a NUL, and its input:
  *
  *   "exec" SIZE N hosts[N] CWD M variables[M] words...   "ls"   "down"   "clear"
- *   "fault" TEXT   "capture" PATH ("": no more)   "diagnose"
+ *   "fault" TEXT   "capture" PATH ("": no more)   "diagnose"   "why" ID
  *
  * An answer is lines: "error TEXT"; or "begun", FOLDER, ID and a host for each program, a tab
  * between them, whose numbers are ID and those that follow, and then "ended ID CODE" of each; of a
- * fault, a capture or clear, "ended ID ERRNO"; of ls, text; of diagnose, JSON; "down TEXT": the lab
- * ended, and why.
+ * fault, a capture or clear, "ended ID ERRNO"; of ls, text; of diagnose and why, JSON; "down TEXT":
+ * the lab ended, and why.
  * SIZE is ROWSxCOLUMNS of a terminal, or "". After an exec each byte is the number of a signal for
  * the programs, or LAB_TYPES, a uint16_t and that number of bytes that were typed at the terminal,
  * or LAB_RESIZES and its size, two uint16_t; "took" comes once the guest has what came so far. The

@@ -8,19 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/registry.h"
 #include "base/check.h"
 #include "cli/doctor.h"
+#include "cli/failed.h"
 #include "cli/lab.h"
 #include "run/program_causes.h"
 
 #define ENDED_MAX                                                                        \
     64u /* programs that are kept after their end, because others still run */
-#define OUTPUT_BYTES_MAX                                                                 \
-    ((size_t)1 << 19) /* kept of a stream's beginning, and of its end */
 
 /* A program that has sent nothing for this long since it began waits. */
 #define STARTS_NS INT64_C(2000000000)
@@ -96,34 +94,19 @@ void lab_session_add(struct lab_session *session, const struct world_host *host,
     session->ids[i] = id;
 }
 
-/* Appends the beginning and the end of a stream, without NULs. */
+/* Appends the beginning and the end of a stream. */
 static void add_stream(const char *folder, const char *name, uint32_t id,
                        struct weft_text *out)
 {
-    char *bytes = weft_calloc(OUTPUT_BYTES_MAX, 1);
     char path[LAB_PATH_MAX * 2];
-    struct stat status;
-    off_t from = 0;
     int fd;
 
     weft_format(path, sizeof(path), "%s/%s.%u", folder, name, id);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    for (int i = 0; i < 2 && fd >= 0 && fstat(fd, &status) == 0; i++) {
-        ssize_t n = pread(fd, bytes, OUTPUT_BYTES_MAX, from);
-
-        for (ssize_t k = 0; k < n; k++) {
-            bytes[k] = bytes[k] == '\0' ? '?' : bytes[k];
-        }
-        weft_text_add_bytes(out, bytes, n > 0 ? (size_t)n : 0);
-        from += n > 0 ? n : 0;
-        if (status.st_size > from + (off_t)OUTPUT_BYTES_MAX) {
-            from = status.st_size - (off_t)OUTPUT_BYTES_MAX;
-        }
-    }
+    failed_add_output(fd, 0, out);
     if (fd >= 0) {
         close(fd);
     }
-    free(bytes);
 }
 
 static void add_output(const char *folder, uint32_t id, struct weft_text *out)
@@ -416,6 +399,19 @@ static void judge(const struct lab_session *session, const struct looks *looks,
     }
 }
 
+static struct program_causes causes_of(const struct world_spec *spec,
+                                       const struct looks *looks,
+                                       const struct judged *judged)
+{
+    return (struct program_causes){.spec = spec,
+                                   .device = backend_program_device,
+                                   .facts = judged->facts,
+                                   .commands = judged->commands,
+                                   .n = judged->n,
+                                   .before = looks->before,
+                                   .after = looks->after};
+}
+
 static void judged_fini(struct judged *judged)
 {
     for (uint32_t i = 0; i < judged->n; i++) {
@@ -434,15 +430,10 @@ json_t *lab_diagnosis(const struct world_spec *spec, const struct lab_session *s
     if (looks_read(spec, bytes, n, &looks)) {
         struct examination *all = doctor_begin();
         struct judged judged;
-        struct program_causes causes = {.spec = spec,
-                                        .device = backend_program_device,
-                                        .before = looks.before,
-                                        .after = looks.after};
+        struct program_causes causes;
 
         judge(session, &looks, folder, now, &judged);
-        causes.facts = judged.facts;
-        causes.commands = judged.commands;
-        causes.n = judged.n;
+        causes = causes_of(spec, &looks, &judged);
         program_causes_observe(&causes, &all->input);
         for (uint32_t i = 0; i < spec->n_hosts; i++) {
             /* No limit on locked memory holds for root, which programs are in a guest. */
@@ -457,6 +448,40 @@ json_t *lab_diagnosis(const struct world_spec *spec, const struct lab_session *s
         json_object_set_new(document, "programs", judged.programs);
         judged_fini(&judged);
         doctor_end(all);
+    }
+    looks_fini(spec, &looks);
+    return document;
+}
+
+static bool has_program(const struct lab_session *session, uint32_t id)
+{
+    bool has = false;
+
+    for (uint32_t i = 0; i < session->n; i++) {
+        has = has || session->ids[i] == id;
+    }
+    return has;
+}
+
+json_t *lab_failure(const struct world_spec *spec, const struct lab_session *session,
+                    uint32_t id, const char *folder, weft_ns now, const char *bytes,
+                    size_t n)
+{
+    struct looks looks;
+    json_t *document = NULL;
+
+    if (!has_program(session, id)) {
+        return json_pack("{s:[]}", "findings");
+    }
+    if (looks_read(spec, bytes, n, &looks)) {
+        struct program_causes causes;
+        struct judged judged;
+
+        judge(session, &looks, folder, now, &judged);
+        causes = causes_of(spec, &looks, &judged);
+        document = failed_findings(&causes);
+        json_decref(judged.programs);
+        judged_fini(&judged);
     }
     looks_fini(spec, &looks);
     return document;
@@ -538,4 +563,26 @@ int lab_diagnose(const struct cli_options *options)
     json_decref(document);
     weft_text_fini(&text);
     return code;
+}
+
+void lab_tell_failure(const struct cli_options *options, unsigned long id)
+{
+    struct weft_text text = {NULL, 0, 0};
+    json_error_t syntax;
+    json_t *document = NULL;
+    char word[32];
+    int fd = lab_find(options->name);
+
+    if (fd < 0) {
+        return;
+    }
+    weft_format(word, sizeof(word), "%lu", id);
+    lab_ask_words(fd, "why", word, true, &text);
+    close(fd);
+    document = json_loadb(text.bytes, text.n, JSON_DISABLE_EOF_CHECK, &syntax);
+    if (document != NULL) {
+        failed_tell(options, document);
+    }
+    json_decref(document);
+    weft_text_fini(&text);
 }

@@ -33,7 +33,17 @@ void lab_session_fini(struct lab_session *session);
 json_t *lab_diagnosis(const struct world_spec *spec, const struct lab_session *session,
                       const char *folder, weft_ns now, const char *looks, size_t n);
 
+/* Returns the document of failed_findings() about the programs of the session, or, if `id` is none
+ * of them, one without findings. NULL if what backend_lab_look() wrote is malformed. The caller
+ * frees it. */
+json_t *lab_failure(const struct world_spec *spec, const struct lab_session *session,
+                    uint32_t id, const char *folder, weft_ns now, const char *looks,
+                    size_t n);
+
 /* Asks the lab for its document and prints it. Returns an exit status. */
 int lab_diagnose(const struct cli_options *options);
+/* Prints the findings about program `id`, which failed, to stderr. Prints nothing if there are none
+ * or the lab has gone. */
+void lab_tell_failure(const struct cli_options *options, unsigned long id);
 
 #endif

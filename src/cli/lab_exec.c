@@ -15,7 +15,9 @@
 
 #include "backends/registry.h"
 #include "base/check.h"
+#include "cli/failed.h"
 #include "cli/lab.h"
+#include "cli/lab_diagnose.h"
 
 #define PATIENCE 3 /* signals */
 #define LOOK_MS 50
@@ -46,6 +48,8 @@ struct client {
     bool is_over;
     bool is_let_go; /* it is over for us, whatever its programs do */
     int n_asked;    /* signals to end that the guest did not take yet */
+    bool has_asked; /* for the end, by a signal or a key */
+    bool is_lost;   /* the lab is no more */
     bool has_terminal;
     struct termios terminal; /* as it was */
 };
@@ -99,6 +103,7 @@ static void count_asked(struct client *client, int number)
 {
     if (number == SIGINT || number == SIGTERM || number == SIGQUIT) {
         client->n_asked++;
+        client->has_asked = true;
     }
     if (client->n_asked == PATIENCE && !client->is_let_go) {
         let_go(client, number);
@@ -294,7 +299,7 @@ static void lose(struct client *client, const char *why)
     fprintf(stderr, "weft lab exec: the lab went down%s%s\n",
             why != NULL ? ": " : " meanwhile", why != NULL ? why : "");
     client->code = CLI_ENVIRONMENT;
-    client->is_over = true;
+    client->is_over = client->is_lost = true;
 }
 
 static void obey(struct client *client, const char *line)
@@ -404,6 +409,19 @@ static void add_words(struct weft_text *text, char *const *words, size_t n)
     }
 }
 
+/* After the programs' own output. Signals end this process again meanwhile. */
+static void tell_failure(const struct cli_options *options, const struct client *client)
+{
+    sigset_t none;
+
+    if (client->code != 0 && client->n > 0 && client->n_over == client->n &&
+        !client->has_asked && !client->is_lost && failed_is_wanted(options)) {
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        lab_tell_failure(options, client->first_id);
+    }
+}
+
 static void client_fini(struct client *client)
 {
     for (size_t i = 0; i < client->n; i++) {
@@ -494,6 +512,7 @@ int lab_exec(const struct cli_options *options, bool on_all)
         if (client.inotify_fd >= 0) {
             close(client.inotify_fd);
         }
+        tell_failure(options, &client);
     }
     client_fini(&client);
     weft_text_fini(&words);

@@ -27,11 +27,13 @@ struct visitor {
     uint32_t n_programs, n_left; /* those that still run */
     bool has_files;              /* those of programs */
     bool is_diagnosis;           /* which has no programs, but a file of its own */
-    bool has_hung_up;            /* and they still run */
-    bool has_signalled;          /* and does not know yet that the guest has it */
-    uint32_t signal_id;          /* the last */
-    struct weft_text got;        /* of its request */
-    struct weft_text says;       /* what is to be sent */
+    bool asks_why;               /* only about `why_id`, which failed */
+    uint32_t why_id;
+    bool has_hung_up;      /* and they still run */
+    bool has_signalled;    /* and does not know yet that the guest has it */
+    uint32_t signal_id;    /* the last */
+    struct weft_text got;  /* of its request */
+    struct weft_text says; /* what is to be sent */
 };
 
 struct keeper {
@@ -392,6 +394,10 @@ static void answer(struct keeper *keeper, struct visitor *visitor,
     } else if (strcmp(what, "diagnose") == 0) {
         await(visitor, backend_lab_look(keeper->lab));
         visitor->is_diagnosis = true;
+    } else if (strcmp(what, "why") == 0) {
+        visitor->why_id = (uint32_t)strtoul(next_word(&words), NULL, 10);
+        await(visitor, backend_lab_look(keeper->lab));
+        visitor->is_diagnosis = visitor->asks_why = true;
     } else if (strcmp(what, "capture") == 0) {
         do_capture(keeper, visitor, next_word(&words));
     } else if (strcmp(what, "down") == 0) {
@@ -551,6 +557,18 @@ static bool look(void *context, const struct pollfd *fds, size_t n)
     return !keeper->is_ending;
 }
 
+static json_t *document_of(const struct keeper *keeper, const struct visitor *visitor,
+                           const struct weft_text *looks)
+{
+    const struct world_spec *spec = &keeper->world->spec;
+    weft_ns now = backend_lab_now(keeper->lab);
+
+    return visitor->asks_why ? lab_failure(spec, &keeper->session, visitor->why_id,
+                                           keeper->folder, now, looks->bytes, looks->n)
+                             : lab_diagnosis(spec, &keeper->session, keeper->folder, now,
+                                             looks->bytes, looks->n);
+}
+
 /* Answers with what the hosts looked like. */
 static void answer_diagnosis(struct keeper *keeper, struct visitor *visitor, int problem)
 {
@@ -562,8 +580,7 @@ static void answer_diagnosis(struct keeper *keeper, struct visitor *visitor, int
     weft_format(path, sizeof(path), "%s/out.%u", keeper->folder, visitor->id);
     problem = problem != 0 ? problem : weft_text_add_file(&looks, path, LAB_REQUEST_MAX);
     if (problem == 0) {
-        document = lab_diagnosis(&keeper->world->spec, &keeper->session, keeper->folder,
-                                 backend_lab_now(keeper->lab), looks.bytes, looks.n);
+        document = document_of(keeper, visitor, &looks);
         text = document != NULL ? json_dumps(document, JSON_COMPACT) : NULL;
         problem = text != NULL ? 0 : EPROTO;
     }

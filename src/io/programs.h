@@ -81,7 +81,11 @@ struct world_programs {
     bool is_tagged; /* each line of their output begins with "HOST: " */
     weft_ns patience_ns;
     const struct world_program_watch *watch; /* or NULL */
-    uint32_t n_jobs;                         /* with a watch */
+    /* Without a watch, or NULL: as a watch, but changes nothing about how the programs run. Its
+     * times are those at which starts and faults were last due. Not called: `job_began` and `line`,
+     * nor `look` before the job. */
+    const struct world_program_watch *witness;
+    uint32_t n_jobs;          /* with a watch */
     const weft_ns *limits_ns; /* with a watch: limit of each job [n_jobs] */
     void (*tap)(void *context, const struct world_frame *frame); /* or NULL */
     void *tap_context;

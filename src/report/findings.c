@@ -279,3 +279,26 @@ void report_findings(const json_t *document, const struct report_style *style,
         }
     }
 }
+
+void report_first_finding(const json_t *document, const struct report_style *style,
+                          struct weft_text *out)
+{
+    const json_t *findings = json_object_get(document, "findings");
+    const json_t *finding;
+    size_t i;
+
+    json_array_foreach(findings, i, finding)
+    {
+        if (i == 0) {
+            add_finding(findings, i, style, out);
+        } else if (!is_again(findings, i)) {
+            const char *code = json_read_text(finding, "code", "?");
+
+            weft_text_add(out, "%s%s%s %s%s%s", style->bad,
+                          json_read_text(finding, "severity", "error"), style->off,
+                          style->bold, code, style->off);
+            add_place(finding, out);
+            weft_text_add(out, ": weft explain %s\n", code);
+        }
+    }
+}

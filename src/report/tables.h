@@ -25,6 +25,10 @@ void report_links(const json_t *document, bool all, struct weft_text *out);
 /* Appends the findings: what happened, where, why, and the commands to use next. */
 void report_findings(const json_t *document, const struct report_style *style,
                      struct weft_text *out);
+/* Appends the first finding as report_findings() does, and each finding of another cause in one
+ * line. Appends nothing if there are none. */
+void report_first_finding(const json_t *document, const struct report_style *style,
+                          struct weft_text *out);
 /* Appends each expectation with the actual result, then the verdict in one line. */
 void report_verdict(const json_t *document, const struct report_style *style,
                     struct weft_text *out);

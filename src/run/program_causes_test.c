@@ -987,6 +987,16 @@ START_TEST(what_was_looked_at_is_read_back)
     ck_assert_int_eq(looks[1].given_up[1].unanswered, IO_UNKNOWN);
     ck_assert_int_eq(looks[1].given_up[1].not_ready, 17);
     program_look_count(&world->spec, "[", 1, looks);
+    looks[1].host.ports[0].is_up = DIAG_NO;
+    program_look_reset(&world->spec.hosts[1], &looks[1]);
+    ck_assert_int_eq(looks[1].host.ports[0].is_up, DIAG_YES);
+    ck_assert_int_eq(looks[1].host.ports[0].counters[DIAG_TX_PACKETS], 0);
+    ck_assert_int_eq(looks[1].host.ports[0].counters[DIAG_RX_PACKETS], IO_UNKNOWN);
+    ck_assert_int_eq(looks[1].losses[0], 1);
+    ck_assert_int_eq(looks[1].losses[1], IO_UNKNOWN);
+    ck_assert_int_eq(looks[1].given_up[0].unanswered, 0);
+    ck_assert_int_eq(looks[1].given_up[1].unanswered, IO_UNKNOWN);
+    ck_assert_int_eq(looks[1].given_up[1].not_ready, 0);
     program_look_fini(&looks[1]);
     for (size_t i = 0; i < WEFT_LENGTH(broken); i++) {
         program_look_decode(&world->spec, 0, device, broken[i], strlen(broken[i]),

@@ -9,6 +9,10 @@
 #include "diag/observations.h"
 #include "run/facts.h"
 
+/* Carriers that a port has lost when it is new: veth takes that of both ends away once
+ * (veth_newlink() of drivers/net/veth.c). */
+#define LOSSES_WHEN_NEW 1
+
 /* ---- inside the host ---- */
 
 /* Opens the devices, which are discovered without waiting, and records the host's facts. */
@@ -230,6 +234,31 @@ void program_look_count(const struct world_spec *spec, const char *bytes, size_t
         }
     }
     json_decref(hosts);
+}
+
+/* Returns `value`, or IO_UNKNOWN if `counter` is. */
+static int64_t as_known(int64_t counter, int64_t value)
+{
+    return counter == IO_UNKNOWN ? IO_UNKNOWN : value;
+}
+
+void program_look_reset(const struct world_host *host, struct program_look *look)
+{
+    for (uint32_t i = 0; i < look->host.n_ports; i++) {
+        struct diag_port *port = &look->host.ports[i];
+
+        port->is_up = DIAG_YES;
+        for (int k = 0; k < DIAG_N_COUNTERS; k++) {
+            port->counters[k] = as_known(port->counters[k], 0);
+        }
+    }
+    for (uint32_t i = 0; look->is_seen && i < host->n_ports; i++) {
+        struct program_given_up *given_up = &look->given_up[i];
+
+        look->losses[i] = as_known(look->losses[i], LOSSES_WHEN_NEW);
+        given_up->unanswered = as_known(given_up->unanswered, 0);
+        given_up->not_ready = as_known(given_up->not_ready, 0);
+    }
 }
 
 void program_look_fini(struct program_look *look)

@@ -41,6 +41,9 @@ void program_look_decode(const struct world_spec *spec, uint32_t host,
 /* Decodes what program_look_outside() wrote [n] and sets the counters in `looks` [n_hosts]. */
 void program_look_count(const struct world_spec *spec, const char *bytes, size_t n,
                         struct program_look *looks);
+/* Makes `look` one at the same host when its devices were new: all ports are up, and nothing is
+ * counted yet. */
+void program_look_reset(const struct world_host *host, struct program_look *look);
 void program_look_fini(struct program_look *look);
 
 #endif
