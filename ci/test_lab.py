@@ -295,10 +295,14 @@ def test_one_program_alone_ends_with_its_finding():
 
 
 @pytest.mark.parametrize("faults", ["", '{at: 0s, on: "titanic:p0", kind: down}'])
-def test_a_program_that_fails_for_a_reason_of_its_own_has_no_finding(faults):
+@pytest.mark.parametrize("command,code", [("sleep 1; exit 3", 3), ("timeout 1 sleep 9", 124)])
+def test_a_program_that_fails_for_a_reason_of_its_own_has_no_finding(faults, command, code):
     """One that had nothing to do with RDMA: not even if a cable is down."""
-    code, out, errors = exec_in("--set", f"faults=[{faults}]", PAIR, "titanic", "--", "sh", "-c", "sleep 1; exit 3")
-    assert (code, out, errors) == (3, "", "")
+    needs("timeout")
+    got, out, errors = exec_in("--set", f"faults=[{faults}]", PAIR, "--", *(
+        ("sh", "-c", command) if ";" in command else command.split()))
+    assert (got, out) == (code, "")
+    assert errors.splitlines() == [f"weft exec: {host}: exit status {code}" for host in ("titanic", "iceberg")]
 
 
 @pytest.mark.parametrize("fault,found", [('on: "titanic:p0", kind: down', "link.down"),
