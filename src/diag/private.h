@@ -277,25 +277,25 @@ typedef enum diag_known diag_test(const struct diag_case *c);
 diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_prefix_collision, diag_is_listener_blind, diag_is_wrong_nic,
     diag_is_link_local_route, diag_is_gid_collision, diag_is_no_cable, diag_is_rank_order,
-    diag_is_addr_missing, diag_is_mistyped_without_address, diag_is_mistyped_without_gid,
-    diag_is_prefix_mismatch, diag_is_no_facing_port, diag_is_renumbered, diag_is_cut_off,
-    diag_is_addr_duplicate, diag_is_one_address, diag_is_anothers_listener,
-    diag_is_only_way_down, diag_is_way_gone, diag_is_cable_apart, diag_is_misled,
-    diag_is_one_family, diag_is_bare_at_all, diag_is_no_answer, diag_is_facing_down,
-    diag_is_facing_without_v2, diag_is_gid_lost;
+    diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
+    diag_is_renumbered, diag_is_cut_off, diag_is_addr_duplicate, diag_is_one_address,
+    diag_is_anothers_listener, diag_is_only_way_down, diag_is_way_gone,
+    diag_is_cable_apart, diag_is_misled, diag_is_one_family, diag_is_bare_at_all,
+    diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2, diag_is_gid_lost;
 /* rules_gid.c: which GID, and whose address it is */
 diag_test diag_is_peer_address, diag_is_fixed_index, diag_is_gid_link_local,
     diag_is_no_ipv4, diag_is_stale_index;
 /* rules_link.c: cables, GID tables in use, filters */
 diag_test diag_is_link_down, diag_is_down_at_rtr, diag_is_flapping, diag_is_gid_gone,
     diag_is_addr_changed, diag_is_agreed_gid_gone, diag_is_agreed_addr_changed,
-    diag_is_type_mismatch, diag_is_mtu_mismatch, diag_is_mtu_refused,
-    diag_is_own_mtu_lesser, diag_is_mtu_of_another_port, diag_is_black_hole,
-    diag_is_vlan_mismatch, diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter,
-    diag_is_corrupting, diag_is_one_way, diag_is_lossy, diag_is_paused,
-    diag_is_pause_storm, diag_is_held, diag_is_gone, diag_is_arp_ignored_at_all,
-    diag_are_vlans_apart, diag_are_vlans_different, diag_is_any_corrupting,
-    diag_is_any_one_way, diag_is_any_lossy, diag_is_any_held, diag_is_left_out_flapping,
+    diag_is_type_mismatch, diag_is_mistyped_without_address, diag_is_mistyped_without_gid,
+    diag_is_mtu_mismatch, diag_is_mtu_refused, diag_is_own_mtu_lesser,
+    diag_is_mtu_of_another_port, diag_is_black_hole, diag_is_vlan_mismatch,
+    diag_is_arp_ignored, diag_is_firewall_roce, diag_is_rp_filter, diag_is_corrupting,
+    diag_is_one_way, diag_is_lossy, diag_is_paused, diag_is_pause_storm, diag_is_held,
+    diag_is_gone, diag_is_arp_ignored_at_all, diag_are_vlans_apart,
+    diag_are_vlans_different, diag_is_any_corrupting, diag_is_any_one_way,
+    diag_is_any_lossy, diag_is_any_held, diag_is_left_out_flapping,
     diag_is_set_up_stopped, diag_is_left_out_down;
 /* Finds a port of one of the two hosts that has a smaller MTU than the port that it faces, and less
  * than the path MTU in use. Stores `c` with the two in *out (may be NULL). */
@@ -326,8 +326,8 @@ diag_test diag_is_hca_list, diag_is_bond_peers, diag_is_peer_short, diag_may_be_
     diag_has_peer_no_route, diag_is_memlock, diag_is_peer_late, diag_is_own_lateness,
     diag_is_late_there, diag_is_unanswered, diag_is_filtered, diag_is_management_down,
     diag_is_certain, diag_is_unsure; /* always YES, always UNKNOWN */
-/* Finds a host that came too late for a rendezvous over the cables, so that the peer, which is behind
- * it, was not heard of either. Returns false if there is none, or if it is the peer. */
+/* Finds a host that came too late for a rendezvous over the cables, so that the peer, which is
+ * behind it, was not heard of either. Returns false if there is none, or if it is the peer. */
 bool diag_find_latecomer(const struct diag_case *c, struct diag_case *out);
 
 /* Returns YES if `host` (may be NULL) failed with this errno when it connected to `name`. Considers

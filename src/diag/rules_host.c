@@ -283,8 +283,8 @@ static enum diag_known came_after(const struct diag_case *c)
     return answer;
 }
 
-/* Returns YES if the peer failed later than this host, because its connection was refused or because
- * this host had already exited. */
+/* Returns YES if the peer failed later than this host, because its connection was refused or this
+ * host had already exited. */
 static enum diag_known came_too_late(const struct diag_case *c)
 {
     enum diag_known was_refused =

@@ -249,6 +249,25 @@ enum diag_known diag_is_type_mismatch(const struct diag_case *c)
     return strcmp(c->local_type, c->remote_type) == 0 ? DIAG_NO : DIAG_YES;
 }
 
+/* Returns YES if the types differ only because an end was left with default GIDs: its address, or
+ * the GIDs of it, are gone. */
+static enum diag_known is_mistyped_for_want(const struct diag_case *c,
+                                            diag_end_test *is_wanting)
+{
+    return diag_and(diag_is_type_mismatch(c),
+                    diag_or(is_wanting(c, DIAG_NEAR), is_wanting(c, DIAG_FAR)));
+}
+
+enum diag_known diag_is_mistyped_without_address(const struct diag_case *c)
+{
+    return is_mistyped_for_want(c, diag_addr_missing_at);
+}
+
+enum diag_known diag_is_mistyped_without_gid(const struct diag_case *c)
+{
+    return is_mistyped_for_want(c, diag_gid_lost_at);
+}
+
 /* ---- sizes ---- */
 
 /* Returns the bytes of headers in an IP packet with the largest payload. */

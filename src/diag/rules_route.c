@@ -590,25 +590,6 @@ enum diag_known diag_gid_lost_at(const struct diag_case *c, enum diag_end end)
         diag_and(none_faces(c), any_port(ports_at(c, end), diag_is_without_gid)));
 }
 
-/* Returns YES if the types of both GIDs differ only because an end was left with default GIDs: its
- * address, or the GIDs of it, are gone. */
-static enum diag_known is_mistyped_for_want(const struct diag_case *c,
-                                            diag_port_test *is_so)
-{
-    return diag_and(diag_is_type_mismatch(c), diag_or(is_taken_so(c, DIAG_NEAR, is_so),
-                                                      is_taken_so(c, DIAG_FAR, is_so)));
-}
-
-enum diag_known diag_is_mistyped_without_address(const struct diag_case *c)
-{
-    return is_mistyped_for_want(c, lacks_address);
-}
-
-enum diag_known diag_is_mistyped_without_gid(const struct diag_case *c)
-{
-    return is_mistyped_for_want(c, lacks_gid);
-}
-
 /* Returns YES if a port at either end has an address but no GID of it. */
 enum diag_known diag_is_gid_lost(const struct diag_case *c)
 {

@@ -127,6 +127,9 @@ static void wide_link(void)
         for (int i = 0; i < 4; i++) {
             input.hosts[h].ports[i].pcie_lanes = 16;
         }
+        for (int i = 2; i < 4; i++) {
+            input.hosts[h].ports[i].rate_bps = 800000000000;
+        }
     }
 }
 
