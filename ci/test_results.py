@@ -144,6 +144,20 @@ def test_documents_are_whole_when_a_signal_ends_the_run(tmp_path, number, form):
     assert all(float(suite.get("time")) >= 0 for suite in found.values())
 
 
+def test_an_interrupt_that_is_ignored_is_ignored(tmp_path):
+    """As of a script that runs in the background. The second file is a pipe, as above."""
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    with subprocess.Popen([WEFT, "run", PAIR, pipe, "--json"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as process:
+        with open(pipe, "w", encoding="ascii") as file:
+            process.send_signal(signal.SIGINT)
+            file.write((ROOT / PAIR).read_text(encoding="utf-8"))
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert [run["result"] for run in json.loads(out)["runs"]] == ["pass", "pass"]
+
+
 # A guest's kernel, as far as what starts it looks. Its command keeps the results in GIVEN, the last of them cut
 # short, prints one, and never ends.
 KERNEL = r"""

@@ -344,7 +344,9 @@ static void interrupted(int signal_number)
 
 void cli_end_when_interrupted(void)
 {
-    signal(SIGINT, interrupted);
+    if (signal(SIGINT, interrupted) == SIG_IGN) {
+        signal(SIGINT, SIG_IGN); /* as a shell has it in the background */
+    }
 }
 
 #define N_OUTPUTS 10

@@ -77,14 +77,22 @@ static void signals(sigset_t *out)
     sigaddset(out, SIGTERM);
 }
 
+/* Leaves a signal ignored that the caller ignores, as a shell does with SIGINT in the background. */
+static void take_signal(int signal_number)
+{
+    struct sigaction action = {.sa_handler = end_by_signal}, before;
+
+    signals(&action.sa_mask);
+    if (sigaction(signal_number, NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
+        sigaction(signal_number, &action, NULL);
+    }
+}
+
 void kept_begin(void)
 {
-    struct sigaction action = {.sa_handler = end_by_signal};
-
     all.owner = getpid();
-    signals(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    take_signal(SIGINT);
+    take_signal(SIGTERM);
 }
 
 void kept_set(enum kept_output output, const char *path, const struct weft_text *done,
