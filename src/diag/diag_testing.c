@@ -754,6 +754,14 @@ static void request_invalid(struct scene *s)
     scene_completion(s, 9);
 }
 
+/* As a program prints it, whose path MTU is unknown. */
+static void request_invalid_of_program(struct scene *s)
+{
+    weft_fail_completion(&s->failure->error, 9, WEFT_PHASE_DATA,
+                         "completion with status 9");
+    weft_error_text(&s->failure->error, WEFT_VALUE_LOCAL_PORT, "p0");
+}
+
 /* Three hosts behind a switch, which drops frames to iceberg. */
 static void lossy_behind_switch(struct scene *s)
 {
@@ -987,6 +995,7 @@ const struct scene_case scene_cases[] = {
     {ended_before_it_came, "peer.dead", "titanic -> iceberg"},
     {scene_receiver_late, "peer.receiver_late", "titanic:p0 -> iceberg"},
     {request_invalid, "data.request_invalid", "titanic:p0 -> iceberg"},
+    {request_invalid_of_program, "data.request_invalid", "titanic:p0 -> iceberg"},
     {lossy_behind_switch, "link.lossy", "titanic:p0 -> iceberg"},
     {mtu_of_another_port, "link.mtu_mismatch", "titanic:p1 -> carpathia"},
     {unnumbered, "addr.missing", "titanic:p0"},

@@ -315,12 +315,14 @@ static enum diag_known is_narrower(const struct diag_case *c,
                                    const struct diag_port *port,
                                    const struct diag_port *other)
 {
-    if (port->active_mtu == IO_UNKNOWN || other->active_mtu == IO_UNKNOWN ||
-        c->path_mtu == IO_UNKNOWN) {
+    if (port->active_mtu == IO_UNKNOWN || other->active_mtu == IO_UNKNOWN) {
         return DIAG_UNKNOWN;
     }
-    return diag_known_of(port->active_mtu < other->active_mtu &&
-                         port->active_mtu < c->path_mtu);
+    if (port->active_mtu >= other->active_mtu) {
+        return DIAG_NO;
+    }
+    return c->path_mtu == IO_UNKNOWN ? DIAG_UNKNOWN
+                                     : diag_known_of(port->active_mtu < c->path_mtu);
 }
 
 /* Considers the ports of `host`. */
