@@ -77,7 +77,7 @@ static void signals(sigset_t *out)
     sigaddset(out, SIGTERM);
 }
 
-/* Leaves a signal ignored that the caller ignores, as a shell does with SIGINT in the background. */
+/* Leaves ignored what the caller ignores, as a shell ignores SIGINT of background jobs. */
 static void take_signal(int signal_number)
 {
     struct sigaction action = {.sa_handler = end_by_signal}, before;
