@@ -10,6 +10,7 @@
 #include "backends/linux/interfaces.h"
 #include "backends/linux/machine.h"
 #include "backends/linux/names.h"
+#include "backends/linux/observe.h"
 #include "backends/machines/backend.h"
 #include "backends/node.h"
 #include "backends/node_gpu.h"
@@ -356,6 +357,16 @@ int64_t backend_program_count(const char *device, enum world_program_count count
 int64_t backend_program_losses(const char *netdev)
 {
     return lab_count_losses(netdev);
+}
+
+void backend_observe_begin(void)
+{
+    linux_observe_begin();
+}
+
+void backend_observe_end(void)
+{
+    linux_observe_end();
 }
 
 void backend_guest_init(void)

@@ -137,6 +137,9 @@ int64_t backend_program_count(const char *device, enum world_program_count count
 int64_t backend_program_losses(const char *netdev);
 /* Never returns in the first process of a guest; does nothing elsewhere. */
 void backend_guest_init(void);
+/* Calls between these only observe a job (base/observe.h). */
+void backend_observe_begin(void);
+void backend_observe_end(void);
 /* What is inside this machine, or inside another whose /sys and /proc were copied to `root` (NULL:
  * this one). io_machine_fini. */
 void backend_machine_read(const char *root, struct io_machine *out);

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "base/observe.h"
+#include "backends/linux/observe.h"
 
 #include <stdbool.h>
 #include <sys/syscall.h>
@@ -11,26 +11,26 @@
 
 /* Pairs that are open. The guest's kernel reads it after each call of this thread. */
 static _Thread_local volatile int n_open;
-static _Thread_local bool is_known;
+static _Thread_local bool is_registered;
 
 /* Any other kernel refuses this. */
-static void tell_kernel(void)
+static void counter_register(void)
 {
 #ifdef SYS_arch_prctl
     (void)syscall(SYS_arch_prctl, ARCH_UM_FREE_CALLS, &n_open);
 #endif
-    is_known = true;
+    is_registered = true;
 }
 
-void weft_observe_begin(void)
+void linux_observe_begin(void)
 {
     n_open = n_open + 1;
-    if (!is_known) {
-        tell_kernel();
+    if (!is_registered) {
+        counter_register();
     }
 }
 
-void weft_observe_end(void)
+void linux_observe_end(void)
 {
     weft_check(n_open > 0);
     n_open = n_open - 1;

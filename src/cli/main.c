@@ -1,7 +1,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "backends/registry.h"
 #include "base/memory.h"
+#include "base/observe.h"
 #include "cli/cli.h"
 #include "cli/kept.h"
 
@@ -16,6 +18,17 @@ _Noreturn void weft_out_of_memory(size_t n_bytes)
             n_bytes);
     kept_write();
     _exit(CLI_ENVIRONMENT);
+}
+
+/* These replace the library's, which do nothing. */
+void weft_observe_begin(void)
+{
+    backend_observe_begin();
+}
+
+void weft_observe_end(void)
+{
+    backend_observe_end();
 }
 
 int main(int argc, char **argv)
