@@ -77,8 +77,8 @@ struct lab_fabric {
     const struct world_spec *spec; /* Not owned. */
     enum lab_layout layout;
     enum lab_devices devices;
-    /* Programs run here in virtual time: cables have exactly the scenario's delay and rate. Not
-     * for Weft's own jobs, whose real time it would lengthen by a fifth. */
+    /* Cables have exactly the scenario's delay and rate, for programs in virtual time. False for
+     * Weft's own jobs, whose real time it would lengthen by a fifth. */
     bool is_exact;
     int owner;              /* the process that names of ours carry */
     int home_fd;            /* the namespace we came from */
@@ -86,52 +86,52 @@ struct lab_fabric {
     struct lab_place bridge;
 };
 
-/* The RDMA device of a port. */
+/* Stores the name of the RDMA device of a port. */
 void lab_device_name(const struct lab_fabric *fabric, uint32_t host, uint32_t port,
                      char *out, size_t n_bytes);
-/* The same with LAB_DEVICES_BY_NAME, of a fabric that need not be there. */
+/* Stores the name that the RDMA device of a port has with LAB_DEVICES_BY_NAME. Needs no fabric. */
 void lab_device_by_name(const struct world_spec *spec, uint32_t host, uint32_t port,
                         char *out, size_t n_bytes);
 
-/* Whether a host brings its own NICs: WEFT_NIC=soft among its settings. The kernel's devices are
- * not made for it. */
+/* Returns true if a host simulates its own NICs (WEFT_NIC=soft among its settings). It gets no
+ * devices of the kernel. */
 bool lab_host_is_soft(const struct world_host *host);
 
-/* WEFT_ERR_UNSUPPORTED names the first thing in `spec` that cables and processes of ours cannot
- * express, and `backend`, whose world it is. */
+/* Checks that veth cables and local processes can express `spec`. Fails with WEFT_ERR_UNSUPPORTED,
+ * naming the first thing that they cannot, and `backend`, whose world it is. */
 weft_status lab_can_express(const char *backend, const struct world_spec *spec,
                             struct weft_error *error) WEFT_MUST_CHECK;
-/* "backend soft has no switch: sw0". WEFT_ERR_UNSUPPORTED. */
+/* Fails with WEFT_ERR_UNSUPPORTED and a text such as "backend soft has no switch: sw0". */
 weft_status lab_refuse(const char *backend, const char *what, const char *of,
                        struct weft_error *error);
-/* Whether the process of the host has it within itself (backends/fault). */
+/* Returns true if the host's process injects the fault itself (backends/fault). */
 bool lab_fault_is_of_process(const struct world_fault *fault);
-/* Whether cables of ours, or processes of hosts, can have this fault at all. */
+/* Returns true if veth cables or the hosts' processes can have this fault. */
 bool lab_fault_is_expressible(const struct world_fault *fault);
 
-/* A fault now; `undo` ends it. EOPNOTSUPP: not this kind. Hosts' processes are not its
- * business. */
+/* Begins a fault of cables, or ends it if `undo`. Returns an errno: EOPNOTSUPP for faults of
+ * processes. */
 int lab_fault_apply(struct lab_fabric *fabric, const struct world_fault *fault,
                     bool undo);
 
-/* Builds everything; LAB_NO_DEVICES is for kernels without. On failure what was built is gone
- * again. */
+/* Builds the namespaces, cables and devices. LAB_NO_DEVICES is for kernels without soft-RoCE.
+ * Removes everything again on failure. */
 weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout layout,
                               enum lab_devices devices, struct lab_fabric *out,
                               struct weft_error *error) WEFT_MUST_CHECK;
-/* Takes everything down: devices, then interfaces, then namespaces. */
+/* Removes everything: devices, then interfaces, then namespaces. */
 void lab_fabric_destroy(struct lab_fabric *fabric);
 
-/* Into the place's namespace, and back. An errno. */
+/* Move the calling thread to the place's namespace, and back. Entering returns an errno. */
 int lab_place_enter(const struct lab_place *place);
 void lab_fabric_go_home(const struct lab_fabric *fabric);
 
-/* RoCE frames (UDP port 4791) that crossed an interface so far, both directions;
- * `port` UINT32_MAX: the management network's. */
+/* Returns the number of RoCE frames (UDP port 4791) that have crossed an interface in both
+ * directions. A `port` of UINT32_MAX is the management network's interface. */
 uint64_t lab_fabric_roce_frames(struct lab_fabric *fabric, uint32_t host, uint32_t port);
 
-/* Removes namespaces, devices and interfaces that processes which are no more left
- * behind. Returns how many namespaces; names are logged. */
+/* Removes the namespaces, devices and interfaces of processes that are gone, and logs their names.
+ * Returns the number of namespaces. */
 unsigned lab_cleanup(struct weft_log *log);
 
 #endif

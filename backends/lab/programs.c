@@ -53,7 +53,7 @@ struct job {
     weft_ns last_start_ns; /* from there */
 };
 
-/* A fault's beginning or end. */
+/* The beginning or the end of a fault. */
 struct timed {
     weft_ns at_ns; /* from the fault's moment */
     uint32_t fault;
@@ -103,7 +103,8 @@ static const struct world_program_watch *listener_of(const struct show *show)
     return show->what->watch != NULL ? show->what->watch : show->what->witness;
 }
 
-/* A look at the clock costs time, which a witness may not take. */
+/* Returns the time for callbacks. Reads the clock only for jobs of a scenario, because reading it
+ * takes time that a witness must not take. */
 static weft_ns listener_now(const struct show *show)
 {
     return show->what->watch != NULL ? since_begun(show) : show->now_ns - show->begun_ns;
@@ -127,10 +128,10 @@ int lab_programs_settle(const struct world_host *host)
     return problem;
 }
 
-/* Replaces this process's environment by the one of all programs in scenarios, which depends on no
- * shell: each folder of PATH costs a call, and so time. /run is the guest's own, because what a
- * program leaves in /tmp of this machine (mpirun its session) would change the next run. An errno.
- */
+/* Replaces this process's environment by the one that all programs of scenarios have, whatever the
+ * shell's is: each folder of PATH costs a call and so time. TMPDIR is in the guest's own /run,
+ * because what a program leaves in this machine's /tmp (mpirun leaves its session) would change the
+ * next run. Returns an errno. */
 static int forget_shell(void)
 {
     static const char *const variables[][2] = {
@@ -155,7 +156,7 @@ static int forget_shell(void)
     return problem;
 }
 
-/* An errno. */
+/* Sets up a program's process before execve(2). Returns an errno. */
 static int settle(const struct show *show, uint32_t host, const int pipes[2])
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -205,7 +206,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Our ends, and the program's. An errno. */
+/* Creates the pipes of a program's stdout and stderr. Returns an errno. */
 static int make_pipes(struct running *running, int out_theirs[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -245,7 +246,8 @@ static int start(struct show *show, struct running *running)
 
 /* ---- output ---- */
 
-/* Waits while the reader does not read, even if another program has made the file not block. */
+/* Writes all bytes. Waits while the reader does not read, even if another program has made the file
+ * non-blocking. */
 static void write_all(int fd, const char *bytes, size_t n)
 {
     while (n > 0) {
@@ -304,7 +306,7 @@ static void write_lines(const struct show *show, struct running *running, int wh
     }
 }
 
-/* What has come; at its end a line without an end, too. */
+/* Copies what a program wrote in whole lines, and at its end also a line without a newline. */
 static void pass_on(const struct show *show, struct running *running, int which)
 {
     char bytes[16384];
@@ -364,7 +366,7 @@ static void fail(struct show *show, const struct running *running, int code)
     }
 }
 
-/* Where several run, which one ended so; of one alone the exit status says it. */
+/* Reports how a program ended, if several run. If one runs alone, the exit status shows it. */
 static void report_end(const struct show *show, const struct running *running,
                        int wait_status)
 {
@@ -424,7 +426,7 @@ static void reap(struct show *show, struct running *running)
     }
 }
 
-/* What its job has no time for any more. */
+/* Marks a program late that still runs at its job's limit, and ends one that has not started. */
 static void note_late(const struct show *show, struct running *running)
 {
     const struct world_program_watch *watch = show->what->watch;
@@ -438,8 +440,8 @@ static void note_late(const struct show *show, struct running *running)
     }
 }
 
-/* After a failure, or a job's limit: SIGTERM to the rest when their time is over, and then
- * SIGKILL. */
+/* Sends SIGTERM, and later SIGKILL, to the programs that still run after a failure or their job's
+ * limit. */
 static void end_rest(struct show *show)
 {
     if (linux_clock_now() < show->deadline_ns) {
@@ -463,7 +465,8 @@ static void end_rest(struct show *show)
     show->deadline_ns = linux_clock_now() + LAST_WORDS_NS;
 }
 
-/* Kills our children, which after the programs are their orphans; returns how many there were. */
+/* Kills all children of this process, which are orphans of programs once these have ended. Returns
+ * their number. */
 static uint32_t kill_children(void)
 {
     DIR *folder = opendir("/proc");
@@ -498,7 +501,7 @@ static uint32_t kill_children(void)
     return n;
 }
 
-/* Nothing that the programs started outlives them. */
+/* Ends every process that the programs started and left. */
 static void sweep(void)
 {
     while (kill_children() > 0) {
@@ -576,8 +579,8 @@ static weft_ns moment_of(const struct show *show, const struct world_moment *mom
     return begun == WEFT_NEVER || is_first_start ? begun : begun + first->last_start_ns;
 }
 
-/* The first one that is not done, in order of time and then of the file, and its time; NULL if
- * the moment of none is known. */
+/* Returns the first beginning or end of a fault that is not done, in order of time and then of the
+ * file, and stores its time. Returns NULL if no time is known. */
 static struct timed *first_timed(const struct show *show, weft_ns *out_at)
 {
     struct timed *first = NULL;
@@ -595,7 +598,7 @@ static struct timed *first_timed(const struct show *show, weft_ns *out_at)
     return first;
 }
 
-/* Does what is due; returns when the next is. */
+/* Begins and ends the faults that are due. Returns the time of the next. */
 static weft_ns faults_due(struct show *show, weft_ns now)
 {
     struct timed *timed;
@@ -642,7 +645,7 @@ static void watch_start(const struct show *show, const struct running *running,
     }
 }
 
-/* Starts what is due; returns when the next is. */
+/* Starts the programs that are due. Returns the time of the next. */
 static weft_ns starts_due(struct show *show, weft_ns now)
 {
     weft_ns next = WEFT_NEVER;
@@ -669,7 +672,8 @@ static weft_ns starts_due(struct show *show, weft_ns now)
     return next;
 }
 
-/* Nothing will ever happen again: what still runs was stopped for good by faults. */
+/* Returns true if nothing can happen any more, because faults have stopped for good whatever still
+ * runs. */
 static bool is_stuck(const struct show *show)
 {
     bool is = count(show, WAITS) == 0 && show->what->watch == NULL;
@@ -683,8 +687,8 @@ static bool is_stuck(const struct show *show)
     return is;
 }
 
-/* Sleeps until something is to be looked at, `until` at the latest. A time-out of poll(2) may be
- * late by a thousandth of itself (select_estimate_accuracy in fs/select.c), a timer is not. */
+/* Sleeps until an event, or until `until`. Uses a timer, because a time-out of poll(2) may be late
+ * by a thousandth of itself (select_estimate_accuracy() in fs/select.c). */
 static void await(struct show *show, weft_ns until)
 {
     uint32_t n = 0;
@@ -736,8 +740,7 @@ static void look_from(void *context, uint32_t host, struct weft_text *out)
     watch->look(watch->context, host, out);
 }
 
-/* One host after another: what a process looks at costs time. A host that cannot be looked at is
- * one of which nothing is seen. */
+/* Inspects one host. Reports an empty text if it cannot be inspected. */
 static void look_at(struct show *show, uint32_t job, uint32_t host)
 {
     const struct world_program_watch *watch = listener_of(show);
@@ -783,7 +786,7 @@ static bool is_over(const struct show *show, uint32_t job)
     return is;
 }
 
-/* What its programs left ends with a job. */
+/* Ends what the job's programs left behind, and copies the rest of their output. */
 static void end_job(struct show *show)
 {
     sweep();

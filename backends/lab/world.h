@@ -23,7 +23,7 @@ weft_status lab_world_create(const struct world_ops *ops,
                              const struct world_spec *spec, struct world **out,
                              struct weft_error *error);
 
-/* Implementation of world_ops. */
+/* Implement world_ops. */
 struct io_env *lab_world_host_env(struct world *world, uint32_t host, uint32_t process);
 struct io_loop *lab_world_loop(struct world *world);
 weft_ns lab_world_now(struct world *world);

@@ -97,7 +97,8 @@ weft_status rxe_guest_kernel(char *out, size_t n_bytes, struct weft_error *error
     return WEFT_OK;
 }
 
-/* Not one that stands for another machine: QEMU has threads that work at the same time. */
+/* Returns true if the kernel is an ordinary program (ELF), not a script that starts QEMU, whose
+ * threads run at the same time. */
 static bool is_user_mode_linux(const char *kernel)
 {
     char start[SELFMAG] = "";
@@ -193,7 +194,6 @@ struct plan {
     uint64_t seed;
 };
 
-/* Whether a variable may go where time is virtual: not what differs from shell to shell. */
 bool rxe_guest_may_enter(const char *variable)
 {
     static const char *const prefixes[] = {"PATH=",       "HOME=", "LD_LIBRARY_PATH=",
@@ -257,7 +257,7 @@ static bool write_mhz(const char *scratch)
     return ok;
 }
 
-/* This program as the guest's first process. */
+/* Links this program into the scratch folder, where it is the guest's first process. */
 static bool link_init(const char *scratch)
 {
     char program[4096];
@@ -272,7 +272,7 @@ static bool link_init(const char *scratch)
     return symlink(program, path) == 0;
 }
 
-/* The words of a kernel's command line, and room for them. */
+/* The words of a kernel's command line, with their memory. */
 struct command {
     const char *words[24]; /* ended by NULL */
     size_t n;
@@ -286,7 +286,7 @@ static void add_word(struct command *command, const char *word)
     command->words[command->n++] = word;
 }
 
-/* Room for one more word. */
+/* Adds an empty word and returns its memory. */
 static char *add_text(struct command *command)
 {
     weft_check(command->n_texts < WEFT_LENGTH(command->text));
@@ -297,9 +297,10 @@ static char *add_text(struct command *command)
 #define ADD_FORMATTED(command, ...)                                                      \
     weft_format(add_text(command), sizeof((command)->text[0]), __VA_ARGS__)
 
-/* Where time is virtual the guest sees no name of its folder, which is never the same: the kernel
- * works in it, and its first process finds it by /proc/self/cwd, as hostfs shows the host's /proc.
- * The folder in the first word is for rxe_guest_cleanup. */
+/* Composes the kernel's command line. In virtual time the guest never sees the name of its folder,
+ * which differs from run to run: the kernel works in it, and its first process finds it as
+ * /proc/self/cwd, because hostfs shows the host's /proc. The folder in the first word is for
+ * rxe_guest_cleanup(). */
 static void make_command(const struct plan *plan, struct command *command)
 {
     static const char *const fixed[] = {
@@ -324,7 +325,7 @@ static void make_command(const struct plan *plan, struct command *command)
         }
     }
     ADD_FORMATTED(command, "init=%s/init", folder);
-    /* Kernels give what they do not know to init. */
+    /* The kernel passes what it does not know to init. */
     ADD_FORMATTED(command, "%s=%s", RXE_GUEST_SCRATCH, folder);
 }
 
@@ -374,7 +375,8 @@ struct watched {
     size_t console_seen; /* whole lines */
 };
 
-/* `text` has "..., at FILE+0xOFFSET: ...". A guest sees this machine's files. */
+/* Prints the symbol at the place that `text` names, "..., at FILE+0xOFFSET: ...". The file is one
+ * of this machine's, which the guest sees. */
 static void add_place(const char *text, size_t n)
 {
     static const char before[] = "), at ";
@@ -405,7 +407,8 @@ static void add_place(const char *text, size_t n)
             (unsigned long long)place.address);
 }
 
-/* A process stands in the way of virtual time, as the kernel says in a line of its console. */
+/* Reports the process that keeps virtual time from passing, if this line of the console names
+ * one. */
 static void report_busy(const char *line, size_t n)
 {
     static const char mark[] = "time-travel: busy: ";
@@ -437,8 +440,8 @@ static void look_at_console(struct watched *w)
     free(text);
 }
 
-/* Returns false if the reader is gone. Waits where it does not read, even if another program has
- * made the file not block, as one at the same terminal may. */
+/* Writes all bytes. Waits while the reader does not read, even if another program, such as one at
+ * the same terminal, has made the file non-blocking. Returns false if the reader is gone. */
 static bool write_all(int fd, const char *bytes, size_t n)
 {
     while (n > 0) {
@@ -467,7 +470,7 @@ static uint64_t count_lines(const char *bytes, size_t n)
     return n_lines;
 }
 
-/* Passes on what the guest wrote since the last look to our own stdout and stderr. */
+/* Copies what the guest has written since the last call to this process's stdout and stderr. */
 static void pass_on(struct watched *w)
 {
     static const char *const names[2] = {"out", "err"};
@@ -494,7 +497,8 @@ static void pass_on(struct watched *w)
     }
 }
 
-/* One that is stopped leaves its processor to others, and takes one when it goes on. */
+/* Keeps the guest on a processor. A stopped guest leaves its processor to others, and takes one
+ * when it continues. */
 static void look_at_cpu(struct watched *w, const struct timespec *now)
 {
     bool is_idle = w->tender != NULL && w->tender->is_idle(w->tender->context);
@@ -510,8 +514,8 @@ static void look_at_cpu(struct watched *w, const struct timespec *now)
     }
 }
 
-/* Returns WEFT_OK once the kernel has ended, or has reported its result and does not end: user-mode
- * Linux sometimes waits forever for a helper after "Power down". */
+/* Returns WEFT_OK once the kernel has ended, or has reported its result but does not end, because
+ * User Mode Linux sometimes waits for a helper forever after "Power down". */
 static weft_status watch(struct watched *w, int time_limit_s, struct weft_error *error)
 {
     struct timespec start, now;
@@ -551,8 +555,8 @@ static weft_status watch(struct watched *w, int time_limit_s, struct weft_error 
 
 enum { CONSOLE_END_BYTES = 2000 };
 
-/* Prints `n` bytes, at least one, in whole lines. A long text is shown at its two ends: the cause
- * is mostly at the first, and the kernel's own words are at the last. */
+/* Prints `n` bytes, at least one, in whole lines. Prints only the beginning and the end of a long
+ * text: the cause is mostly in the beginning, and the kernel's message at the end. */
 static void print_console(const char *text, size_t n)
 {
     const char *tail = text, *head = text;
@@ -667,7 +671,8 @@ static weft_status run_in(const struct plan *plan, char *const *argv,
     return supervise(plan, signals, out_code, error);
 }
 
-/* Taken as touched, so that more than is needed costs little; half of what the machine has. */
+/* Returns half of the machine's memory, within limits. A guest takes it page by page as it touches
+ * it, so a high value costs little. */
 static int default_memory_mib(void)
 {
     long half = sysconf(_SC_PHYS_PAGES) / 2 / ((1 << 20) / sysconf(_SC_PAGESIZE));
@@ -741,7 +746,7 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
 
 /* ---- instead of this process ---- */
 
-/* The words of a NUL-separated list; free() the list, not the words. */
+/* Returns the words of a NUL-separated list. The caller frees the list, not the words. */
 static char **split(char *bytes, size_t n)
 {
     size_t n_words = 0;
@@ -828,7 +833,8 @@ static bool has_virtual_time(char *const *variables)
     return is;
 }
 
-/* The folder, for what knows of it: its name is of the machine, and may be hidden by now. */
+/* Opens the scratch folder at FOLDER_FD, if a variable asks for it: a mount may have hidden its
+ * name by now. Returns false on failure. */
 static bool has_folder_if_asked(const char *scratch, char *const *variables)
 {
     bool is_asked = false;
@@ -858,7 +864,7 @@ static _Noreturn void become_command(const char *scratch, char **variables,
         dprintf(fds[1], "weft: guest: cannot start the command: %s\n", strerror(errno));
         _exit(127);
     }
-    /* Until here it took as long as names of this machine have parts. */
+    /* The time until here depends on the number of parts that this machine's names have. */
     lab_chance_await_second();
     lab_chance_begin(LAB_CHANCE_PROGRAMS);
     environ = variables;
@@ -971,7 +977,7 @@ void rxe_guest_init(void)
 {
     const char *scratch = getenv(RXE_GUEST_SCRATCH);
 
-    /* It may be a name that is hidden by what is mounted next. */
+    /* The next mounts may hide this name. */
     if (getpid() == 1 && scratch != NULL && chdir(scratch) == 0) {
         be_first(".");
     }

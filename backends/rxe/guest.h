@@ -28,15 +28,15 @@
  * listener. */
 #define RXE_GUEST_FOLDER "WEFT_GUEST_FOLDER"
 
-/* Keeps a guest company, while what it writes is passed on. */
+/* Works beside a guest while its output is copied. */
 struct rxe_guest_tender {
     void *context;
-    /* Its folder is there, and it does not run yet. */
+    /* Called when the guest's folder exists and the guest does not run yet. */
     weft_status (*begin)(void *context, const char *scratch, struct weft_error *error);
-    /* Waits for `fds` [n], whose revents it sets, for what it waits for itself, and not for
-     * long; `pid` is the guest's kernel. False: the guest is to end. */
+    /* Waits a short time for `fds` [n], whose revents it sets, and for its own events. `pid` is the
+     * guest's kernel. Returns false to end the guest. */
     bool (*tend)(void *context, pid_t pid, struct pollfd *fds, size_t n);
-    /* Whether the guest is stopped, and needs no processor. */
+    /* Returns true if the guest is stopped and needs no processor. */
     bool (*is_idle)(const void *context);
 };
 
@@ -58,40 +58,42 @@ struct rxe_guest_options {
     const struct rxe_guest_listener *listener; /* or NULL */
 };
 
-/* The guest's kernel: WEFT_GUEST_KERNEL, or the newest ${XDG_CACHE_HOME:-~/.cache}/weft/
- * uml-HASH/linux. WEFT_ERR_ENVIRONMENT names `make rxe-guest`. */
+/* Finds the guest's kernel: WEFT_GUEST_KERNEL, or the newest
+ * ${XDG_CACHE_HOME:-~/.cache}/weft/uml-HASH/linux. Fails with WEFT_ERR_ENVIRONMENT, naming `make
+ * rxe-guest`. */
 weft_status rxe_guest_kernel(char *out, size_t n_bytes,
                              struct weft_error *error) WEFT_MUST_CHECK;
 
-/* WEFT_OK: a guest that keeps virtual time can be started from here; else why not, and what to
- * do. */
+/* Returns WEFT_OK if a guest that keeps virtual time can be started from here. Otherwise fails, and
+ * the error says why not and what to do. */
 weft_status rxe_guest_can_be_virtual(struct weft_error *error) WEFT_MUST_CHECK;
 
-/* Runs `argv` in a guest, in this working directory and environment; its output goes to
- * ours. `*out_code`: its exit code (128 + N after signal N, as a shell reports it).
- * WEFT_ERR_TIMEOUT: killed after time_limit_s. */
+/* Runs `argv` in a guest, in this working directory and environment, and copies its output to the
+ * output of this process. Stores its exit code, 128 + N after signal N as a shell does. Fails with
+ * WEFT_ERR_TIMEOUT if it was killed after time_limit_s. */
 weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *argv,
                           int *out_code, struct weft_error *error) WEFT_MUST_CHECK;
 
-/* Whether a variable of the environment may go where time is virtual. */
+/* Returns true if a variable of the environment is passed to guests in virtual time. Variables that
+ * differ from shell to shell are not. */
 bool rxe_guest_may_enter(const char *variable);
 
-/* Runs this whole process's command line in a guest. False: go on here, which is so inside a guest,
- * and, unless time is to be virtual, where `is_possible_here`. */
+/* Runs this process's whole command line in a guest. Returns false if the caller shall go on here:
+ * inside a guest and, unless time is to be virtual, if `is_possible_here`. */
 bool rxe_guest_instead(const struct rxe_guest_options *options, bool is_possible_here,
                        int *out_code);
 
-/* In a guest with a listener: returns a descriptor of its folder for rxe_guest_keep(), which other
- * programs do not inherit; -1 elsewhere. To be called once. */
+/* Returns a descriptor of the guest's folder for rxe_guest_keep(), which other programs do not
+ * inherit; -1 outside a guest with a listener. Must be called at most once. */
 int rxe_guest_take_folder(void);
 /* Appends to the results of this guest, which its listener gets even if the guest is killed.
- * Returns false, with errno, if they may not get there. */
+ * Returns false and sets errno if they may be lost. */
 bool rxe_guest_keep(int folder, const char *bytes, size_t n);
 
-/* Never returns in the first process of a guest; does nothing elsewhere. */
+/* Runs the guest, in its first process, and does not return; does nothing in other processes. */
 void rxe_guest_init(void);
 
-/* Ends guests whose owner is no more, and removes their folders. Returns how many. */
+/* Ends guests whose owner is gone, and removes their folders. Returns the number of guests. */
 unsigned rxe_guest_cleanup(struct weft_log *log);
 
 #endif

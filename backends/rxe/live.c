@@ -59,7 +59,7 @@ static void remove_file(const struct world_lab *lab, const char *what, unsigned 
     unlink(path);
 }
 
-/* A door that is shut. An errno. */
+/* Creates a door that is shut. Returns an errno. */
 static int make_door(const struct world_lab *lab, unsigned number, int *out_fd)
 {
     char path[SCRATCH_PATH_BYTES];
@@ -99,7 +99,7 @@ static weft_status begin(void *context, const char *scratch, struct weft_error *
                                  scratch);
 }
 
-/* A line "NOW RUNNING", then lines "ID CODE". */
+/* Reads what the guest said at this door: a line "NOW RUNNING", then lines "ID CODE". */
 static void hear(struct world_lab *lab)
 {
     char name[32];
@@ -127,8 +127,8 @@ static void hear(struct world_lab *lab)
     free(text);
 }
 
-/* Where nothing runs it stands still here, and costs nothing: it is in an open(2) of this machine,
- * which begins again when it goes on. */
+/* Takes note that the guest is at the next door. Stops it if nothing runs in it, so that it costs
+ * nothing: it is in an open(2) of this machine, which the kernel restarts when it continues. */
 static void arrive(struct world_lab *lab)
 {
     lab->is_at_door = true;
@@ -143,7 +143,8 @@ static void arrive(struct world_lab *lab)
     }
 }
 
-/* When the guest may go on: not before as much of our time has passed as of its own. */
+/* Returns when the guest may go on: not before as much real time has passed as time of the
+ * guest. */
 static weft_ns due(const struct world_lab *lab)
 {
     return !lab->options->is_virtual || lab->ask.n > 0 ? 0
@@ -151,7 +152,7 @@ static weft_ns due(const struct world_lab *lab)
                                  : lab->start_ns + (lab->now - lab->start_now);
 }
 
-/* False: there can be no next door. */
+/* Lets the guest go on. Returns false if the next door cannot be created. */
 static bool open_door(struct world_lab *lab)
 {
     weft_ns now = linux_clock_now();
@@ -168,7 +169,7 @@ static bool open_door(struct world_lab *lab)
     if (lab->problem != 0) {
         return false;
     }
-    /* Time that the guest needed longer than we is not made up for. */
+    /* Starts anew if the guest took more real time than its own: it does not catch up. */
     if (lab->n_running == 0 || now - lab->start_ns > lab->now - lab->start_now) {
         lab->start_ns = now;
         lab->start_now = lab->now;
@@ -321,8 +322,8 @@ static bool may_enter(const char *variable, bool may_all, bool has_terminal)
            (has_terminal && strncmp(variable, "TERM=", 5) == 0);
 }
 
-/* How many, and then each; of variables where time is virtual only those that differ from shell to
- * shell for a reason. */
+/* Appends the number of words, and each word. Omits variables that do not enter a guest in virtual
+ * time, unless `may_all`. */
 static void add_words(struct weft_text *text, char *const *words, bool may_all,
                       bool has_terminal)
 {
@@ -339,7 +340,7 @@ static void add_words(struct weft_text *text, char *const *words, bool may_all,
     }
 }
 
-/* Not 0, which is no terminal. */
+/* Returns the word for a terminal's size, which is never 0, because 0 stands for no terminal. */
 static unsigned long size_word(uint16_t rows, uint16_t columns)
 {
     return (unsigned long)(rows > 0 ? rows : 24) << 16 | (columns > 0 ? columns : 80);

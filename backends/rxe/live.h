@@ -19,47 +19,53 @@
 #include "backends/rxe/guest.h"
 #include "io/lab.h"
 
-/* Runs `argv`, which is to call rxe_live_inside, in a guest until `hooks` end it (WEFT_OK), or a
- * signal does (WEFT_ERR_CLOSED). WEFT_ERR_ENVIRONMENT: no guest, or it ended by itself. */
+/* Runs `argv`, which must call rxe_live_inside(), in a guest until `hooks` end it. Fails with
+ * WEFT_ERR_CLOSED if a signal ends it, and with WEFT_ERR_ENVIRONMENT if there is no guest or it
+ * ends by itself. */
 weft_status rxe_live_run(const struct rxe_guest_options *options, char *const *argv,
                          const struct world_lab_hooks *hooks,
                          struct weft_error *error) WEFT_MUST_CHECK;
-/* The same in parts: the tender is for rxe_guest_run. The options and hooks outlive the lab. */
+/* Do the same in parts: the tender is for rxe_guest_run(). The options and hooks must outlive the
+ * lab. */
 struct world_lab *rxe_live_create(const struct rxe_guest_options *options,
                                   const struct world_lab_hooks *hooks);
 struct rxe_guest_tender rxe_live_tender(struct world_lab *lab);
 void rxe_live_destroy(struct world_lab *lab);
 
-/* Starts a program at the next door, its delay later. Those that are started before the next look
- * at doors start at the same door. Returns 0, or an errno; *out_id, from 0 in the order of calls,
- * names it from then on. */
+/* Starts a program at the next door, after its delay. Programs that are started before the next
+ * look at doors start at the same door. Returns 0, or an errno. `*out_id`, from 0 in the order of
+ * calls, identifies the program from then on. */
 int rxe_live_start(struct world_lab *lab, const struct world_lab_program *program,
                    uint32_t *out_id);
-/* Sends a signal to the program's process group, at the next door. `ended` of the hooks hears of
- * its number when it was there, with 0, or ESRCH: the program was over. */
+/* Sends a signal to the program's process group at the next door. Returns the number with which the
+ * hook `ended` is called once it was sent: with code 0, or ESRCH if the program was over. */
 uint32_t rxe_live_signal(struct world_lab *lab, uint32_t id, int number);
-/* Bytes that were typed at its terminal, at the next door; `ended` as of a signal. */
+/* Types bytes at the program's terminal at the next door. Calls `ended` as rxe_live_signal()
+ * does. */
 uint32_t rxe_live_type(struct world_lab *lab, uint32_t id, const char *bytes, size_t n);
-/* The size of its terminal from the next door on. */
+/* Sets the size of the program's terminal from the next door on. */
 void rxe_live_resize(struct world_lab *lab, uint32_t id, uint16_t rows, uint16_t columns);
-/* The client that started it is gone: SIGHUP, and SIGKILL 2 s later, by the guest's clock. */
+/* Sends the program SIGHUP, because the client that started it is gone, and SIGKILL 2 s later by
+ * the guest's clock. */
 void rxe_live_hang_up(struct world_lab *lab, uint32_t id);
-/* A fault of the mesh at the next door, whatever its time says; or the end of all of them. `ended`
- * of the hooks hears of its number, with 0 or an errno. */
+/* Begin a fault of the mesh at the next door, whatever its time is, or end all faults. Call `ended`
+ * with the number that they return and 0 or an errno. */
 uint32_t rxe_live_fault(struct world_lab *lab, const struct world_fault *fault);
 uint32_t rxe_live_clear(struct world_lab *lab);
-/* Every frame of every port from now on into that file, or (NULL) no more; as above. */
+/* Captures every frame of every port to `path` from now on, or ends the capture if it is NULL.
+ * Calls `ended` as rxe_live_fault() does. */
 uint32_t rxe_live_capture(struct world_lab *lab, const char *path);
-/* Looks at all hosts at the next door; `ended` as above. Then the file "out.ID" has lines of JSON:
- * of each host and of what is outside all of them before the first program started that runs, or
- * ran last; of what is outside now; and of each host and of what is outside a moment later. */
+/* Inspects all hosts at the next door, and calls `ended` as rxe_live_fault() does. The file
+ * "out.ID" then has lines of JSON: for each host, and for what is outside all of them, before the
+ * first program started that runs or ran last; for what is outside now; and for each host and what
+ * is outside a moment later. */
 uint32_t rxe_live_look(struct world_lab *lab);
-/* Removes the files of a program that is over, or of a look. */
+/* Removes the files of a program that is over, or of an inspection. */
 void rxe_live_forget(struct world_lab *lab, uint32_t id);
-/* By the guest's clock, as of its last door. */
+/* Returns the time of the guest's clock at its last door. */
 weft_ns rxe_live_now(const struct world_lab *lab);
 
-/* In the guest: builds the mesh, and starts what is asked for until the guest ends. */
+/* Builds the mesh inside the guest, and starts what the machine asks for until the guest ends. */
 weft_status rxe_live_inside(const struct world_spec *spec,
                             const struct world_lab_services *services,
                             struct weft_error *error) WEFT_MUST_CHECK;

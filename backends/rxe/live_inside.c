@@ -56,7 +56,7 @@ struct inside {
     struct lab_capture *capture; /* Owned; NULL: none */
     unsigned door;
     struct weft_text ended; /* lines "ID CODE" for the next door */
-    /* Owned; what the hosts looked like before the first of the programs that run, or ran last */
+    /* Owned; inspection of the hosts before the first of the programs that run, or ran last */
     struct weft_text before;
     sigset_t child_mask;
     int child_fd; /* readable when a child ended; does not wait */
@@ -81,7 +81,7 @@ static int open_file(const char *what, uint32_t id, int flags)
     return open(name, flags | O_CLOEXEC);
 }
 
-/* An errno. */
+/* Opens a program's files. Returns an errno. */
 static int take_files(const struct start *start, const int fds[2])
 {
     int in = open_file("in", start->id, O_RDONLY);
@@ -92,7 +92,7 @@ static int take_files(const struct start *start, const int fds[2])
                : 0;
 }
 
-/* An errno. */
+/* Sets up a program's process before execve(2). Returns an errno. */
 static int settle(const struct inside *inside, const struct start *start,
                   const struct program *program)
 {
@@ -205,7 +205,7 @@ static void start_program(struct inside *inside, const struct start *start)
     inside->programs[inside->n++] = program;
 }
 
-/* What it left in its process group ends with it. */
+/* Notes a program's end, and kills what it left in its process group. */
 static void note_end(struct inside *inside, pid_t pid, int wait_status)
 {
     for (uint32_t i = 0; i < inside->n; i++) {
@@ -224,7 +224,7 @@ static void note_end(struct inside *inside, pid_t pid, int wait_status)
     }
 }
 
-/* Returns whether any program ended. */
+/* Reaps children. Returns true if a program ended. */
 static bool reap(struct inside *inside)
 {
     int wait_status;
@@ -252,7 +252,7 @@ struct words {
     char *at, *end;
 };
 
-/* "" past the last. */
+/* Returns the next word, or "" past the last. */
 static char *next_word(struct words *words)
 {
     char *word = words->at;
@@ -294,7 +294,7 @@ static void do_exec(struct inside *inside, struct words *words, weft_ns now)
     free(start.variables);
 }
 
-/* All that runs on a host, as faults of the scenario have it. */
+/* Sends a signal to all programs of a host, for a fault of the scenario. */
 static int signal_host(const struct inside *inside, uint32_t host, int number)
 {
     int problem = ESRCH;
@@ -341,8 +341,8 @@ static void do_clear(struct inside *inside, struct words *words)
     add_ended(inside, id, live_faults_clear(&inside->faults));
 }
 
-/* Lets a fault have its effect on links and routes. That is the work of the kernel's threads, which
- * get no turn where nothing runs and the clock stands still. */
+/* Lets the kernel's threads apply a fault to links and routes. They get no turn while nothing runs
+ * and the clock stands still. */
 static void let_kernel_work(const struct inside *inside)
 {
     const struct timespec time = {.tv_nsec = WORK_NS};
@@ -352,7 +352,7 @@ static void let_kernel_work(const struct inside *inside)
     }
 }
 
-/* An errno. */
+/* Starts a capture to `path`. Returns an errno. */
 static int begin_capture(struct inside *inside, const char *path)
 {
     const struct world_lab_services *services = inside->services;
@@ -406,8 +406,8 @@ static void add_looks(struct inside *inside, bool is_outside, struct weft_text *
     weft_text_add(out, "\n");
 }
 
-/* Looks at the hosts as they were before the programs, at the counters now, and at the hosts a
- * moment later. */
+/* Writes the inspection of the hosts before the programs, the counters now, and an inspection of
+ * the hosts a moment later. */
 static void do_look(struct inside *inside, struct words *words)
 {
     const struct timespec time = {.tv_nsec = WATCH_NS};
@@ -512,7 +512,8 @@ static void do_asked(struct inside *inside, char *bytes, size_t n)
     }
 }
 
-/* Lets the machine see what the programs wrote, without waiting for its disk as fsync(2) does. */
+/* Makes what the programs wrote visible to the machine, without waiting for its disk as fsync(2)
+ * does. */
 static void send_out(const struct inside *inside)
 {
     for (uint32_t i = 0; i < inside->n; i++) {
@@ -524,7 +525,7 @@ static void send_out(const struct inside *inside)
     }
 }
 
-/* False: the machine does not answer. */
+/* Opens the next door and waits until the machine answers. Returns false if it does not. */
 static bool knock(struct inside *inside)
 {
     struct weft_text said = {NULL, 0, 0};
@@ -558,7 +559,8 @@ static bool knock(struct inside *inside)
 
 /* ---- time ---- */
 
-/* Waits for an end, or for what programs write at their terminals, which goes into their files. */
+/* Waits for the end of a program, or for output at terminals, which it copies to the programs'
+ * files. */
 static void wait_for(struct inside *inside, const struct timespec *time)
 {
     struct pollfd *fds = NULL;
@@ -587,7 +589,7 @@ static void wait_for(struct inside *inside, const struct timespec *time)
     free(fds);
 }
 
-/* Does what is due; returns when the next is. */
+/* Starts and ends what is due. Returns the time of the next. */
 static weft_ns do_due(struct inside *inside, weft_ns now)
 {
     weft_ns next = live_faults_due(&inside->faults, now);
@@ -604,7 +606,7 @@ static weft_ns do_due(struct inside *inside, weft_ns now)
     return next;
 }
 
-/* Waits for an end, or for a step, and does what is due meanwhile. */
+/* Waits for the end of a program or of a step, and meanwhile does what is due. */
 static void await(struct inside *inside, weft_ns step_ns)
 {
     weft_ns now = linux_clock_now();
@@ -641,7 +643,7 @@ static weft_status serve(struct inside *inside, bool is_virtual, struct weft_err
 
 /* ---- life ---- */
 
-/* Works in the guest's folder from now on. An errno. */
+/* Changes to the guest's folder. Returns an errno. */
 static int enter_folder(void)
 {
     const char *number = getenv(RXE_GUEST_FOLDER);

@@ -1,23 +1,24 @@
-/* Sockets of labs: files in a folder, by which those who ask reach those who keep a lab. */
+/* Sockets of labs: files in a folder, through which clients reach the daemon of a lab. */
 #ifndef WEFT_BACKENDS_RXE_LIVE_SOCKET_H
 #define WEFT_BACKENDS_RXE_LIVE_SOCKET_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Listens at FOLDER/NAME, without waiting. It gets its name once it listens, so that it is not
- * taken for one that was left. Returns 0, or an errno: ENAMETOOLONG. */
+/* Listens at FOLDER/NAME; the socket is non-blocking. It gets its name once it listens, so that no
+ * one takes it for a socket of a killed daemon. Returns 0, or an errno such as ENAMETOOLONG. */
 int live_listen(const char *folder, const char *name, int backlog, int *out_fd);
-/* The next that waits, whose descriptor does not wait either; -1: errno says why not. */
+/* Accepts the next connection, and makes it non-blocking. Returns its descriptor, or -1 and sets
+ * errno. */
 int live_accept(int listen_fd);
-/* Returns 0, or an errno: ENOENT, ECONNREFUSED (the listener is no more), EAGAIN (its
- * backlog is full). Reads and writes of *out_fd wait. */
+/* Connects to FOLDER/NAME; `*out_fd` is blocking. Returns 0, or an errno: ENOENT, ECONNREFUSED (the
+ * listener is gone), EAGAIN (its backlog is full). */
 int live_connect(const char *folder, const char *name, int *out_fd);
-/* The process that listens, or listened, at the other end; 0: unknown. */
+/* Returns the process that listens, or listened, at the other end; 0 if it is unknown. */
 pid_t live_peer(int fd);
-/* Two ends of a connection. Returns 0, or an errno. */
+/* Creates both ends of a connection. Returns 0, or an errno. */
 int live_pair(int out_fds[2]);
-/* As write(2), but EPIPE comes without a signal. */
+/* Writes as write(2) does, but EPIPE comes without a signal. */
 ssize_t live_send(int fd, const void *bytes, size_t n);
 
 #endif

@@ -295,7 +295,7 @@ static void add_quoted(struct weft_text *out, const char *word)
     weft_text_add(out, "'");
 }
 
-/* `seed`: NULL if the file's is to be used. */
+/* Appends the replay line. `seed` is NULL for the file's seed. */
 static void add_replay(const struct cli_options *options, const char *path,
                        const uint64_t *seed, struct weft_text *out)
 {

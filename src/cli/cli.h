@@ -25,7 +25,7 @@ enum cli_exit {
     CLI_INTERRUPTED = 130
 };
 
-/* The graver of two exit codes. */
+/* Returns the graver of two exit codes. */
 int cli_worse(int a, int b);
 
 enum cli_colour { CLI_COLOUR_AUTO, CLI_COLOUR_ALWAYS, CLI_COLOUR_NEVER };
@@ -119,16 +119,16 @@ bool cli_options_parse(struct cli_options *options, const struct cli_verb_spec *
  * several verbs. */
 bool cli_refuse_given(const struct cli_options *options, const char *flags,
                       const char *why);
-/* What `weft VERB --help` prints. */
+/* Prints what `weft VERB --help` shows. */
 void cli_help(const struct cli_verb_spec *verb);
 
 int cli_run(struct cli_options *options);
 int cli_validate(struct cli_options *options);
 int cli_list(struct cli_options *options);
 int cli_show(struct cli_options *options);
-/* show_plan.c: `show --plan` of a scenario that is loaded. */
+/* Runs `show --plan` of a loaded scenario (show_plan.c). */
 int cli_show_plan(const struct cli_options *options, const struct scenario *scenario);
-/* show_nic.c: `show --nic` of a scenario that is loaded. */
+/* Runs `show --nic` of a loaded scenario (show_nic.c). */
 int cli_show_nic(const struct cli_options *options, const struct scenario *scenario);
 int cli_bench(struct cli_options *options);
 int cli_import(struct cli_options *options);
@@ -151,25 +151,26 @@ int cli_completion(struct cli_options *options);
 /* Loads a scenario with the options' --set; prints every diagnostic to stderr. NULL after
  * an error. */
 struct scenario *cli_load(const struct cli_options *options, const char *path);
-/* The same, and `*why` (the caller's) gets what was printed, without the last newline. */
+/* Does the same, and appends what it printed to `*why`, without the last newline. */
 struct scenario *cli_load_why(const struct cli_options *options, const char *path,
                               struct weft_text *why);
-/* The same of a text in memory that is called `name`. */
+/* Does the same with a text in memory, which messages call `name`. */
 struct scenario *cli_load_bytes(const struct cli_options *options, const char *name,
                                 const char *bytes, size_t n_bytes);
-/* The same, and `*text` (empty; the caller's) keeps the file as it was read. */
+/* Does the same, and stores the file as it was read in the empty `*text`, which the caller
+ * frees. */
 struct scenario *cli_load_keep(const struct cli_options *options, const char *path,
                                struct weft_text *text);
-/* The command, of words for a POSIX shell, that runs `path` again as it was run: appended
- * to `*out`. */
+/* Appends the command, in words for a POSIX shell, that runs `path` again as it was run. */
 void cli_replay(const struct cli_options *options, const char *path, uint64_t seed,
                 struct weft_text *out);
-/* The same of a file of which no seed is known, because it was not loaded. */
+/* Does the same for a file whose seed is unknown, because it was not loaded. */
 void cli_replay_unread(const struct cli_options *options, const char *path,
                        struct weft_text *out);
-/* "; did you mean 'x'?" for the finding whose code is most like `code`, or "". Returns `out`. */
+/* Stores "; did you mean 'x'?" for the finding whose code is most similar to `code`, or "". Returns
+ * `out`. */
 char *cli_code_hint(const char *code, char *out, size_t out_bytes);
-/* ^C ends the process at once: a simulated world needs no cleaning up. */
+/* Makes ^C end the process at once, because a simulated world needs no clean-up. */
 void cli_end_when_interrupted(void);
 /* Prints `text` to stdout, all of it; false (with a message) if stdout failed. */
 bool cli_print(const char *bytes, size_t n);
@@ -180,19 +181,19 @@ bool cli_has_stdout(const struct cli_options *options);
 bool cli_check_outputs(const char *verb, const struct cli_options *options);
 /* Writes a whole file ("-": stdout); false after a message. */
 bool cli_write_file(const char *path, const char *bytes, size_t n);
-/* The same of a JSON document, for people to read. */
+/* Writes a JSON document in the same way, indented. */
 bool cli_write_json(const char *path, const json_t *document);
 /* Reads a file of JSON; NULL after a message. */
 json_t *cli_read_json(const char *path);
-/* The text as a string of JSON, which has UTF-8 only: in other text, `?` replaces each byte that is
- * not ASCII. */
+/* Returns the text as a JSON string. In text that is not UTF-8, `?` replaces each byte that is not
+ * ASCII. */
 json_t *cli_json_text(const char *text);
 /* Flushes stdout. Returns `status`, or CLI_USAGE if anything printed there was lost. */
 int cli_with_stdout(int status);
-/* A run's verdict as an exit code. */
+/* Returns a run's verdict as an exit code. */
 int cli_verdict(enum run_result result);
 
-/* The program. */
+/* Runs the program. */
 int cli_main(int argc, char **argv);
 
 #endif

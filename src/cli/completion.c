@@ -18,7 +18,7 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* `argument` as --help shows it: "FILE", "[DIR]". */
+/* Returns the kind of an argument that --help shows as "FILE" or "[DIR]". */
 static enum kind kind_of(const char *argument)
 {
     const char *name = argument + (argument[0] == '[' ? 1 : 0);
@@ -32,7 +32,8 @@ static enum kind kind_of(const char *argument)
     return begins(name, "COMMAND") ? KIND_COMMAND : KIND_OTHER;
 }
 
-/* What an operand of `verb` can be, blank-separated, into the empty `*out`. */
+/* Returns the kind of the operands of `verb`, and appends the words that they can be to the empty
+ * `*out`, separated by blanks. */
 static enum kind kind_of_operand(const struct cli_verb_spec *verb, struct weft_text *out)
 {
     const struct bench *bench;
@@ -58,7 +59,7 @@ static enum kind kind_of_operand(const struct cli_verb_spec *verb, struct weft_t
 
 /* ---- bash ---- */
 
-/* The line that offers what `kind` can be. */
+/* Appends the line that offers the words of `kind`. */
 static void bash_offer(enum kind kind, const char *choices, const char *indent,
                        struct weft_text *out)
 {
@@ -112,8 +113,9 @@ static void bash_verb(const struct cli_verb_spec *verb, struct weft_text *out)
     weft_text_fini(&values);
 }
 
-/* Readline begins a word after = and :, which are in our words; so the words are found in the
- * line, and what stands before the last = or : is taken off what is offered. */
+/* Appends the script for bash. Readline begins a word after = and :, which occur in the words of
+ * weft. So the script splits the line itself, and removes what is before the last = or : from what
+ * it offers. */
 static void bash(const struct cli_verb_spec *verbs, struct weft_text *out)
 {
     const struct cli_verb_spec *verb;
@@ -164,7 +166,7 @@ static void bash(const struct cli_verb_spec *verbs, struct weft_text *out)
 
 /* ---- zsh ---- */
 
-/* Inside '...' and inside the brackets or colons of _arguments. */
+/* Appends a text for use inside '...' and inside the brackets or colons of _arguments. */
 static void zsh_text(const char *text, struct weft_text *out)
 {
     for (; *text != '\0'; text++) {

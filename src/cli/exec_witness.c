@@ -91,7 +91,8 @@ static void look(void *context, uint32_t host, struct weft_text *out)
     }
 }
 
-/* The hosts are as new before the programs, so they are inspected only afterwards. */
+/* Takes an inspection. Hosts are as new before the programs, so only their state afterwards is
+ * read. */
 static void take_look(void *context, uint32_t job, uint32_t host, const char *bytes,
                       size_t n)
 {

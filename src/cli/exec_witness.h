@@ -8,7 +8,7 @@
 
 struct exec_witness;
 
-/* `spec` and `plan` must outlive it. The caller frees it with exec_witness_free(). */
+/* Creates a witness. `spec` and `plan` must outlive it. The caller calls exec_witness_free(). */
 struct exec_witness *exec_witness_create(const struct cli_options *options,
                                          const struct world_spec *spec,
                                          const struct program_plan *plan);

@@ -96,8 +96,8 @@ static int do_now(const char *name, const char *verb, const char *text)
 
 /* ---- capture ---- */
 
-/* The file is made here, where it is known why it cannot be, and emptied once it is used: another
- * capture may be under way in it. An errno. */
+/* Creates the capture's file, because only here an error can be reported. Does not truncate it,
+ * because another capture may be writing to it. Returns an errno. */
 static int make_file(const char *path, bool *out_was_made)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -119,7 +119,7 @@ static int make_file(const char *path, bool *out_was_made)
     return problem;
 }
 
-/* `path` NULL: no more. */
+/* Starts a capture to `path`, or ends it if `path` is NULL. */
 static int capture(const char *name, const char *path)
 {
     char whole[LAB_PATH_MAX * 8];
@@ -209,7 +209,7 @@ static void ignore(int number)
     (void)number;
 }
 
-/* The daemon: nothing of who asked for it but its folder and environment. */
+/* Becomes the daemon, which keeps only the caller's working directory and environment. */
 static _Noreturn void become_daemon(struct cli_options *options,
                                     const struct scenario *scenario,
                                     struct scenario_world *world, const char *folder,
@@ -238,7 +238,7 @@ static _Noreturn void become_daemon(struct cli_options *options,
     _exit(code);
 }
 
-/* What the daemon wrote until now. */
+/* Prints what the daemon has written until now. */
 static void print_log(const char *path)
 {
     struct weft_text text = {NULL, 0, 0};
@@ -314,7 +314,7 @@ static int report(const struct weft_error *error)
     return CLI_ENVIRONMENT;
 }
 
-/* In the guest: until it ends. */
+/* Serves requests inside the guest until it ends. */
 static int serve(const struct scenario_world *world)
 {
     struct captor captor = {.spec = &world->spec};

@@ -35,43 +35,46 @@ struct lab_request {
     uint32_t n_input;
 };
 
-/* The folder, made if it is not there; false after a message. */
+/* Stores the folder of labs, which is created if necessary. Prints a message and returns false on
+ * failure. */
 bool lab_folder(char *out, size_t n_bytes);
-/* The same, and locked until the descriptor is closed: one lab is brought up at a time, so that
- * two do not take one name. -1 after a message. */
+/* Does what lab_folder() does, and locks the folder until the returned descriptor is closed, so
+ * that two labs that start at once do not take the same name. Prints a message and returns -1 on
+ * failure. */
 int lab_lock(char *folder, size_t n_bytes);
-/* False after a message: not a name. */
+/* Returns true if labs can have this name. Otherwise prints a message and returns false. */
 bool lab_name_is_good(const char *name);
 void lab_log_path(const char *folder, const char *name, char out[LAB_PATH_MAX]);
-/* A connection to a lab; -1: errno says why there is none. */
+/* Connects to a lab. Returns a descriptor, or -1 and sets errno. */
 int lab_connect(const char *folder, const char *name);
-/* Removes a lab's files, and the folder if that was the last. */
+/* Removes a lab's files, and the folder with the last one. */
 void lab_remove(const char *folder, const char *name);
-/* Removes what labs left that were killed, and the folder if nothing is in it; not while a lab is
- * brought up. The second is for who holds the lock, and leaves the folder. */
+/* Remove what killed labs left behind. lab_sweep() also removes the folder if it is empty, and does
+ * nothing while a lab starts. lab_sweep_locked() is for the holder of the lock. */
 void lab_sweep(const char *folder);
 void lab_sweep_locked(const char *folder);
-/* Calls `each` for those that are up; returns how many. */
+/* Calls `each` for every lab that is up. Returns their number. */
 size_t lab_for_each(const char *folder,
                     void (*each)(void *context, const char *name, int fd), void *context);
-/* The lab of that name, or (NULL) the only one; -1 after a message. */
+/* Connects to the lab with this name, or to the only one if `name` is NULL. Prints a message and
+ * returns -1 on failure. */
 int lab_find(const char *name);
 
-/* Waits for an answer until PATIENCE; false after a message: there is none yet. */
+/* Waits for an answer. Prints a message and returns false if none comes within PATIENCE. */
 bool lab_await(int fd);
-/* False: the lab is no more. */
+/* Sends a request. Returns false if the lab is gone. */
 bool lab_ask(int fd, const struct weft_text *words, const struct weft_text *input);
-/* Sends a request of a word or two. Appends what is answered until the end, or, unless it `waits`,
- * until PATIENCE is over. */
+/* Sends a request of one word or two, and appends the answer to `out`. Waits for its end, for at
+ * most PATIENCE unless `waits`. */
 void lab_ask_words(int fd, const char *word, const char *more, bool waits,
                    struct weft_text *out);
 void lab_add_word(struct weft_text *text, const char *word);
-/* The usage of all of it, after `problem` unless it is NULL. Returns CLI_USAGE. */
+/* Prints `problem`, unless it is NULL, and the usage of `weft lab`. Returns CLI_USAGE. */
 int lab_usage(const char *problem);
-/* exec, or `on_all` run: programs, until they are over. */
+/* Runs `weft lab exec` or, if `on_all`, `weft lab run`, until their programs have ended. */
 int lab_exec(const struct cli_options *options, bool on_all);
 
-/* Keeps a lab until it ends; `ready_fd` gets "up" when it is up, and is closed at the end. */
+/* Keeps a lab until it ends. Writes "up" to `ready_fd` when it is up, and closes it at the end. */
 int lab_keep(struct cli_options *options, const struct scenario *scenario,
              struct scenario_world *world, const char *folder, const char *name,
              int ready_fd);

@@ -333,7 +333,7 @@ static void weigh(struct examination *all, bool any_failed)
     diag_sort(findings);
 }
 
-/* What is known of one program, for the document. */
+/* Returns what is known of one program, for the document. */
 static json_t *program_of(const struct program_facts *facts, const char *command,
                           const char *state)
 {

@@ -56,7 +56,8 @@ struct client {
 
 /* ---- the terminal ---- */
 
-/* Each key goes to the program, whose terminal makes of it what this one would. */
+/* Makes this terminal raw, so that each key goes to the program, whose own terminal interprets
+ * it. */
 static bool take_terminal(struct client *client)
 {
     struct termios raw;
@@ -110,7 +111,7 @@ static void count_asked(struct client *client, int number)
     }
 }
 
-/* A terminal that is gone is a hang-up. */
+/* Sends the keys that were typed to the program. Ends as after SIGHUP if the terminal is gone. */
 static void pass_keys_on(struct client *client)
 {
     char message[3 + KEYS_MAX] = {LAB_TYPES};
@@ -131,8 +132,8 @@ static void pass_keys_on(struct client *client)
 
 /* ---- signals and streams ---- */
 
-/* A program that keeps the guest's clock, by a loop without calls, hears of nothing: who asks a
- * third time is let go. */
+/* Sends signals on to the programs. Gives up after the third request to end, because a program that
+ * loops without a call stops the guest's clock and receives no signal. */
 static void pass_signals_on(struct client *client)
 {
     struct signalfd_siginfo info;
@@ -170,7 +171,7 @@ static void write_all(struct client *client, int fd, const char *bytes, size_t n
     }
 }
 
-/* Whole lines, and with `is_last` what has no end. */
+/* Writes whole lines and, if `is_last`, the rest without a newline. */
 static void write_lines(struct client *client, struct stream *stream, const char *host,
                         int to, bool is_last)
 {
@@ -198,8 +199,8 @@ static void write_lines(struct client *client, struct stream *stream, const char
     weft_text_fini(&out);
 }
 
-/* A part, so that one who writes for ever does not keep us from all else. Returns whether there may
- * be more. */
+/* Copies a part of the program's output, so that a program that writes forever does not block this
+ * loop. Returns true if there may be more. */
 static bool pass_some_on(struct client *client, struct running *running)
 {
     char bytes[65536];
@@ -221,7 +222,7 @@ static bool pass_some_on(struct client *client, struct running *running)
     return is_more && !client->is_let_go;
 }
 
-/* Once it is over. */
+/* Copies the rest of the program's output after its end. */
 static void pass_rest_on(struct client *client, struct running *running)
 {
     while (pass_some_on(client, running)) {
@@ -233,7 +234,7 @@ static void pass_rest_on(struct client *client, struct running *running)
     }
 }
 
-/* Does without a watch where this user has no more. */
+/* Watches a file, if this user may have another watch (inotify(7)). */
 static void watch(struct client *client, const char *path)
 {
     if (client->inotify_fd >= 0 &&
@@ -243,7 +244,7 @@ static void watch(struct client *client, const char *path)
     }
 }
 
-/* FOLDER, ID and hosts, a tab between them. */
+/* Parses an answer "begun": FOLDER, ID and hosts, separated by tabs. */
 static void begin(struct client *client, const char *line)
 {
     static const char *const names[] = {"out", "err"};
@@ -269,7 +270,7 @@ static void begin(struct client *client, const char *line)
     }
 }
 
-/* ID CODE. Where there are several, which one failed is said. */
+/* Parses an answer "ended": ID CODE. Reports which program failed if there are several. */
 static void end(struct client *client, const char *line)
 {
     char *rest;
@@ -289,7 +290,7 @@ static void end(struct client *client, const char *line)
     client->is_over = ++client->n_over == client->n || client->is_let_go;
 }
 
-/* `why` NULL: it was asked to. */
+/* Ends because the lab went down. `why` is NULL if a user asked for it. */
 static void lose(struct client *client, const char *why)
 {
     for (size_t i = 0; i < client->n; i++) {
@@ -320,7 +321,7 @@ static void obey(struct client *client, const char *line)
     }
 }
 
-/* False: the daemon is no more. */
+/* Reads answers. Returns false if the daemon is gone. */
 static bool hear(struct client *client)
 {
     char bytes[4096];
@@ -343,13 +344,14 @@ static bool hear(struct client *client)
     return true;
 }
 
-/* How long there is nothing to do: where files cannot be watched they are looked at. */
+/* Returns the time-out of the next wait in milliseconds. Files that cannot be watched are
+ * polled. */
 static int patience(const struct client *client, bool is_more)
 {
     return is_more ? 0 : client->n > 0 && client->inotify_fd < 0 ? LOOK_MS : -1;
 }
 
-/* Until its programs are over. */
+/* Serves the programs until they have ended. */
 static int follow(struct client *client)
 {
     bool is_more = false;
@@ -397,7 +399,7 @@ static void keep_signals(struct client *client)
     client->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 }
 
-/* How many, and each. */
+/* Appends the number of words, and each word. */
 static void add_words(struct weft_text *text, char *const *words, size_t n)
 {
     char number[32];
@@ -409,7 +411,8 @@ static void add_words(struct weft_text *text, char *const *words, size_t n)
     }
 }
 
-/* After the programs' own output. Signals end this process again meanwhile. */
+/* Prints the finding of a failed program after the programs' own output. Signals end this process
+ * again from here on. */
 static void tell_failure(const struct cli_options *options, const struct client *client)
 {
     sigset_t none;

@@ -67,7 +67,8 @@ static const char *next_word(struct words *words)
     return word;
 }
 
-/* The rest, or the next `n`; free() the list. NULL: there are fewer. */
+/* Returns the next `n` words, or with ULONG_MAX all that follow, in a list that the caller frees.
+ * Returns NULL if there are fewer. */
 static char **next_list(struct words *words, unsigned long n)
 {
     char **list = weft_calloc((size_t)(words->end - words->at) + 2, sizeof(*list));
@@ -83,7 +84,7 @@ static char **next_list(struct words *words, unsigned long n)
     return list;
 }
 
-/* A number, and that number of words. */
+/* Returns the words of a list that begins with their number. */
 static char **next_counted(struct words *words)
 {
     return next_list(words, strtoul(next_word(words), NULL, 10));
@@ -105,7 +106,7 @@ static void refuse(struct visitor *visitor, const char *why)
     visitor->state = IS_OVER;
 }
 
-/* Its programs, if it has any, go on to their own end or to ours. */
+/* Hangs up the programs of a client that is gone, or forgets a client without programs. */
 static void hang_up(struct keeper *keeper, struct visitor *visitor)
 {
     if (visitor->state == RUNS && !visitor->has_hung_up) {
@@ -119,7 +120,7 @@ static void hang_up(struct keeper *keeper, struct visitor *visitor)
     }
 }
 
-/* All of them, at one moment of the mesh. */
+/* Starts all programs of a request at the same moment of the mesh. */
 static void start(struct keeper *keeper, struct visitor *visitor,
                   struct world_lab_program *program, const struct program_plan *plan)
 {
@@ -211,7 +212,7 @@ static void signal_all(struct keeper *keeper, struct visitor *visitor, int numbe
     visitor->has_signalled = true;
 }
 
-/* How many bytes the first message has; 0: not all are here. */
+/* Returns the length of the first message, or 0 if it is incomplete. */
 static size_t message_length(const char *bytes, size_t n)
 {
     uint16_t n_typed = 0;
@@ -268,7 +269,7 @@ static size_t n_running(const struct keeper *keeper)
     return n;
 }
 
-/* What is no program, and is over when it was done. */
+/* Waits for a fault, a capture or an inspection, which ends as a program does. */
 static void await(struct visitor *visitor, uint32_t id)
 {
     visitor->id = id;
@@ -290,7 +291,7 @@ static void do_capture(struct keeper *keeper, struct visitor *visitor, const cha
     await(visitor, keeper->capture_id);
 }
 
-/* A capture is ended first, unless it does not end: who asks again does not wait for that. */
+/* Ends the lab, after ending a capture. A second request does not wait for the capture. */
 static void go_down(struct keeper *keeper)
 {
     keeper->is_ending = keeper->awaits_last || !keeper->is_capturing;
@@ -300,7 +301,7 @@ static void go_down(struct keeper *keeper)
     }
 }
 
-/* Whatever its own time says, a fault comes now: `at` has no meaning here. */
+/* Begins a fault now. Refuses one with a time, because `at` has no meaning here. */
 static void make_fault(struct keeper *keeper, struct visitor *visitor,
                        const struct scenario *scenario)
 {
@@ -408,7 +409,8 @@ static void answer(struct keeper *keeper, struct visitor *visitor,
     }
 }
 
-/* The request may be large, and its programs may run for long. */
+/* Keeps the bytes from `from` on, and frees the request, which may be large while its programs may
+ * run for long. */
 static void keep_rest(struct weft_text *got, size_t from)
 {
     struct weft_text rest = {NULL, 0, 0};
@@ -418,8 +420,8 @@ static void keep_rest(struct weft_text *got, size_t from)
     *got = rest;
 }
 
-/* A request that is whole is answered, and what came behind it is signals; what is none ends the
- * connection. */
+/* Answers a complete request; what follows it are signals. Ends the connection if the bytes are not
+ * a request. */
 static void look_at_request(struct keeper *keeper, struct visitor *visitor)
 {
     struct lab_request request;
@@ -619,7 +621,8 @@ static void tell_end(struct keeper *keeper, struct visitor *visitor, uint32_t id
     }
 }
 
-/* Those who asked for the end hear of what went wrong at the end. */
+/* Ends the lab once the capture has ended, and reports its problem to the clients that asked for
+ * the end. */
 static void end_with_capture(struct keeper *keeper, int problem)
 {
     for (size_t i = 0; i < keeper->n && problem != 0; i++) {
@@ -651,7 +654,7 @@ static void ended(void *context, uint32_t id, int code)
 
 /* ---- life ---- */
 
-/* This process's own command line. */
+/* Runs this process's own command line in the guest. */
 static weft_status run(struct keeper *keeper, uint64_t seed, struct weft_error *error)
 {
     static const struct world_lab_hooks hooks = {
@@ -680,7 +683,7 @@ static weft_status run(struct keeper *keeper, uint64_t seed, struct weft_error *
     return status;
 }
 
-/* `why` NULL: it was asked for. */
+/* Reports the lab's end to all clients. `why` is NULL if one of them asked for it. */
 static void say_last(struct keeper *keeper, const char *why)
 {
     for (size_t i = 0; i < keeper->n; i++) {

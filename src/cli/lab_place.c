@@ -82,7 +82,7 @@ void lab_log_path(const char *folder, const char *name, char out[LAB_PATH_MAX])
     weft_format(out, LAB_PATH_MAX, "%s/%s" LOG_SUFFIX, folder, name);
 }
 
-/* Its socket is the last to go: with it the name is free. */
+/* Removes a lab's files, last its socket, with which the name becomes free. */
 static void remove_files(const char *folder, const char *name)
 {
     char path[LAB_PATH_MAX];

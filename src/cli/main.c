@@ -20,7 +20,7 @@ _Noreturn void weft_out_of_memory(size_t n_bytes)
     _exit(CLI_ENVIRONMENT);
 }
 
-/* These replace the library's, which do nothing. */
+/* Replace the library's functions, which do nothing. */
 void weft_observe_begin(void)
 {
     backend_observe_begin();

@@ -44,7 +44,7 @@ struct flag_spec {
 #define LIST(field) .kind = VALUE_LIST, .offset = offsetof(struct cli_options, field)
 #define SET_BY(function) .kind = VALUE_SET, .set = function
 
-/* `problem` may end in "got", and the value follows. */
+/* Prints a usage error. If `problem` ends in "got", the value follows. */
 static bool usage(const char *verb, const char *name, const char *problem,
                   const char *value)
 {
@@ -71,7 +71,7 @@ static bool set_seed(struct cli_options *options, const char *verb, const char *
     return true;
 }
 
-/* Whole seconds, from 1 to a day. */
+/* Parses whole seconds, from 1 to a day. */
 static bool parse_seconds(const char *verb, const char *name, const char *value, int *out)
 {
     char *end = NULL;
@@ -105,7 +105,7 @@ static bool add_set(struct cli_options *options, const char *verb, const char *v
     return true;
 }
 
-/* The factor of all limits; in a run it overrides the scenario's key. */
+/* Sets the factor of all limits, which overrides the scenario's key in a run. */
 static bool set_factor(struct cli_options *options, const char *verb, const char *value)
 {
     char *end = NULL;
@@ -126,7 +126,7 @@ static bool set_time_limit(struct cli_options *options, const char *verb,
     return parse_seconds(verb, "time-limit", value, &options->time_limit_s);
 }
 
-/* A length up to 31 is of IPv4 networks, a longer one of IPv6. */
+/* Sets the prefix length of IPv4 networks if it is at most 31, otherwise that of IPv6 networks. */
 static bool set_prefix(struct cli_options *options, const char *verb, const char *value)
 {
     char *end = NULL;
@@ -365,7 +365,7 @@ static const struct flag_spec specs[] = {
 _Static_assert(WEFT_LENGTH(specs) <= CLI_FLAGS_MAX,
                "each flag has its place in is_given");
 
-/* `words` is blank-separated. */
+/* Returns true if the blank-separated `words` contain `word`. */
 static bool has_word(const char *words, const char *word)
 {
     size_t n = strlen(word);
@@ -386,7 +386,8 @@ static bool verb_takes(const struct flag_spec *spec, const char *verb)
     return strcmp(spec->verbs, "*") == 0 || has_word(spec->verbs, verb);
 }
 
-/* "; did you mean 'weft'?" for the choice that is most like `value`, or "". Returns `out`. */
+/* Stores "; did you mean 'weft'?" for the choice that is most similar to `value`, or "". Returns
+ * `out`. */
 static char *choice_hint(const char *choices, const char *value, char *out,
                          size_t out_bytes)
 {
@@ -405,7 +406,7 @@ static char *choice_hint(const char *choices, const char *value, char *out,
     return diagnose_hint(value, names, n, out, out_bytes);
 }
 
-/* "--nccl: expected 2.25 or 2.28, got '3'": all of `choices`, and the last after "or". */
+/* Prints "--nccl: expected 2.25 or 2.28, got '3'" with all `choices`. Returns false. */
 static bool refuse_choice(const struct flag_spec *spec, const char *verb,
                           const char *value)
 {
@@ -531,8 +532,8 @@ static bool apply(struct cli_options *options, const char *verb,
     exit(cli_with_stdout(CLI_OK));
 }
 
-/* WEFT_<FLAG>, upper case with underscores; a switch is on unless it says 0 or nothing.
- */
+/* Applies the variables WEFT_<FLAG>, in upper case with underscores. A switch is on unless its
+ * variable is 0 or empty. */
 static bool apply_environment(struct cli_options *options, const char *verb)
 {
     for (size_t i = 0; i < WEFT_LENGTH(specs); i++) {
@@ -572,8 +573,8 @@ static void write_log(void *context, enum weft_log_level level, const char *line
     fprintf(stderr, "weft: %s: %s\n", names[level], line);
 }
 
-/* Colour: asked for, or a terminal that can and a user who did not refuse (no-color.org).
- */
+/* Returns true if colour was asked for, or the terminal has colours and the user did not refuse
+ * them (no-color.org). */
 static bool wants_colour(const struct cli_options *options)
 {
     const char *refusal = getenv("NO_COLOR");
@@ -645,7 +646,7 @@ static bool may_write(const struct cli_options *options, const char *verb)
 
 enum { FIRST_FLAG = 256 };
 
-/* Why getopt did not take `word`: it returned `outcome`, ':' or '?' (getopt(3)). */
+/* Prints why getopt(3), which returned `outcome` (':' or '?'), refused `word`. Returns false. */
 static bool refuse(const char *verb, const char *word, int outcome)
 {
     const char *names[WEFT_LENGTH(specs)];

@@ -20,7 +20,7 @@ static enum diag_place place_of(const json_t *finding)
     return entry == NULL ? DIAG_AT_CABLE : entry->place;
 }
 
-/* "titanic:p0 → iceberg"; what is not known, or has nothing to do with it, is left out. */
+/* Stores "titanic:p0 → iceberg", without what is unknown or not involved. */
 static void place_text(const json_t *finding, char *out, size_t out_bytes)
 {
     const json_t *where = json_object_get(finding, "where");
@@ -42,7 +42,7 @@ static void add_place(const json_t *finding, struct weft_text *out)
     weft_text_add(out, "%s%s", place[0] != '\0' ? " at " : "", place);
 }
 
-/* "titanic:p1", or "titanic" if the port is not known. */
+/* Stores "titanic:p1", or "titanic" if the port is unknown. */
 static void name_end(const char *host, const json_t *evidence, const char *key, char *out,
                      size_t out_bytes)
 {
@@ -53,7 +53,7 @@ static void name_end(const char *host, const json_t *evidence, const char *key, 
                 is_known ? port : "");
 }
 
-/* Two ports that do face each other, where others were used. */
+/* Adds the two ports that face each other, if others were used. */
 static void add_facing(const char *host, const char *peer, const json_t *evidence,
                        struct weft_text *out)
 {
@@ -66,8 +66,8 @@ static void add_facing(const char *host, const char *peer, const json_t *evidenc
     }
 }
 
-/* "titanic:p1 ──✗── iceberg:p1": the cross is where it failed, at an end if its cable works. A
- * warning has none. */
+/* Adds "titanic:p1 ──✗── iceberg:p1". The cross shows where it failed: at an end if the cable
+ * works. A warning has no cross. */
 static void add_drawing(const json_t *finding, const struct report_style *style,
                         struct weft_text *out)
 {
@@ -105,7 +105,8 @@ static void add_drawing(const json_t *finding, const struct report_style *style,
     }
 }
 
-/* What ended the run for this cause, before the i-th finding of `findings`. */
+/* Returns true if an earlier finding of `findings` has the code of the i-th and ended the run,
+ * too. */
 static bool is_again(const json_t *findings, size_t i)
 {
     const char *code = json_read_text(json_array_get(findings, i), "code", "?");
@@ -121,7 +122,7 @@ static bool is_again(const json_t *findings, size_t i)
     return false;
 }
 
-/* The other places where the cause of the i-th finding was found. */
+/* Adds the other places where the cause of the i-th finding was found. */
 static void add_again(const json_t *findings, size_t i, struct weft_text *out)
 {
     const char *code = json_read_text(json_array_get(findings, i), "code", "?");
@@ -153,7 +154,8 @@ static void add_again(const json_t *findings, size_t i, struct weft_text *out)
     }
 }
 
-/* Nothing failed of it: one line, what was seen or, where another finding is the cause, that. */
+/* Adds one line for a finding that failed nothing: what was seen, or the finding that is its
+ * cause. */
 static void add_survived(const json_t *finding, const struct report_style *style,
                          struct weft_text *out)
 {
@@ -195,7 +197,7 @@ static void add_survived(const json_t *finding, const struct report_style *style
     report_candidates(finding, out);
 }
 
-/* The hosts that met only a consequence of it, and for whom each of them waited. */
+/* Adds the hosts that met only a consequence of it, and for whom each of them waited. */
 static void add_behind(const json_t *finding, struct weft_text *out)
 {
     const json_t *behind = json_object_get(finding, "behind");
