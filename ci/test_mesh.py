@@ -126,6 +126,19 @@ def test_every_collective_is_exact_on_every_mesh(mesh, tmp_path):
     assert all(job["nwrong"] == 0 for job in document["jobs"])
 
 
+@pytest.mark.parametrize("n, subnet", [(5, "fd00:0:0:{}::/64"), (12, "fd00:0:0:{}::/64"), (16, "10.0.{}.0/24")])
+def test_a_host_with_many_cables_needs_no_management_network(n, subnet, tmp_path):
+    """The handle of the hub's listener has the address of each cable."""
+    nodes = {"hub": {"ports": [f"p{i}" for i in range(n)]}, **{f"leaf{i}": {"ports": ["p0"]} for i in range(n)}}
+    links = [{"endpoints": [f"hub:p{i}", f"leaf{i}:p0"], "subnet": subnet.format(i + 1)} for i in range(n)]
+    file = tmp_path / "star.yaml"
+    file.write_text(json.dumps({"name": "star", "topology": {"management": "none", "nodes": nodes, "links": links},
+                                "jobs": [{"all_reduce": {"bytes": "64KiB"}}]}))
+    document = run(file)
+    assert (document["result"], document["findings"]) == ("pass", [])
+    assert not any(connection["via"] for connection in document["connections"])
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("n, distances", [(30, [1]), (64, [1, 2]), (96, [1, 2]), (160, [1, 2])])
 def test_no_algorithm_is_chosen_that_needs_too_many_relays(n, distances, tmp_path):

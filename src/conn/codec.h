@@ -20,9 +20,8 @@
 #define CODEC_MAC_BYTES 32u
 #define CODEC_NONCE_BYTES 16u
 #define CODEC_COOKIE_BYTES 16u
-#define CODEC_PORTS_MAX 16u /* length of conn_peer.ports */
-/* Maximum number of endpoints in a handle, if all are IPv4: they occupy 8 bytes each, IPv6 20. */
-#define CODEC_ENDPOINTS_MAX 10u
+#define CODEC_PORTS_MAX 16u     /* length of conn_peer.ports */
+#define CODEC_ENDPOINTS_MAX 16u /* in a handle, if they fit */
 #define CODEC_PHASE_BYTES 24u
 #define CODEC_REASON_BYTES 96u
 
@@ -82,6 +81,9 @@ struct codec_endpoint {
 };
 
 struct codec_handle {
+    /* encoded so that an endpoint omits what it shares with the one before; otherwise an IPv4
+     * endpoint occupies 8 bytes, an IPv6 one 20 */
+    bool is_compact;
     uint8_t host_id[16];
     uint8_t cookie[CODEC_COOKIE_BYTES];
     uint32_t epoch; /* random number of the listener */
@@ -89,6 +91,8 @@ struct codec_handle {
     struct codec_endpoint endpoints[CODEC_ENDPOINTS_MAX];
 };
 
+/* Returns the number of bytes that a handle occupies, which can be more than CONN_HANDLE_BYTES. */
+size_t codec_handle_bytes(const struct codec_handle *handle);
 /* Encodes a handle. Returns false if the endpoints do not fit. */
 bool codec_encode_handle(const struct codec_handle *handle,
                          uint8_t out[CONN_HANDLE_BYTES]);

@@ -7,8 +7,25 @@
 #include "base/text.h"
 
 #define HANDLE_MAGIC 0x57465448u /* "WFTH" */
+#define HANDLE_PLAIN CODEC_VERSION
+#define HANDLE_COMPACT 4u
+#define HANDLE_PLAIN_MAX 10u /* endpoints, if all are IPv4 */
+#define HANDLE_HEAD_BYTES 44u
+#define ENDPOINT_LONGEST 22u /* a compact one of which no byte can be omitted */
+#define HANDLE_LONGEST (HANDLE_HEAD_BYTES + CODEC_ENDPOINTS_MAX * ENDPOINT_LONGEST)
 #define ENDPOINT_V6 0x01u
 #define ENDPOINT_MANAGEMENT 0x02u
+/* Only in a compact handle: the field is omitted, because the endpoint before has the same. */
+#define ENDPOINT_SAME_PREFIX 0x04u
+#define ENDPOINT_SAME_PORT 0x08u
+
+/* Values of the endpoint before one of a compact handle, and the IPv6 address before it; zero at
+ * the first. */
+struct handle_before {
+    uint8_t prefix_len;
+    uint16_t port;
+    uint8_t v6[16];
+};
 
 /* State of a port in FACTS: 0 (inactive), PORT_ACTIVE or PORT_CHOSEN (active, and NCCL's own choice
  * of a device). PORT_MAY_STALL can be added to each. */
@@ -58,56 +75,174 @@ static bool is_gid_type(uint8_t type)
 
 /* ---- the handle ---- */
 
-bool codec_encode_handle(const struct codec_handle *handle,
-                         uint8_t out[CONN_HANDLE_BYTES])
+/* Returns a bit for each byte in which the addresses differ. The first byte has the highest. */
+static uint32_t changed_bytes(const uint8_t ip[16], const uint8_t before[16])
 {
-    struct wire_writer writer = wire_writer_init(out, CONN_HANDLE_BYTES);
+    uint32_t mask = 0;
 
-    memset(out, 0, CONN_HANDLE_BYTES);
+    for (uint32_t i = 0; i < 16; i++) {
+        mask |= ip[i] != before[i] ? UINT32_C(0x8000) >> i : 0;
+    }
+    return mask;
+}
+
+static void put_address(struct wire_writer *writer, const struct io_ip *ip,
+                        const struct handle_before *before, bool is_compact)
+{
+    uint32_t mask;
+
+    if (io_ip_is_v4(ip)) {
+        wire_put_bytes(writer, ip->bytes + 12, 4);
+        return;
+    }
+    if (!is_compact) {
+        wire_put_bytes(writer, ip->bytes, 16);
+        return;
+    }
+    mask = changed_bytes(ip->bytes, before->v6);
+    wire_put_u16(writer, (uint16_t)mask);
+    for (uint32_t i = 0; i < 16; i++) {
+        if ((mask & UINT32_C(0x8000) >> i) != 0) {
+            wire_put_u8(writer, ip->bytes[i]);
+        }
+    }
+}
+
+static void note_endpoint(struct handle_before *before,
+                          const struct codec_endpoint *endpoint)
+{
+    before->prefix_len = endpoint->prefix.prefix_len;
+    before->port = endpoint->port;
+    if (!io_ip_is_v4(&endpoint->prefix.ip)) {
+        memcpy(before->v6, endpoint->prefix.ip.bytes, sizeof(before->v6));
+    }
+}
+
+static void put_endpoint(struct wire_writer *writer,
+                         const struct codec_endpoint *endpoint,
+                         const struct handle_before *before, bool is_compact)
+{
+    bool same_prefix = is_compact && endpoint->prefix.prefix_len == before->prefix_len;
+    bool same_port = is_compact && endpoint->port == before->port;
+
+    wire_put_u8(writer, (uint8_t)((io_ip_is_v4(&endpoint->prefix.ip) ? 0u : ENDPOINT_V6) |
+                                  (endpoint->is_management ? ENDPOINT_MANAGEMENT : 0u) |
+                                  (same_prefix ? ENDPOINT_SAME_PREFIX : 0u) |
+                                  (same_port ? ENDPOINT_SAME_PORT : 0u)));
+    if (!same_prefix) {
+        wire_put_u8(writer, endpoint->prefix.prefix_len);
+    }
+    if (!same_port) {
+        wire_put_u16(writer, endpoint->port);
+    }
+    put_address(writer, &endpoint->prefix.ip, before, is_compact);
+}
+
+/* Encodes a handle that can be too long. Returns its length. */
+static size_t put_handle(const struct codec_handle *handle, uint8_t out[HANDLE_LONGEST])
+{
+    struct wire_writer writer = wire_writer_init(out, HANDLE_LONGEST);
+    struct handle_before before = {.prefix_len = 0};
+
     wire_put_u32(&writer, HANDLE_MAGIC);
-    wire_put_u16(&writer, (uint16_t)CODEC_VERSION);
+    wire_put_u16(&writer, (uint16_t)(handle->is_compact ? HANDLE_COMPACT : HANDLE_PLAIN));
     wire_put_u8(&writer, 0);
     wire_put_u8(&writer, (uint8_t)handle->n_endpoints);
     wire_put_bytes(&writer, handle->host_id, sizeof(handle->host_id));
     wire_put_bytes(&writer, handle->cookie, sizeof(handle->cookie));
     wire_put_u32(&writer, handle->epoch);
     for (uint32_t i = 0; i < handle->n_endpoints; i++) {
-        const struct codec_endpoint *endpoint = &handle->endpoints[i];
-        bool v4 = io_ip_is_v4(&endpoint->prefix.ip);
-
-        wire_put_u8(&writer,
-                    (uint8_t)((v4 ? 0u : ENDPOINT_V6) |
-                              (endpoint->is_management ? ENDPOINT_MANAGEMENT : 0u)));
-        wire_put_u8(&writer, endpoint->prefix.prefix_len);
-        wire_put_u16(&writer, endpoint->port);
-        wire_put_bytes(&writer, endpoint->prefix.ip.bytes + (v4 ? 12 : 0), v4 ? 4 : 16);
+        put_endpoint(&writer, &handle->endpoints[i], &before, handle->is_compact);
+        note_endpoint(&before, &handle->endpoints[i]);
     }
-    return !writer.bad;
+    weft_check(!writer.bad);
+    return wire_written(&writer, out);
+}
+
+size_t codec_handle_bytes(const struct codec_handle *handle)
+{
+    uint8_t ignored[HANDLE_LONGEST];
+
+    return put_handle(handle, ignored);
+}
+
+bool codec_encode_handle(const struct codec_handle *handle,
+                         uint8_t out[CONN_HANDLE_BYTES])
+{
+    uint8_t bytes[HANDLE_LONGEST];
+    size_t n = put_handle(handle, bytes);
+
+    memset(out, 0, CONN_HANDLE_BYTES);
+    if (n > CONN_HANDLE_BYTES) {
+        return false;
+    }
+    memcpy(out, bytes, n);
+    return true;
+}
+
+/* Reads an IPv6 address of a compact handle. Returns false if it lists a byte that is the same as
+ * in the address before, which would give the handle a second encoding. */
+static bool get_compact_v6(struct wire_reader *reader, const struct handle_before *before,
+                           struct io_ip *out)
+{
+    uint32_t mask = wire_get_u16(reader);
+
+    memcpy(out->bytes, before->v6, sizeof(out->bytes));
+    for (uint32_t i = 0; i < 16; i++) {
+        if ((mask & UINT32_C(0x8000) >> i) != 0) {
+            out->bytes[i] = wire_get_u8(reader);
+        }
+    }
+    return changed_bytes(out->bytes, before->v6) == mask;
+}
+
+static weft_status get_address(struct wire_reader *reader, uint8_t flags, uint32_t i,
+                               const struct handle_before *before, bool is_compact,
+                               struct io_ip *out, struct weft_error *error)
+{
+    uint8_t v4[4];
+    bool is_shortest = true;
+
+    if ((flags & ENDPOINT_V6) == 0) {
+        wire_get_bytes(reader, v4, sizeof(v4));
+        *out = io_ip_v4(v4[0], v4[1], v4[2], v4[3]);
+        return WEFT_OK;
+    }
+    if (is_compact) {
+        is_shortest = get_compact_v6(reader, before, out);
+    } else {
+        wire_get_bytes(reader, out->bytes, 16);
+    }
+    if (!reader->bad && (!is_shortest || io_ip_is_v4(out))) {
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "address", i,
+                               is_shortest ? "an IPv4 address in the long form"
+                                           : "repeats a byte of the one before");
+    }
+    return WEFT_OK;
 }
 
 /* Reads endpoint i of n. An error about its address has i as its value. */
 static weft_status get_endpoint(struct wire_reader *reader, uint32_t i, uint32_t n,
+                                const struct handle_before *before, bool is_compact,
                                 struct codec_endpoint *out, struct weft_error *error)
 {
     uint8_t flags = wire_get_u8(reader);
-    uint8_t v4[4];
+    uint32_t known = ENDPOINT_V6 | ENDPOINT_MANAGEMENT |
+                     (is_compact ? ENDPOINT_SAME_PREFIX | ENDPOINT_SAME_PORT : 0u);
+    bool same_prefix = (flags & ENDPOINT_SAME_PREFIX) != 0;
+    bool same_port = (flags & ENDPOINT_SAME_PORT) != 0;
+    weft_status status;
 
-    if ((flags & ~(ENDPOINT_V6 | ENDPOINT_MANAGEMENT)) != 0) {
+    if ((flags & ~known) != 0) {
         return codec_bad_field(error, WEFT_PHASE_HANDLE, "endpoint_flags", flags,
                                "unknown flags");
     }
     out->is_management = (flags & ENDPOINT_MANAGEMENT) != 0;
-    out->prefix.prefix_len = wire_get_u8(reader);
-    out->port = wire_get_u16(reader);
-    if ((flags & ENDPOINT_V6) != 0) {
-        wire_get_bytes(reader, out->prefix.ip.bytes, 16);
-        if (!reader->bad && io_ip_is_v4(&out->prefix.ip)) {
-            return codec_bad_field(error, WEFT_PHASE_HANDLE, "address", i,
-                                   "an IPv4 address in the long form");
-        }
-    } else {
-        wire_get_bytes(reader, v4, sizeof(v4));
-        out->prefix.ip = io_ip_v4(v4[0], v4[1], v4[2], v4[3]);
+    out->prefix.prefix_len = same_prefix ? before->prefix_len : wire_get_u8(reader);
+    out->port = same_port ? before->port : wire_get_u16(reader);
+    status = get_address(reader, flags, i, before, is_compact, &out->prefix.ip, error);
+    if (status != WEFT_OK) {
+        return status;
     }
     if (reader->bad) {
         return codec_bad_field(error, WEFT_PHASE_HANDLE, "n_endpoints", n,
@@ -124,6 +259,43 @@ static weft_status get_endpoint(struct wire_reader *reader, uint32_t i, uint32_t
     if (out->port == 0) {
         return codec_bad_field(error, WEFT_PHASE_HANDLE, "port", 0, "1 to 65535");
     }
+    if (is_compact && ((!same_prefix && out->prefix.prefix_len == before->prefix_len) ||
+                       (!same_port && out->port == before->port))) {
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "endpoint_flags", flags,
+                               "repeats a value of the one before");
+    }
+    return WEFT_OK;
+}
+
+/* Reads what precedes the endpoints. */
+static weft_status get_handle_head(struct wire_reader *reader, struct codec_handle *out,
+                                   struct weft_error *error)
+{
+    uint32_t magic = wire_get_u32(reader);
+    uint32_t version = wire_get_u16(reader);
+    uint32_t reserved = wire_get_u8(reader);
+
+    out->is_compact = version == HANDLE_COMPACT;
+    out->n_endpoints = wire_get_u8(reader);
+    if (magic != HANDLE_MAGIC) {
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "magic", magic,
+                               "not a weft handle");
+    }
+    if (version != HANDLE_PLAIN && version != HANDLE_COMPACT) {
+        return codec_other_version(error, WEFT_PHASE_HANDLE, version, CODEC_VERSION);
+    }
+    if (reserved != 0) {
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "reserved", reserved,
+                               "must be 0");
+    }
+    if (out->n_endpoints == 0 ||
+        out->n_endpoints > (out->is_compact ? CODEC_ENDPOINTS_MAX : HANDLE_PLAIN_MAX)) {
+        return codec_bad_field(error, WEFT_PHASE_HANDLE, "n_endpoints", out->n_endpoints,
+                               out->is_compact ? "1 to 16" : "1 to 10");
+    }
+    wire_get_bytes(reader, out->host_id, sizeof(out->host_id));
+    wire_get_bytes(reader, out->cookie, sizeof(out->cookie));
+    out->epoch = wire_get_u32(reader);
     return WEFT_OK;
 }
 
@@ -131,37 +303,21 @@ weft_status codec_decode_handle(const uint8_t bytes[CONN_HANDLE_BYTES],
                                 struct codec_handle *out, struct weft_error *error)
 {
     struct wire_reader reader = wire_reader_init(bytes, CONN_HANDLE_BYTES);
-    uint32_t magic = wire_get_u32(&reader);
-    uint32_t version = wire_get_u16(&reader);
-    uint32_t reserved = wire_get_u8(&reader);
+    struct handle_before before = {.prefix_len = 0};
+    weft_status status;
 
     memset(out, 0, sizeof(*out));
-    out->n_endpoints = wire_get_u8(&reader);
-    if (magic != HANDLE_MAGIC) {
-        return codec_bad_field(error, WEFT_PHASE_HANDLE, "magic", magic,
-                               "not a weft handle");
+    status = get_handle_head(&reader, out, error);
+    if (status != WEFT_OK) {
+        return status;
     }
-    if (version != CODEC_VERSION) {
-        return codec_other_version(error, WEFT_PHASE_HANDLE, version, CODEC_VERSION);
-    }
-    if (reserved != 0) {
-        return codec_bad_field(error, WEFT_PHASE_HANDLE, "reserved", reserved,
-                               "must be 0");
-    }
-    if (out->n_endpoints == 0 || out->n_endpoints > CODEC_ENDPOINTS_MAX) {
-        return codec_bad_field(error, WEFT_PHASE_HANDLE, "n_endpoints", out->n_endpoints,
-                               "1 to 10");
-    }
-    wire_get_bytes(&reader, out->host_id, sizeof(out->host_id));
-    wire_get_bytes(&reader, out->cookie, sizeof(out->cookie));
-    out->epoch = wire_get_u32(&reader);
     for (uint32_t i = 0; i < out->n_endpoints; i++) {
-        weft_status status =
-            get_endpoint(&reader, i, out->n_endpoints, &out->endpoints[i], error);
-
+        status = get_endpoint(&reader, i, out->n_endpoints, &before, out->is_compact,
+                              &out->endpoints[i], error);
         if (status != WEFT_OK) {
             return status;
         }
+        note_endpoint(&before, &out->endpoints[i]);
     }
     while (wire_left(&reader) > 0) {
         uint8_t padding = wire_get_u8(&reader);

@@ -92,9 +92,21 @@ static struct codec_handle some_handle(void)
     return handle;
 }
 
+/* Returns a compact handle: some_handle(), and an endpoint one byte away from its last. */
+static struct codec_handle compact_handle(void)
+{
+    struct codec_handle handle = some_handle();
+
+    handle.is_compact = true;
+    handle.n_endpoints = 3;
+    handle.endpoints[2] = handle.endpoints[1];
+    ck_assert(io_ip_parse("fd00:0:0:1::2", &handle.endpoints[2].prefix.ip));
+    return handle;
+}
+
 /* ---- one function for all messages ---- */
 
-enum subject { HELLO, CHALLENGE, AUTH, FACTS, META, ABORT, HANDLE, N_SUBJECTS };
+enum subject { HELLO, CHALLENGE, AUTH, FACTS, META, ABORT, HANDLE, COMPACT, N_SUBJECTS };
 
 /* Decodes `in` as a `subject`. On success encodes the result again, to `out`. */
 static weft_status recode(enum subject subject, const uint8_t *in, size_t n_in,
@@ -138,6 +150,7 @@ static weft_status recode(enum subject subject, const uint8_t *in, size_t n_in,
         *out_n = status == WEFT_OK ? codec_encode_abort(&m.abort, out) : 0;
         break;
     case HANDLE:
+    case COMPACT:
         ck_assert_uint_eq(n_in, CONN_HANDLE_BYTES);
         status = codec_decode_handle(in, &m.handle, error);
         *out_n = CONN_HANDLE_BYTES;
@@ -161,7 +174,7 @@ static size_t example(enum subject subject, uint8_t *out)
                                 .status = WEFT_ERR_SYSTEM,
                                 .sys_errno = 110,
                                 .reason = "no answer"};
-    struct codec_handle handle = some_handle();
+    struct codec_handle handle = subject == COMPACT ? compact_handle() : some_handle();
 
     switch (subject) {
     case HELLO:
@@ -177,6 +190,7 @@ static size_t example(enum subject subject, uint8_t *out)
     case ABORT:
         return codec_encode_abort(&abort, out);
     case HANDLE:
+    case COMPACT:
         ck_assert(codec_encode_handle(&handle, out));
         return CONN_HANDLE_BYTES;
     case N_SUBJECTS:
@@ -187,7 +201,7 @@ static size_t example(enum subject subject, uint8_t *out)
 
 START_TEST(what_decodes_encodes_to_the_same_bytes)
 {
-    static const size_t expected[N_SUBJECTS] = {48, 48, 32, 171, 225, 23, 128};
+    static const size_t expected[N_SUBJECTS] = {48, 48, 32, 171, 225, 23, 128, 128};
     uint8_t in[CODEC_BODY_MAX], out[CODEC_BODY_MAX];
     struct weft_error error = {0};
     size_t n, n_out = 0;
@@ -205,7 +219,7 @@ START_TEST(a_message_cut_at_any_byte_or_with_one_more_is_refused)
     uint8_t in[CODEC_BODY_MAX], out[CODEC_BODY_MAX];
     size_t n = example((enum subject)_i, in), n_out;
 
-    if (_i == HANDLE) {
+    if (_i == HANDLE || _i == COMPACT) {
         return; /* a handle has a fixed size */
     }
     for (size_t cut = 0; cut <= n + 1; cut++) {
@@ -342,6 +356,19 @@ static const struct bad bad_fields[] = {
     {HANDLE, 53, 1, 129, "prefix_len"},
     {HANDLE, 56, 1, 0xff, "address"},
     {HANDLE, 127, 1, 1, "padding"},
+    /* The endpoints are at 44 (8 bytes), 52 (flags, prefix, port, mask, 2 bytes) and 60 (flags,
+     * mask, 1 byte). */
+    {COMPACT, 4, 2, 5, "version"},
+    {COMPACT, 7, 1, 0, "n_endpoints"},
+    {COMPACT, 7, 1, 17, "n_endpoints"},
+    {COMPACT, 44, 1, 0x10, "endpoint_flags"},
+    {COMPACT, 44, 1, 0x08, "port"},
+    {COMPACT, 53, 1, 24, "endpoint_flags"},
+    {COMPACT, 54, 2, 40000, "endpoint_flags"},
+    {COMPACT, 58, 1, 0, "address"},
+    {COMPACT, 58, 1, 0xff, "address"},
+    {COMPACT, 63, 1, 0, "address"},
+    {COMPACT, 64, 1, 1, "padding"},
 };
 
 START_TEST(each_bad_value_is_refused_by_its_fields_name)
@@ -430,6 +457,19 @@ START_TEST(handles_refuse_the_rest_of_the_addresses)
         ck_assert(io_ip_parse("fd00::2", &handle.endpoints[i].prefix.ip));
     }
     ck_assert(!codec_encode_handle(&handle, bytes));
+
+    /* The compact form holds five, and sixteen that differ in one byte. */
+    handle.is_compact = true;
+    ck_assert(codec_encode_handle(&handle, bytes));
+    handle.n_endpoints = CODEC_ENDPOINTS_MAX;
+    for (uint32_t i = 0; i < CODEC_ENDPOINTS_MAX; i++) {
+        handle.endpoints[i] = handle.endpoints[0];
+        handle.endpoints[i].prefix.ip.bytes[7] = (uint8_t)i;
+    }
+    ck_assert(codec_encode_handle(&handle, bytes));
+    ck_assert_int_eq(codec_decode_handle(bytes, &decoded, &error), WEFT_OK);
+    ck_assert_mem_eq(&decoded, &handle, sizeof(handle));
+    handle.is_compact = false;
 
     /* The count is five, but there is room for only four IPv6 endpoints. */
     weft_error_clear(&error);

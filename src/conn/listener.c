@@ -48,45 +48,33 @@ static struct io_env *env_of(const struct conn_listener *listener)
 
 /* ---- addresses ---- */
 
-static void listen_at(struct conn_listener *listener, const struct io_netdev *netdev,
-                      const struct io_prefix *prefix, struct codec_handle *handle,
-                      int *out_errno)
+/* Addresses to listen on, in the order of the handle. */
+struct places {
+    uint32_t n;
+    struct {
+        uint32_t ifindex; /* 0 if streams may arrive over any netdev */
+        struct codec_endpoint endpoint;
+    } at[CODEC_ENDPOINTS_MAX];
+};
+
+static void add_place(struct places *places, const struct io_netdev *netdev,
+                      const struct io_prefix *prefix)
 {
-    struct conn_listener_private *private = listener->private;
-    struct io_env *env = env_of(listener);
+    if (places->n == CODEC_ENDPOINTS_MAX) {
+        return;
+    }
     /* Streams to the address of a cable must arrive over that cable. Processes of this host use the
      * loopback interface and the management address. */
-    uint32_t ifindex = netdev->is_management ? 0 : netdev->ifindex;
-    struct io_endpoint at = {.ip = prefix->ip, .ifindex = ifindex}, real;
-    struct codec_endpoint *endpoint = &handle->endpoints[handle->n_endpoints];
-    uint8_t scratch[CONN_HANDLE_BYTES];
-    int result;
-
-    if (handle->n_endpoints == CODEC_ENDPOINTS_MAX) {
-        return;
-    }
-    *endpoint = (struct codec_endpoint){
+    places->at[places->n].ifindex = netdev->is_management ? 0 : netdev->ifindex;
+    places->at[places->n].endpoint = (struct codec_endpoint){
         .prefix = *prefix, .port = 1, .is_management = netdev->is_management};
-    handle->n_endpoints++;
-    if (!codec_encode_handle(handle, scratch)) {
-        handle->n_endpoints--; /* does not fit */
-        return;
-    }
-    result = env->oob->listen(env, &at, BACKLOG, &listener->task,
-                              &private->sockets[private->n_sockets], &real);
-    if (result != 0) {
-        handle->n_endpoints--;
-        *out_errno = result;
-        return;
-    }
-    endpoint->port = real.port;
-    private->n_sockets++;
+    places->n++;
 }
 
-/* Listens on the IPv4 or IPv6 addresses of the management or cable netdevs. Leaves out link-local
+/* Adds the IPv4 or IPv6 addresses of the management or cable netdevs. Leaves out link-local
  * addresses, because they need a scope that the connector cannot know. */
-static void listen_on(struct conn_listener *listener, bool management, bool v4,
-                      struct codec_handle *handle, int *out_errno)
+static void add_places(const struct conn_listener *listener, bool management, bool v4,
+                       struct places *places)
 {
     struct io_env *env = env_of(listener);
     const struct rdma *rdma = listener->private->rdma;
@@ -108,9 +96,70 @@ static void listen_on(struct conn_listener *listener, bool management, bool v4,
             const struct io_prefix *prefix = &netdev->addresses[a];
 
             if (io_ip_is_v4(&prefix->ip) == v4 && !io_ip_is_link_local(&prefix->ip)) {
-                listen_at(listener, netdev, prefix, handle, out_errno);
+                add_place(places, netdev, prefix);
             }
         }
+    }
+}
+
+/* Returns true if the places do not fit in the plain form of the handle. */
+static bool needs_compact(struct codec_handle handle, const struct places *places)
+{
+    for (uint32_t i = 0; i < places->n; i++) {
+        handle.endpoints[handle.n_endpoints++] = places->at[i].endpoint;
+    }
+    return codec_handle_bytes(&handle) > CONN_HANDLE_BYTES;
+}
+
+/* Opens a socket at one place. In a compact handle it has the TCP port of the endpoint before,
+ * unless that is taken, because a port that repeats is omitted. */
+static int open_socket(struct conn_listener *listener, const struct io_ip *ip,
+                       uint32_t ifindex, const struct codec_handle *handle,
+                       struct io_endpoint *out)
+{
+    struct conn_listener_private *private = listener->private;
+    struct io_env *env = env_of(listener);
+    struct io_listener **socket = &private->sockets[private->n_sockets];
+    struct io_endpoint at = {.ip = *ip, .ifindex = ifindex};
+    int result = EADDRINUSE;
+
+    if (handle->is_compact && handle->n_endpoints > 0) {
+        at.port = handle->endpoints[handle->n_endpoints - 1].port;
+        result = env->oob->listen(env, &at, BACKLOG, &listener->task, socket, out);
+        at.port = 0;
+    }
+    return result == EADDRINUSE
+               ? env->oob->listen(env, &at, BACKLOG, &listener->task, socket, out)
+               : result;
+}
+
+/* Listens at the places that fit in the handle. */
+static void listen_at(struct conn_listener *listener, const struct places *places,
+                      struct codec_handle *handle, int *out_errno)
+{
+    struct conn_listener_private *private = listener->private;
+    struct io_env *env = env_of(listener);
+
+    handle->is_compact = needs_compact(*handle, places);
+    for (uint32_t i = 0; i < places->n; i++) {
+        struct codec_endpoint endpoint = places->at[i].endpoint;
+        struct io_endpoint real;
+        int result = open_socket(listener, &endpoint.prefix.ip, places->at[i].ifindex,
+                                 handle, &real);
+
+        if (result != 0) {
+            *out_errno = result;
+            continue;
+        }
+        endpoint.port = real.port;
+        handle->endpoints[handle->n_endpoints++] = endpoint;
+        if (codec_handle_bytes(handle) > CONN_HANDLE_BYTES) {
+            handle->n_endpoints--;
+            env->oob->close_listener(private->sockets[private->n_sockets]);
+            private->sockets[private->n_sockets] = NULL;
+            return;
+        }
+        private->n_sockets++;
     }
 }
 
@@ -118,14 +167,16 @@ static weft_status open_sockets(struct conn_listener *listener,
                                 struct codec_handle *handle, struct weft_error *error)
 {
     const struct conn_config *config = &listener->private->config;
+    struct places places = {.n = 0};
     int failure = EADDRNOTAVAIL;
 
-    listen_on(listener, true, true, handle, &failure);
-    listen_on(listener, true, false, handle, &failure);
+    add_places(listener, true, true, &places);
+    add_places(listener, true, false, &places);
     if (!config->over_management && config->policy == WEFT_POLICY_WEFT) {
-        listen_on(listener, false, true, handle, &failure);
-        listen_on(listener, false, false, handle, &failure);
+        add_places(listener, false, true, &places);
+        add_places(listener, false, false, &places);
     }
+    listen_at(listener, &places, handle, &failure);
     if (listener->private->n_sockets == 0) {
         return weft_fail_errno(error, failure, WEFT_PHASE_LISTEN,
                                "no address to listen on");

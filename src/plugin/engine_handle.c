@@ -12,17 +12,6 @@
 #define NUMBER_VERSION 3u
 #define NUMBER_FIRST UINT32_C(0x54)
 
-/* Returns how many bytes of a handle conn uses. */
-static size_t bytes_used(const struct codec_handle *handle)
-{
-    size_t n = 4 + 2 + 1 + 1 + sizeof(handle->host_id) + sizeof(handle->cookie) + 4;
-
-    for (uint32_t i = 0; i < handle->n_endpoints; i++) {
-        n += io_ip_is_v4(&handle->endpoints[i].prefix.ip) ? 8 : 20;
-    }
-    return n;
-}
-
 weft_status engine_handle_trim(uint8_t handle[CONN_HANDLE_BYTES],
                                struct weft_error *error)
 {
@@ -32,7 +21,8 @@ weft_status engine_handle_trim(uint8_t handle[CONN_HANDLE_BYTES],
     if (status != WEFT_OK) {
         return status;
     }
-    while (bytes_used(&parts) > ROOM_AT) {
+    parts.is_compact = parts.is_compact || codec_handle_bytes(&parts) > ROOM_AT;
+    while (codec_handle_bytes(&parts) > ROOM_AT) {
         parts.n_endpoints--;
     }
     return codec_encode_handle(&parts, handle)

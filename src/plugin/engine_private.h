@@ -308,7 +308,7 @@ void engine_route_of_number(uint32_t number, struct flow_config *out,
 
 /* ---- engine_handle.c ---- */
 #define ENGINE_HANDLE_ROOM 8u /* at the end of a handle, for the number of a listen */
-/* Makes room in a handle of conn's by removing its last addresses. */
+/* Makes room in a handle of conn's: by its compact form, then by removing its last addresses. */
 weft_status engine_handle_trim(uint8_t handle[CONN_HANDLE_BYTES],
                                struct weft_error *error) WEFT_MUST_CHECK;
 void engine_handle_number(uint8_t handle[CONN_HANDLE_BYTES], uint32_t number);

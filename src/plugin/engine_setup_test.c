@@ -4,7 +4,9 @@
 
 #include "base/rng.h"
 #include "base/suite_testing.h"
+#include "conn/codec.h"
 #include "plugin/engine.h"
+#include "plugin/engine_private.h"
 #include "plugin/engine_testing.h"
 
 #define SECOND INT64_C(1000000000)
@@ -57,6 +59,54 @@ static const struct io_hostinfo *count_looks(struct io_env *env)
 }
 
 /* Any thread may connect, but only the engine's thread may read the host's facts. */
+/* The plugin's handle has 8 bytes less than conn's for addresses. */
+START_TEST(a_handle_keeps_the_addresses_of_all_cables)
+{
+    static const struct {
+        const char *name, *first;
+        uint32_t n_endpoints,
+            n_varied; /* bytes of the address in which endpoints differ */
+        uint32_t n_kept;
+    } rows[] = {
+        {"three IPv6", "fd00::1", 3, 1, 3},
+        {"four IPv6", "fd00::1", 4, 1, 4},
+        {"five IPv6", "fd00::1", 5, 1, 5},
+        {"five IPv6 that differ in ten bytes", "fdaa:aaaa:aaaa:aaaa:aaaa:aaaa:aaaa:aaaa",
+         5, 10, 5},
+        {"five IPv6 that differ in eleven bytes",
+         "fdaa:aaaa:aaaa:aaaa:aaaa:aaaa:aaaa:aaaa", 5, 11, 4},
+        {"nine IPv4", "10.0.0.1", 9, 1, 9},
+        {"ten IPv4", "10.0.0.1", 10, 1, 10},
+        {"fourteen IPv4", "10.0.0.1", 14, 1, 14},
+    };
+    struct codec_handle handle = {.epoch = 3, .n_endpoints = rows[_i].n_endpoints}, out;
+    uint8_t bytes[CONN_HANDLE_BYTES], plain[CONN_HANDLE_BYTES];
+    struct weft_error error = {0};
+    uint32_t number;
+
+    for (uint32_t i = 0; i < handle.n_endpoints; i++) {
+        struct io_prefix *prefix = &handle.endpoints[i].prefix;
+
+        ck_assert(io_ip_parse(rows[_i].first, &prefix->ip));
+        for (uint32_t b = 0; b < rows[_i].n_varied; b++) {
+            prefix->ip.bytes[b == 0 ? 14 : b] ^= (uint8_t)(16 * i);
+        }
+        prefix->prefix_len = 24;
+        handle.endpoints[i].port = 40000;
+    }
+    handle.is_compact = codec_handle_bytes(&handle) > CONN_HANDLE_BYTES;
+    ck_assert(codec_encode_handle(&handle, bytes));
+    ck_assert_int_eq(engine_handle_trim(bytes, &error), WEFT_OK);
+    engine_handle_number(bytes, 77);
+    ck_assert_int_eq(engine_handle_split(bytes, plain, &number, &error), WEFT_OK);
+    ck_assert_uint_eq(number, 77);
+    ck_assert_int_eq(codec_decode_handle(plain, &out, &error), WEFT_OK);
+    ck_assert_uint_eq(out.n_endpoints, rows[_i].n_kept);
+    ck_assert_mem_eq(out.endpoints, handle.endpoints,
+                     out.n_endpoints * sizeof(out.endpoints[0]));
+}
+END_TEST
+
 START_TEST(who_connects_does_not_look_at_the_machine)
 {
     struct io_env_ops counting;
@@ -187,6 +237,7 @@ int main(void)
 
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_handle_that_is_none_is_refused);
+    tcase_add_loop_test(tcase, a_handle_keeps_the_addresses_of_all_cables, 0, 8);
     tcase_add_test(tcase, who_connects_does_not_look_at_the_machine);
     tcase_add_loop_test(tcase, a_connection_looks_at_the_machine_seldom, 0, 2);
     tcase_add_test(tcase, a_listener_that_is_gone_takes_nobody);
