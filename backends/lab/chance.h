@@ -2,7 +2,7 @@
 #ifndef WEFT_BACKENDS_LAB_CHANCE_H
 #define WEFT_BACKENDS_LAB_CHANCE_H
 
-/* What draws random numbers next. */
+/* Consumer of the random numbers that follow. */
 enum lab_chance {
     LAB_CHANCE_CABLES,
     LAB_CHANCE_PROGRAMS,

@@ -1,4 +1,4 @@
-/* What the files of backends/lab share. */
+/* Declarations that the files of backends/lab share. */
 #ifndef WEFT_BACKENDS_LAB_PRIVATE_H
 #define WEFT_BACKENDS_LAB_PRIVATE_H
 

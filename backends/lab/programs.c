@@ -29,7 +29,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define LAST_WORDS_NS (2 * SECOND) /* from SIGTERM to SIGKILL */
-#define LINE_BYTES_MAX (1u << 20)  /* of a watch: what is longer is two */
+#define LINE_BYTES_MAX (1u << 20)  /* with a watch, a longer line is split */
 #define DEVICE_NAME_BYTES 64       /* IB_DEVICE_NAME_MAX of <rdma/rdma_netlink.h> */
 
 enum state { WAITS, RUNS, OVER };
@@ -41,11 +41,11 @@ struct running {
     pid_t pid;
     int pid_fd; /* -1: does not run */
     int fds[2]; /* its stdout and stderr, where they are tagged; -1: not open */
-    struct weft_text line[2]; /* what has no end yet */
-    weft_ns read_ns;          /* when what is being passed on came, from the beginning */
-    bool is_killed;           /* by a fault */
-    bool is_stopped;          /* for good */
-    bool is_late;             /* for its job, and ended for that */
+    struct weft_text line[2]; /* the last line without a newline */
+    weft_ns read_ns; /* when the bytes that are being copied came, since the beginning */
+    bool is_killed;  /* by a fault */
+    bool is_stopped; /* for good */
+    bool is_late;    /* too late for its job, and ended for that */
 };
 
 struct job {
@@ -77,7 +77,7 @@ struct show {
     char cwd[PATH_MAX];
     weft_ns begun_ns;
     weft_ns now_ns;      /* when starts and faults were last due */
-    weft_ns deadline_ns; /* the rest is ended then; WEFT_NEVER: nothing has failed */
+    weft_ns deadline_ns; /* when the rest is ended; WEFT_NEVER if nothing has failed */
     bool has_asked;      /* by SIGTERM */
     int code;
 };
@@ -314,7 +314,8 @@ static void pass_on(const struct show *show, struct running *running, int which)
 
     while (running->fds[which] >= 0 &&
            (n = read(running->fds[which], bytes, sizeof(bytes))) > 0) {
-        running->read_ns = since_begun(show); /* once: a look at the clock costs time */
+        running->read_ns =
+            since_begun(show); /* read once, because reading the clock takes time */
         weft_text_add_bytes(&running->line[which], bytes, (size_t)n);
         write_lines(show, running, which);
     }
@@ -620,7 +621,7 @@ static void warn_of_faults(const struct show *show)
             const struct world_fault *fault = &show->spec->faults[timed->fault];
 
             if (show->what->watch != NULL) {
-                continue; /* which knows it by not having heard of it */
+                continue; /* the watch concludes this from the missing callback */
             }
             weft_log(show->spec->log, WEFT_LOG_WARN,
                      "fault %u (%s) did not come: the programs were over before",
@@ -794,7 +795,7 @@ static void end_job(struct show *show)
         struct running *running = &show->running[i];
 
         for (int j = 0; j < 2; j++) {
-            pass_on(show, running, j); /* to its end, because all writers are gone */
+            pass_on(show, running, j); /* to the end, because all writers are gone */
             close_fd(&running->fds[j]);
         }
     }

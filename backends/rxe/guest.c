@@ -36,12 +36,12 @@
 #define LOOK_INSIDE_NS 200000000LL
 #define LOOK_INSIDE_MAX_NS (50 * LOOK_INSIDE_NS)
 #define LOOKS 8     /* in virtual time, while the time since the start doubles */
-#define LOST_CODE 2 /* exit status if stdout lost anything (CLI_USAGE) */
+#define LOST_CODE 2 /* exit status if not all of stdout could be written (CLI_USAGE) */
 #define GOODBYE_S 5 /* from the result to the kernel's end */
 #define VIRTUAL_START_NS "1767225600000000000" /* 2026-01-01 00:00:00 UTC */
 #define VIRTUAL_JITTER_NS "100"                /* a call costs 1 to 1.1 us */
 
-#define FOLDER_FD 9 /* in what runs in a guest with a tender or a listener */
+#define FOLDER_FD 9 /* in guests with a tender or a listener */
 
 extern char **environ;
 
@@ -114,7 +114,8 @@ static bool is_user_mode_linux(const char *kernel)
 
 static bool keeps_virtual_time(const char *kernel)
 {
-    static const char parameter[] = "/proc/um_seed"; /* which our patches add */
+    static const char parameter[] =
+        "/proc/um_seed"; /* added by the patches in ci/guest */
     struct stat status;
     int fd = is_user_mode_linux(kernel) ? open(kernel, O_RDONLY | O_CLOEXEC) : -1;
     void *bytes = MAP_FAILED;
@@ -182,7 +183,7 @@ static bool traps_time_stamps(void)
 
 /* ---- starting ---- */
 
-/* What decides how a guest runs, all defaults resolved. */
+/* How a guest runs, with all defaults resolved. */
 struct plan {
     const char *scratch, *kernel;
     int memory_mib;
@@ -335,7 +336,8 @@ static _Noreturn void become_kernel(const struct plan *plan, pid_t parent)
 {
     struct command command = {.n = 0};
     char console[SCRATCH_PATH_BYTES];
-    /* TMPDIR would take the guest's memory to a disk; without HOME it cannot start. */
+    /* Without TMPDIR, which would move the guest's memory to a disk; with HOME, without which it
+     * cannot start. */
     char *const environment[] = {(char *)(uintptr_t) "PATH=/usr/bin:/bin",
                                  (char *)(uintptr_t) "HOME=/",
                                  (char *)(uintptr_t) "TERM=linux", NULL};
@@ -367,11 +369,11 @@ struct watched {
     const struct rxe_guest_tender *tender; /* or NULL */
     bool was_ended;                        /* by it */
     struct rxe_cpu cpu;
-    bool is_pinned;      /* whatever else the machine does */
+    bool is_pinned;      /* in virtual time: kept on one processor */
     bool is_unpinned;    /* while it is idle */
     off_t seen[2];       /* of out and err */
     uint64_t n_lines;    /* of out */
-    int lost_errno;      /* why stdout did not take what was written; 0 if it did */
+    int lost_errno;      /* errno of a write to stdout; 0 if all succeeded */
     size_t console_seen; /* whole lines */
 };
 
@@ -626,7 +628,7 @@ static weft_status supervise(const struct plan *plan, struct lab_signals *signal
     status = w.pid_fd < 0
                  ? weft_fail_errno(error, errno, WEFT_PHASE_GUEST, "cannot start")
                  : watch(&w, plan->time_limit_s, error);
-    kill(-w.pid, SIGKILL); /* its helpers, or all of it */
+    kill(-w.pid, SIGKILL); /* the guest's helpers, or all of the guest */
     kill(w.pid, SIGKILL);
     waitpid(w.pid, &wait_status, 0);
     has_begun = w.pid_fd >= 0 &&
@@ -730,7 +732,7 @@ weft_status rxe_guest_run(const struct rxe_guest_options *options, char *const *
                 "counter: the figures of those that measure by it (perftest, UCX, "
                 "MPI) are not the guest's, and differ from run to run\n");
     }
-    lab_signals_catch(&signals); /* before there is a folder that could be left */
+    lab_signals_catch(&signals); /* before a folder exists that could be left behind */
     rxe_guest_cleanup(NULL);
     if (scratch_make(scratch, &lock)) {
         plan.scratch = scratch;
@@ -787,7 +789,7 @@ static weft_status run_again(const struct rxe_guest_options *options, int *out_c
                                "cannot read /proc/self/cmdline");
     }
     argv = split(bytes, n);
-    /* argv[0] is a name; the file is what matters. */
+    /* Execute this file, because argv[0] is only a name. */
     argv[0] = realpath("/proc/self/exe", NULL);
     status = rxe_guest_run(options, argv, out_code, error);
     free(argv[0]);

@@ -1,11 +1,9 @@
-/* A guest whose kernel has rdma_rxe: User Mode Linux, an ordinary program that needs
- * neither root nor KVM. It sees this machine's own files (hostfs), so the very same
- * program runs inside it with the same arguments; built by `make rxe-guest`.
- *
- * Everything about one guest is in a scratch folder, which goes when the guest does:
- * argv, environ, cwd (what to run), out, err, exit (what came of it), results (what it kept for a
- * listener), console (what its kernel said), init (this program), pid and owner (for
- * `weft cleanup`). */
+/* A guest whose kernel has rdma_rxe: User Mode Linux, an ordinary program that needs neither root
+ * nor KVM (`make rxe-guest`). It sees this machine's own files (hostfs), so this program runs
+ * inside it with the same arguments. The files of a guest are in a scratch folder, which is removed
+ * with the guest: argv, environ and cwd (what to run), out, err and exit (its output and exit
+ * status), results (what it kept for a listener), console (messages of its kernel), init (this
+ * program), pid and owner (for `weft cleanup`). */
 #ifndef WEFT_BACKENDS_RXE_GUEST_H
 #define WEFT_BACKENDS_RXE_GUEST_H
 
@@ -21,11 +19,10 @@
 
 /* The variable with the scratch folder of a guest, for its first process. */
 #define RXE_GUEST_SCRATCH "WEFT_GUEST_SCRATCH"
-/* Set in the environment of everything that runs inside a guest: "virtual" where time is so. */
+/* Set in the environment of all processes inside a guest; "virtual" in virtual time. */
 #define RXE_GUEST_MARKER LAB_GUEST_MARKER
 
-/* The variable that names a descriptor of its folder to what runs in a guest with a tender or a
- * listener. */
+/* The variable with a descriptor of the scratch folder, in a guest with a tender or a listener. */
 #define RXE_GUEST_FOLDER "WEFT_GUEST_FOLDER"
 
 /* Works beside a guest while its output is copied. */
@@ -50,8 +47,9 @@ struct rxe_guest_listener {
 struct rxe_guest_options {
     int time_limit_s; /* 0: one hour; then the guest is killed */
     int memory_mib;   /* 0: WEFT_GUEST_MEMORY, or 1024 to 4096; taken as touched */
-    bool is_virtual;  /* idle time takes none, computing is free, chance comes from `seed`
-                          * (docs/virtual-time.md); else time is this machine's */
+    /* Time is virtual: waiting takes no real time, computing no virtual time, and randomness
+     * follows from `seed` (docs/virtual-time.md). Otherwise time is this machine's. */
+    bool is_virtual;
     uint64_t seed;
     bool is_any_program; /* the command may spin, or read the time stamp counter */
     const struct rxe_guest_tender *tender;     /* or NULL; then no time limit counts */

@@ -1,4 +1,4 @@
-/* The end of a guest, for what its command was to write. */
+/* How a guest ended, for its listener. */
 #ifndef WEFT_BACKENDS_RXE_GUEST_END_H
 #define WEFT_BACKENDS_RXE_GUEST_END_H
 
@@ -7,7 +7,7 @@
 
 struct rxe_guest_end {
     bool is_whole;    /* the command ended by itself, and its output is whole */
-    uint64_t n_lines; /* lines of its stdout that were passed on */
+    uint64_t n_lines; /* lines of its stdout that were copied */
     const char
         *results; /* all that the command kept by rxe_guest_keep(); "" if nothing */
 };

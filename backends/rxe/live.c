@@ -19,7 +19,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define FDS_MAX 256
-#define LOOK_NS (SECOND / 20) /* at what the guest's console says */
+#define LOOK_NS (SECOND / 20) /* at the guest's console */
 #define LOOK_STILL_NS SECOND  /* while its clock stands still */
 
 struct world_lab {
@@ -27,17 +27,17 @@ struct world_lab {
     const struct world_lab_hooks *hooks;
     char scratch[SCRATCH_PATH_BYTES];
     pid_t pid;     /* of the guest's kernel */
-    int signal_fd; /* readable when the guest came to a door */
+    int signal_fd; /* readable when the guest has opened a door */
     int door_fd;   /* with a lease; -1: none */
     unsigned door;
     bool is_at_door, is_stopped, is_up;
     weft_ns now; /* of the guest, at its last door */
     uint32_t n_running;
     weft_ns start_ns,
-        start_now; /* from where both clocks are compared: ours, the guest's */
+        start_now; /* times at which both clocks are compared: this process's, and the guest's */
     struct weft_text ask;
     uint32_t n_started;
-    int problem; /* why there can be no next door, or 0 */
+    int problem; /* errno of creating the next door, or 0 */
 };
 
 /* ---- doors ---- */

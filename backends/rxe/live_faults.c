@@ -8,7 +8,7 @@
 
 struct live_fault {
     struct world_fault fault;
-    weft_ns end_ns; /* WEFT_NEVER: not by itself */
+    weft_ns end_ns; /* WEFT_NEVER: it does not end by itself */
 };
 
 int live_faults_add(struct live_faults *faults, const struct world_fault *fault,

@@ -26,7 +26,7 @@ weft_ns live_faults_due(struct live_faults *faults, weft_ns now);
 int live_faults_clear(struct live_faults *faults);
 void live_faults_fini(struct live_faults *faults);
 
-/* A fault as words carry it, to another process of this very program: hexadecimal digits. */
+/* Convert a fault to hexadecimal digits, for another process of this program, and back. */
 #define LIVE_FAULT_WORD_BYTES (2 * sizeof(struct world_fault) + 1)
 void live_fault_write(const struct world_fault *fault, char out[LIVE_FAULT_WORD_BYTES]);
 bool live_fault_read(const char *word, struct world_fault *out);

@@ -32,7 +32,7 @@
 #define STEP_IDLE_NS (SECOND / 20) /* while none does, in real time */
 #define LAST_WORDS_NS (2 * SECOND) /* from SIGHUP to SIGKILL */
 #define WORK_NS (SECOND / 1000)
-#define WATCH_NS (SECOND / 50) /* in which counters show who makes progress */
+#define WATCH_NS (SECOND / 50) /* time in which counters show which host makes progress */
 #define FOLDER "."             /* where we work */
 
 extern char **environ;
@@ -41,7 +41,7 @@ struct program {
     uint32_t id, host;
     pid_t pid;
     int fds[2];      /* its stdout and stderr */
-    weft_ns kill_ns; /* SIGKILL is due; WEFT_NEVER: it is not */
+    weft_ns kill_ns; /* when SIGKILL is due, or WEFT_NEVER */
     struct live_terminal terminal;
 };
 
@@ -164,7 +164,7 @@ static void close_files(struct program *program)
 {
     for (int i = 0; i < 2; i++) {
         if (program->fds[i] >= 0) {
-            close(program->fds[i]); /* hostfs writes what is left */
+            close(program->fds[i]); /* hostfs writes the rest */
         }
     }
     live_terminal_close(&program->terminal);
@@ -198,7 +198,7 @@ static void start_program(struct inside *inside, const struct start *start)
         return;
     }
     if (start->size == 0) {
-        setpgid(program.pid, program.pid); /* the first of the two that comes here */
+        setpgid(program.pid, program.pid); /* either of the two may come first */
     }
     inside->programs =
         weft_realloc(inside->programs, (inside->n + 1) * sizeof(*inside->programs));
@@ -243,7 +243,7 @@ static struct program *find(struct inside *inside, uint32_t id)
             return &inside->programs[i];
         }
     }
-    return NULL; /* over before it was asked for */
+    return NULL; /* it ended before the request */
 }
 
 /* ---- what is asked for ---- */
@@ -315,7 +315,7 @@ static int apply_fault(void *context, const struct world_fault *fault, bool undo
     if (world_fault_is_of_link(fault)) {
         return lab_fault_apply(&inside->fabric, fault, undo);
     }
-    if (undo) { /* of those that are still there; what was killed stays so */
+    if (undo) { /* only of programs that still exist; a killed one stays so */
         if (fault->kind != WORLD_FAULT_KILL) {
             (void)signal_host(inside, fault->host, SIGCONT);
         }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More than a terminal holds: a program that writes for ever must not keep the agent. */
+/* More than a terminal holds. A program that writes forever must not block the agent. */
 #define ROUNDS_MAX 64
 
 void live_terminal_mount(void)

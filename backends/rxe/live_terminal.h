@@ -10,7 +10,7 @@
 
 struct live_terminal {
     int fd;                 /* the master; -1: none */
-    struct weft_text typed; /* what it did not take yet */
+    struct weft_text typed; /* bytes that the terminal has not taken yet */
 };
 
 /* Mounts what terminals need, here and for mount namespaces that are created from this one

@@ -52,7 +52,7 @@ static int down(const char *name)
     if (fd < 0) {
         return CLI_USAGE;
     }
-    lab_ask_words(fd, "down", NULL, true, &text); /* its end is the daemon's */
+    lab_ask_words(fd, "down", NULL, true, &text); /* closed by the end of the daemon */
     close(fd);
     if (strncmp(text.bytes, "error ", 6) == 0) {
         fprintf(stderr, "weft lab down: %s", text.bytes + 6);

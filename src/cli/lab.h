@@ -1,20 +1,25 @@
 /* `weft lab`: what its daemon and its other verbs share (docs/adr/0012-a-guest-that-stays.md).
  *
  * A lab is a socket, NAME in a folder of the user's own. A request is a struct lab_request, its
- * words, each ended by a NUL, and its input:
+ * words, each ended by a NUL, and its input. SIZE is ROWSxCOLUMNS of a terminal, or "".
  *
  *   "exec" SIZE N hosts[N] CWD M variables[M] words...   "ls"   "down"   "clear"
- *   "fault" TEXT   "capture" PATH ("": no more)   "diagnose"   "why" ID
+ *   "fault" TEXT   "capture" PATH ("": ends it)   "diagnose"   "why" ID
  *
- * An answer is lines: "error TEXT"; or "begun", FOLDER, ID and a host for each program, a tab
- * between them, whose numbers are ID and those that follow, and then "ended ID CODE" of each; of a
- * fault, a capture or clear, "ended ID ERRNO"; of ls, text; of diagnose and why, JSON; "down TEXT":
- * the lab ended, and why.
- * SIZE is ROWSxCOLUMNS of a terminal, or "". After an exec each byte is the number of a signal for
- * the programs, or LAB_TYPES, a uint16_t and that number of bytes that were typed at the terminal,
- * or LAB_RESIZES and its size, two uint16_t; "took" comes once the guest has what came so far. The
- * files of programs are there until the client closes the connection. That of
- * down ends with the daemon. */
+ * An answer consists of lines:
+ *
+ *   "error TEXT"
+ *   "begun", FOLDER, ID and a host for each program, separated by tabs; programs are numbered from
+ *            ID on. Then "ended ID CODE" for each program
+ *   "ended ID ERRNO" for a fault, a capture or clear
+ *   text for ls; JSON for diagnose and why
+ *   "down TEXT": the lab ended, and why
+ *
+ * After an exec each byte from the client is the number of a signal for the programs; or LAB_TYPES,
+ * a uint16_t and that number of bytes that were typed at the terminal; or LAB_RESIZES and the
+ * terminal's size, two uint16_t. "took" is sent once the guest has received them. The files of
+ * programs exist until the client closes the connection. The connection of down ends with the
+ * daemon. */
 #ifndef WEFT_CLI_LAB_H
 #define WEFT_CLI_LAB_H
 

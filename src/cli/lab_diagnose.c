@@ -173,7 +173,7 @@ static const char *take_looks(const struct world_spec *spec, bool is_outside,
     return at;
 }
 
-/* Three looks at all hosts [n_hosts]. */
+/* Three inspections of all hosts [n_hosts]. */
 struct looks {
     /* `now` has only counters, shortly before `after`. */
     struct program_look *before, *now, *after;
@@ -436,7 +436,7 @@ json_t *lab_diagnosis(const struct world_spec *spec, const struct lab_session *s
         causes = causes_of(spec, &looks, &judged);
         program_causes_observe(&causes, &all->input);
         for (uint32_t i = 0; i < spec->n_hosts; i++) {
-            /* No limit on locked memory holds for root, which programs are in a guest. */
+            /* Programs in a guest are root, for whom no limit on locked memory holds. */
             all->input.hosts[i].memlock_bytes = IO_UNKNOWN;
             if (looks.after[i].is_seen && all->input.hosts[i].was_observed) {
                 doctor_check_host(&spec->hosts[i], i, all);

@@ -1,5 +1,5 @@
 /* `weft lab diagnose`: findings about the hosts of a lab as they are, and about the programs that
- * run in it, or ran last. */
+ * run in it or ran last. */
 #ifndef WEFT_CLI_LAB_DIAGNOSE_H
 #define WEFT_CLI_LAB_DIAGNOSE_H
 

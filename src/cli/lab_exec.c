@@ -28,7 +28,7 @@ extern char **environ;
 
 struct stream {
     int fd;                /* of a file that grows */
-    struct weft_text line; /* what has no end yet, where lines are tagged */
+    struct weft_text line; /* the last line without a newline, if lines are tagged */
 };
 
 struct running {
@@ -40,16 +40,16 @@ struct running {
 struct client {
     int fd, signal_fd, inotify_fd;
     char *begun;             /* Owned; the line with the hosts' names */
-    struct running *running; /* Owned [n]; n = 0: not yet */
+    struct running *running; /* Owned [n]; n is 0 until the programs have begun */
     size_t n, n_over;
     unsigned long first_id;
     struct weft_text heard; /* lines of the daemon */
-    int code;               /* of the first that failed, or 0 */
+    int code;               /* exit status of the first program that failed, or 0 */
     bool is_over;
-    bool is_let_go; /* it is over for us, whatever its programs do */
-    int n_asked;    /* signals to end that the guest did not take yet */
-    bool has_asked; /* for the end, by a signal or a key */
-    bool is_lost;   /* the lab is no more */
+    bool is_let_go; /* this client ends, whatever its programs do */
+    int n_asked;    /* signals to end that the guest has not taken yet */
+    bool has_asked; /* the user asked for the end, by a signal or a key */
+    bool is_lost;   /* the lab is gone */
     bool has_terminal;
     struct termios terminal; /* as it was */
 };
@@ -367,7 +367,8 @@ static int follow(struct client *client)
         bool is_typed = poll(fds, WEFT_LENGTH(fds), patience(client, is_more)) > 0 &&
                         fds[3].revents != 0;
 
-        pass_signals_on(client); /* before keys, so that the new size is what they meet */
+        pass_signals_on(
+            client); /* before keys, so that the program sees the new size first */
         if (is_typed) {
             pass_keys_on(client);
         }

@@ -1,4 +1,4 @@
-/* The daemon of `weft lab`: owns the guest, and answers those who ask. */
+/* The daemon of `weft lab`: owns the guest, and answers requests. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,25 +15,31 @@
 #include "cli/lab_diagnose.h"
 #include "run/program_plan.h"
 
-#define VISITORS_MAX 200
+#define CLIENTS_MAX 200
 
-/* READS: what its programs wrote, which are over; WAITS: for the end of the lab */
-enum visit { ASKS, RUNS, READS, WAITS, IS_OVER };
+enum client_state {
+    ASKS,   /* waits for the rest of its request */
+    RUNS,   /* waits for the end of its programs, fault, capture or diagnosis */
+    READS,  /* its programs have ended; waits until it has read their output */
+    WAITS,  /* waits for the end of the lab */
+    IS_OVER /* waits until `unsent` is sent */
+};
 
-struct visitor {
+struct client {
     int fd;
-    enum visit state;
-    uint32_t id;                 /* of its first program; the others follow */
-    uint32_t n_programs, n_left; /* those that still run */
-    bool has_files;              /* those of programs */
-    bool is_diagnosis;           /* which has no programs, but a file of its own */
-    bool asks_why;               /* only about `why_id`, which failed */
+    enum client_state state;
+    uint32_t id; /* number of its first program; the others follow */
+    uint32_t n_programs;
+    uint32_t n_left;   /* programs that still run */
+    bool has_files;    /* its programs have files */
+    bool is_diagnosis; /* it asked for a diagnosis, which has a file but no programs */
+    bool asks_why;     /* diagnose only program `why_id`, which failed */
     uint32_t why_id;
-    bool has_hung_up;      /* and they still run */
-    bool has_signalled;    /* and does not know yet that the guest has it */
-    uint32_t signal_id;    /* the last */
-    struct weft_text got;  /* of its request */
-    struct weft_text says; /* what is to be sent */
+    bool has_hung_up;          /* the client is gone, and its programs still run */
+    bool has_signalled;        /* it sent a signal, and waits for "took" */
+    uint32_t signal_id;        /* the last */
+    struct weft_text received; /* its request, and then signals */
+    struct weft_text unsent;
 };
 
 struct keeper {
@@ -44,12 +50,12 @@ struct keeper {
     int listen_fd, ready_fd;
     struct world_lab *lab; /* NULL: not yet */
     char *folder;          /* Owned; of the programs' files */
-    struct visitor visitors[VISITORS_MAX];
+    struct client clients[CLIENTS_MAX];
     size_t n;
-    struct lab_session session; /* programs that run, or ran last */
+    struct lab_session session; /* programs that run or ran last */
     bool is_capturing;
     uint32_t capture_id; /* of its last begin or end */
-    bool awaits_last;    /* the end of the capture, and then it ends */
+    bool awaits_last;    /* it ends after the capture */
     bool is_ending;
 };
 
@@ -100,31 +106,31 @@ static size_t count(char *const *words)
     return n;
 }
 
-static void refuse(struct visitor *visitor, const char *why)
+static void refuse(struct client *client, const char *why)
 {
-    weft_text_add(&visitor->says, "error %s\n", why);
-    visitor->state = IS_OVER;
+    weft_text_add(&client->unsent, "error %s\n", why);
+    client->state = IS_OVER;
 }
 
 /* Hangs up the programs of a client that is gone, or forgets a client without programs. */
-static void hang_up(struct keeper *keeper, struct visitor *visitor)
+static void hang_up(struct keeper *keeper, struct client *client)
 {
-    if (visitor->state == RUNS && !visitor->has_hung_up) {
-        for (uint32_t i = 0; i < visitor->n_programs; i++) {
-            backend_lab_hang_up(keeper->lab, visitor->id + i);
+    if (client->state == RUNS && !client->has_hung_up) {
+        for (uint32_t i = 0; i < client->n_programs; i++) {
+            backend_lab_hang_up(keeper->lab, client->id + i);
         }
-        visitor->has_hung_up = true;
-    } else if (visitor->state != RUNS) {
-        visitor->state = IS_OVER;
-        visitor->says.n = 0;
+        client->has_hung_up = true;
+    } else if (client->state != RUNS) {
+        client->state = IS_OVER;
+        client->unsent.n = 0;
     }
 }
 
 /* Starts all programs of a request at the same moment of the mesh. */
-static void start(struct keeper *keeper, struct visitor *visitor,
+static void start(struct keeper *keeper, struct client *client,
                   struct world_lab_program *program, const struct program_plan *plan)
 {
-    weft_text_add(&visitor->says, "begun\t%s", keeper->folder);
+    weft_text_add(&client->unsent, "begun\t%s", keeper->folder);
     for (uint32_t i = 0; i < plan->n; i++) {
         const struct world_program *item = &plan->items[i];
         uint32_t id;
@@ -135,28 +141,29 @@ static void start(struct keeper *keeper, struct visitor *visitor,
         program->delay_ns = item->step * WORLD_PROGRAM_STEP_NS;
         problem = backend_lab_start(keeper->lab, program, &id);
         if (problem != 0) {
-            hang_up(keeper, visitor);
-            visitor->says.n = 0;
-            refuse(visitor, strerror(problem));
+            hang_up(keeper, client);
+            client->unsent.n = 0;
+            refuse(client, strerror(problem));
             return;
         }
         if (i == 0) {
-            visitor->state = RUNS;
-            visitor->has_files = true;
-            visitor->id = id;
-            weft_text_add(&visitor->says, "\t%u", id);
+            client->state = RUNS;
+            client->has_files = true;
+            client->id = id;
+            weft_text_add(&client->unsent, "\t%u", id);
         }
-        visitor->n_programs++;
-        visitor->n_left++;
+        client->n_programs++;
+        client->n_left++;
         lab_session_add(&keeper->session, &keeper->world->spec.hosts[item->host],
                         item->host, id, item->argv,
                         backend_lab_now(keeper->lab) + program->delay_ns);
-        weft_text_add(&visitor->says, "\t%s", keeper->world->spec.hosts[item->host].name);
+        weft_text_add(&client->unsent, "\t%s",
+                      keeper->world->spec.hosts[item->host].name);
     }
-    weft_text_add(&visitor->says, "\n");
+    weft_text_add(&client->unsent, "\n");
 }
 
-static void plan_and_start(struct keeper *keeper, struct visitor *visitor,
+static void plan_and_start(struct keeper *keeper, struct client *client,
                            struct world_lab_program *program, char *const *hosts,
                            char *const *argv)
 {
@@ -166,18 +173,18 @@ static void plan_and_start(struct keeper *keeper, struct visitor *visitor,
     if (program_plan_make(keeper->world, backend_program_device, hosts, count(hosts),
                           argv, count(argv), &plan, &why)) {
         if (program->has_terminal && plan.n != 1) {
-            refuse(visitor, "a terminal is for one program");
+            refuse(client, "a terminal is for one program");
         } else {
-            start(keeper, visitor, program, &plan);
+            start(keeper, client, program, &plan);
         }
     } else {
-        refuse(visitor, why.bytes);
+        refuse(client, why.bytes);
     }
     program_plan_fini(&plan);
     weft_text_fini(&why);
 }
 
-static void do_exec(struct keeper *keeper, struct visitor *visitor, struct words words,
+static void do_exec(struct keeper *keeper, struct client *client, struct words words,
                     const char *input, size_t n_input)
 {
     struct world_lab_program program = {.input = input, .n_input = n_input};
@@ -195,21 +202,21 @@ static void do_exec(struct keeper *keeper, struct visitor *visitor, struct words
     program.rows = (uint16_t)rows;
     program.columns = (uint16_t)columns;
     if (hosts == NULL || variables == NULL || argv == NULL || argv[0] == NULL) {
-        refuse(visitor, "not a request: another version of weft?");
+        refuse(client, "not a request: another version of weft?");
     } else {
-        plan_and_start(keeper, visitor, &program, hosts, argv);
+        plan_and_start(keeper, client, &program, hosts, argv);
     }
     free(hosts);
     free(variables);
     free(argv);
 }
 
-static void signal_all(struct keeper *keeper, struct visitor *visitor, int number)
+static void signal_all(struct keeper *keeper, struct client *client, int number)
 {
-    for (uint32_t i = 0; i < visitor->n_programs; i++) {
-        visitor->signal_id = backend_lab_signal(keeper->lab, visitor->id + i, number);
+    for (uint32_t i = 0; i < client->n_programs; i++) {
+        client->signal_id = backend_lab_signal(keeper->lab, client->id + i, number);
     }
-    visitor->has_signalled = true;
+    client->has_signalled = true;
 }
 
 /* Returns the length of the first message, or 0 if it is incomplete. */
@@ -227,32 +234,32 @@ static size_t message_length(const char *bytes, size_t n)
     return length <= n ? length : 0;
 }
 
-static void obey(struct keeper *keeper, struct visitor *visitor, const char *bytes,
+static void obey(struct keeper *keeper, struct client *client, const char *bytes,
                  size_t n)
 {
     uint16_t size[2];
 
     if (bytes[0] == LAB_TYPES) {
-        visitor->signal_id = backend_lab_type(keeper->lab, visitor->id, bytes + 3, n - 3);
-        visitor->has_signalled = true;
+        client->signal_id = backend_lab_type(keeper->lab, client->id, bytes + 3, n - 3);
+        client->has_signalled = true;
     } else if (bytes[0] == LAB_RESIZES) {
         memcpy(size, bytes + 1, sizeof(size));
-        backend_lab_resize(keeper->lab, visitor->id, size[0], size[1]);
+        backend_lab_resize(keeper->lab, client->id, size[0], size[1]);
     } else if (bytes[0] > 0) {
-        signal_all(keeper, visitor, bytes[0]);
+        signal_all(keeper, client, bytes[0]);
     }
 }
 
 /* Signals and the like. What is not whole stays. */
-static void look_at_messages(struct keeper *keeper, struct visitor *visitor)
+static void look_at_messages(struct keeper *keeper, struct client *client)
 {
-    struct weft_text *got = &visitor->got;
+    struct weft_text *got = &client->received;
     size_t from = 0;
     size_t n;
 
-    while (from < got->n && visitor->has_files &&
+    while (from < got->n && client->has_files &&
            (n = message_length(got->bytes + from, got->n - from)) > 0) {
-        obey(keeper, visitor, got->bytes + from, n);
+        obey(keeper, client, got->bytes + from, n);
         from += n;
     }
     memmove(got->bytes, got->bytes + from, got->n - from);
@@ -264,31 +271,31 @@ static size_t n_running(const struct keeper *keeper)
     size_t n = 0;
 
     for (size_t i = 0; i < keeper->n; i++) {
-        n += keeper->visitors[i].n_left;
+        n += keeper->clients[i].n_left;
     }
     return n;
 }
 
 /* Waits for a fault, a capture or an inspection, which ends as a program does. */
-static void await(struct visitor *visitor, uint32_t id)
+static void await(struct client *client, uint32_t id)
 {
-    visitor->id = id;
-    visitor->n_programs = visitor->n_left = 1;
-    visitor->state = RUNS;
+    client->id = id;
+    client->n_programs = client->n_left = 1;
+    client->state = RUNS;
 }
 
-static void do_capture(struct keeper *keeper, struct visitor *visitor, const char *path)
+static void do_capture(struct keeper *keeper, struct client *client, const char *path)
 {
     bool begins = path[0] != '\0';
 
     if (begins == keeper->is_capturing) {
-        refuse(visitor, begins ? "one is under way: `weft lab capture` ends it"
-                               : "there is none: weft lab capture FILE");
+        refuse(client, begins ? "one is under way: `weft lab capture` ends it"
+                              : "there is none: weft lab capture FILE");
         return;
     }
     keeper->is_capturing = begins;
     keeper->capture_id = backend_lab_capture(keeper->lab, path);
-    await(visitor, keeper->capture_id);
+    await(client, keeper->capture_id);
 }
 
 /* Ends the lab, after ending a capture. A second request does not wait for the capture. */
@@ -302,7 +309,7 @@ static void go_down(struct keeper *keeper)
 }
 
 /* Begins a fault now. Refuses one with a time, because `at` has no meaning here. */
-static void make_fault(struct keeper *keeper, struct visitor *visitor,
+static void make_fault(struct keeper *keeper, struct client *client,
                        const struct scenario *scenario)
 {
     struct weft_error error = {0};
@@ -312,12 +319,12 @@ static void make_fault(struct keeper *keeper, struct visitor *visitor,
     if (scenario_to_world(scenario, &world) != WEFT_OK ||
         backend_programs_can(&world->spec, false, &error) != WEFT_OK) {
         weft_error_format(&error, text, sizeof(text));
-        refuse(visitor, text);
+        refuse(client, text);
     } else if (world->spec.n_faults != 1 || world->spec.faults[0].at_ns != 0) {
-        refuse(visitor, "one fault at a time, and it comes now, without `at`: "
-                        "'{on: \"HOST:PORT\", kind: down, for: 2s}'");
+        refuse(client, "one fault at a time, and it comes now, without `at`: "
+                       "'{on: \"HOST:PORT\", kind: down, for: 2s}'");
     } else {
-        await(visitor, backend_lab_fault(keeper->lab, &world->spec.faults[0]));
+        await(client, backend_lab_fault(keeper->lab, &world->spec.faults[0]));
         lab_session_fault(&keeper->session, &world->spec.faults[0],
                           backend_lab_now(keeper->lab));
     }
@@ -326,7 +333,7 @@ static void make_fault(struct keeper *keeper, struct visitor *visitor,
 
 /* Refuses a fault by what is wrong with it: that it is a --set of the file is not the user's
  * affair. */
-static void refuse_fault(struct visitor *visitor, const char *text,
+static void refuse_fault(struct client *client, const char *text,
                          const struct scenario_diagnostics *wrong)
 {
     static const char place[] = "--set faults: ";
@@ -338,12 +345,12 @@ static void refuse_fault(struct visitor *visitor, const char *text,
                   strchr(text, '{') != NULL
                       ? ""
                       : "; such as '{on: \"HOST:PORT\", kind: down, for: 2s}'");
-    refuse(visitor, why.bytes);
+    refuse(client, why.bytes);
     weft_text_fini(&why);
 }
 
 /* Reads the file as it was when the lab came up, with this fault in place of its own. */
-static void do_fault(struct keeper *keeper, struct visitor *visitor, const char *text)
+static void do_fault(struct keeper *keeper, struct client *client, const char *text)
 {
     const struct scenario *file = keeper->scenario;
     struct cli_options options = *keeper->options;
@@ -352,60 +359,60 @@ static void do_fault(struct keeper *keeper, struct visitor *visitor, const char 
     struct weft_text set = {NULL, 0, 0};
 
     if (options.n_sets == CLI_SETS_MAX) {
-        refuse(visitor, "`weft lab up` had as many --set as there may be");
+        refuse(client, "`weft lab up` had as many --set as there may be");
         return;
     }
     weft_text_add(&set, "faults=[%s]", text);
     options.sets[options.n_sets++].text = set.bytes;
     if (scenario_load_text(file->file, file->text, file->n_text, options.sets,
                            options.n_sets, &scenario, &wrong) != WEFT_OK) {
-        refuse_fault(visitor, text, &wrong);
+        refuse_fault(client, text, &wrong);
     } else {
-        make_fault(keeper, visitor, scenario);
+        make_fault(keeper, client, scenario);
     }
     scenario_diagnostics_fini(&wrong);
     scenario_free(scenario);
     weft_text_fini(&set);
 }
 
-static void answer(struct keeper *keeper, struct visitor *visitor,
+static void answer(struct keeper *keeper, struct client *client,
                    const struct lab_request *request)
 {
-    const char *bytes = visitor->got.bytes + sizeof(*request);
+    const char *bytes = client->received.bytes + sizeof(*request);
     struct words words = {bytes, bytes + request->n_words};
     const char *what = next_word(&words);
 
     if (strcmp(what, "exec") == 0) {
-        do_exec(keeper, visitor, words, words.end, request->n_input);
+        do_exec(keeper, client, words, words.end, request->n_input);
     } else if (strcmp(what, "ls") == 0) {
         weft_ns now = backend_lab_now(keeper->lab);
 
-        weft_text_add(&visitor->says,
+        weft_text_add(&client->unsent,
                       "%s\t%s\t%u hosts\t%zu programs\tclock %s %lld.%03d s\n",
                       keeper->name, keeper->options->operands[1],
                       keeper->world->spec.n_hosts, n_running(keeper),
                       keeper->options->clock != NULL ? keeper->options->clock : "virtual",
                       (long long)(now / 1000000000), (int)(now / 1000000 % 1000));
-        visitor->state = IS_OVER;
+        client->state = IS_OVER;
     } else if (strcmp(what, "fault") == 0) {
-        do_fault(keeper, visitor, next_word(&words));
+        do_fault(keeper, client, next_word(&words));
     } else if (strcmp(what, "clear") == 0) {
-        await(visitor, backend_lab_clear(keeper->lab));
+        await(client, backend_lab_clear(keeper->lab));
         lab_session_fault(&keeper->session, NULL, backend_lab_now(keeper->lab));
     } else if (strcmp(what, "diagnose") == 0) {
-        await(visitor, backend_lab_look(keeper->lab));
-        visitor->is_diagnosis = true;
+        await(client, backend_lab_look(keeper->lab));
+        client->is_diagnosis = true;
     } else if (strcmp(what, "why") == 0) {
-        visitor->why_id = (uint32_t)strtoul(next_word(&words), NULL, 10);
-        await(visitor, backend_lab_look(keeper->lab));
-        visitor->is_diagnosis = visitor->asks_why = true;
+        client->why_id = (uint32_t)strtoul(next_word(&words), NULL, 10);
+        await(client, backend_lab_look(keeper->lab));
+        client->is_diagnosis = client->asks_why = true;
     } else if (strcmp(what, "capture") == 0) {
-        do_capture(keeper, visitor, next_word(&words));
+        do_capture(keeper, client, next_word(&words));
     } else if (strcmp(what, "down") == 0) {
         go_down(keeper);
-        visitor->state = WAITS;
+        client->state = WAITS;
     } else {
-        refuse(visitor, "not a request: another version of weft?");
+        refuse(client, "not a request: another version of weft?");
     }
 }
 
@@ -422,72 +429,72 @@ static void keep_rest(struct weft_text *got, size_t from)
 
 /* Answers a complete request; what follows it are signals. Ends the connection if the bytes are not
  * a request. */
-static void look_at_request(struct keeper *keeper, struct visitor *visitor)
+static void look_at_request(struct keeper *keeper, struct client *client)
 {
     struct lab_request request;
     size_t n;
 
-    if (keeper->lab == NULL || visitor->got.n < sizeof(request)) {
+    if (keeper->lab == NULL || client->received.n < sizeof(request)) {
         return;
     }
-    memcpy(&request, visitor->got.bytes, sizeof(request));
+    memcpy(&request, client->received.bytes, sizeof(request));
     n = sizeof(request) + request.n_words + request.n_input;
     if (request.n_words == 0 || request.n_words > LAB_REQUEST_MAX ||
         request.n_input > LAB_REQUEST_MAX ||
-        (visitor->got.n >= n &&
-         visitor->got.bytes[sizeof(request) + request.n_words - 1] != '\0')) {
-        refuse(visitor, "not a request: another version of weft?");
-    } else if (visitor->got.n >= n) {
-        answer(keeper, visitor, &request);
-        keep_rest(&visitor->got, n);
-        look_at_messages(keeper, visitor);
+        (client->received.n >= n &&
+         client->received.bytes[sizeof(request) + request.n_words - 1] != '\0')) {
+        refuse(client, "not a request: another version of weft?");
+    } else if (client->received.n >= n) {
+        answer(keeper, client, &request);
+        keep_rest(&client->received, n);
+        look_at_messages(keeper, client);
     }
 }
 
-/* ---- visitors ---- */
+/* ---- clients ---- */
 
-static void say(struct visitor *visitor)
+static void say(struct client *client)
 {
-    ssize_t n = visitor->says.n == 0
-                    ? 0
-                    : backend_lab_send(visitor->fd, visitor->says.bytes, visitor->says.n);
+    ssize_t n = client->unsent.n == 0 ? 0
+                                      : backend_lab_send(client->fd, client->unsent.bytes,
+                                                         client->unsent.n);
 
     if (n > 0) {
-        memmove(visitor->says.bytes, visitor->says.bytes + n,
-                visitor->says.n - (size_t)n);
-        visitor->says.n -= (size_t)n;
+        memmove(client->unsent.bytes, client->unsent.bytes + n,
+                client->unsent.n - (size_t)n);
+        client->unsent.n -= (size_t)n;
     } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        visitor->says.n = 0;
+        client->unsent.n = 0;
     }
 }
 
-static void hear(struct keeper *keeper, struct visitor *visitor)
+static void hear(struct keeper *keeper, struct client *client)
 {
     char bytes[65536];
-    ssize_t n = read(visitor->fd, bytes, sizeof(bytes));
+    ssize_t n = read(client->fd, bytes, sizeof(bytes));
 
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        hang_up(keeper, visitor);
-    } else if (n > 0 && visitor->state == RUNS) {
-        weft_text_add_bytes(&visitor->got, bytes, (size_t)n);
-        look_at_messages(keeper, visitor);
-    } else if (n > 0 && visitor->state == ASKS) {
-        weft_text_add_bytes(&visitor->got, bytes, (size_t)n);
+        hang_up(keeper, client);
+    } else if (n > 0 && client->state == RUNS) {
+        weft_text_add_bytes(&client->received, bytes, (size_t)n);
+        look_at_messages(keeper, client);
+    } else if (n > 0 && client->state == ASKS) {
+        weft_text_add_bytes(&client->received, bytes, (size_t)n);
     }
 }
 
-static void remove_visitor(struct keeper *keeper, size_t i)
+static void client_remove(struct keeper *keeper, size_t i)
 {
-    struct visitor *visitor = &keeper->visitors[i];
+    struct client *client = &keeper->clients[i];
 
-    close(visitor->fd);
+    close(client->fd);
     for (uint32_t j = 0;
-         visitor->has_files && keeper->lab != NULL && j < visitor->n_programs; j++) {
-        backend_lab_forget(keeper->lab, visitor->id + j);
+         client->has_files && keeper->lab != NULL && j < client->n_programs; j++) {
+        backend_lab_forget(keeper->lab, client->id + j);
     }
-    weft_text_fini(&visitor->got);
-    weft_text_fini(&visitor->says);
-    memmove(visitor, visitor + 1, (--keeper->n - i) * sizeof(*visitor));
+    weft_text_fini(&client->received);
+    weft_text_fini(&client->unsent);
+    memmove(client, client + 1, (--keeper->n - i) * sizeof(*client));
 }
 
 static void let_in(struct keeper *keeper)
@@ -495,7 +502,7 @@ static void let_in(struct keeper *keeper)
     int fd = backend_lab_accept(keeper->listen_fd);
 
     if (fd >= 0) {
-        keeper->visitors[keeper->n++] = (struct visitor){.fd = fd};
+        keeper->clients[keeper->n++] = (struct client){.fd = fd};
     }
 }
 
@@ -510,7 +517,7 @@ static void up(void *context, struct world_lab *lab, const char *folder)
     (void)backend_lab_send(keeper->ready_fd, "up\n", 3);
     close(keeper->ready_fd);
     keeper->ready_fd = -1;
-    (void)!chdir("/"); /* not in the way of an umount */
+    (void)!chdir("/"); /* so that the working directory can be unmounted */
 }
 
 static size_t wants(void *context, struct pollfd *fds, size_t n_max)
@@ -518,16 +525,16 @@ static size_t wants(void *context, struct pollfd *fds, size_t n_max)
     struct keeper *keeper = context;
     size_t n = 0;
 
-    weft_check(n_max >= VISITORS_MAX + 2);
+    weft_check(n_max >= CLIENTS_MAX + 2);
     fds[n++] = (struct pollfd){.fd = keeper->ready_fd};
-    fds[n++] = (struct pollfd){.fd = keeper->n < VISITORS_MAX ? keeper->listen_fd : -1,
+    fds[n++] = (struct pollfd){.fd = keeper->n < CLIENTS_MAX ? keeper->listen_fd : -1,
                                .events = POLLIN};
     for (size_t i = 0; i < keeper->n; i++) {
-        const struct visitor *visitor = &keeper->visitors[i];
+        const struct client *client = &keeper->clients[i];
 
         fds[n++] = (struct pollfd){
-            .fd = visitor->has_hung_up ? -1 : visitor->fd,
-            .events = (short)(POLLIN | (visitor->says.n > 0 ? POLLOUT : 0))};
+            .fd = client->has_hung_up ? -1 : client->fd,
+            .events = (short)(POLLIN | (client->unsent.n > 0 ? POLLOUT : 0))};
     }
     return n;
 }
@@ -537,20 +544,20 @@ static bool look(void *context, const struct pollfd *fds, size_t n)
     struct keeper *keeper = context;
 
     if (keeper->ready_fd >= 0 && (fds[0].revents & (POLLERR | POLLHUP)) != 0) {
-        keeper->is_ending = true; /* who waited for it to be up does not any more */
+        keeper->is_ending = true; /* the process that waited for the start has gone */
     }
     for (size_t i = n - 2; i-- > 0;) {
-        struct visitor *visitor = &keeper->visitors[i];
+        struct client *client = &keeper->clients[i];
 
         if ((fds[i + 2].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-            hear(keeper, visitor);
+            hear(keeper, client);
         }
-        if (visitor->state == ASKS) {
-            look_at_request(keeper, visitor);
+        if (client->state == ASKS) {
+            look_at_request(keeper, client);
         }
-        say(visitor);
-        if (visitor->state == IS_OVER && visitor->says.n == 0) {
-            remove_visitor(keeper, i);
+        say(client);
+        if (client->state == IS_OVER && client->unsent.n == 0) {
+            client_remove(keeper, i);
         }
     }
     if ((fds[1].revents & POLLIN) != 0) {
@@ -559,65 +566,64 @@ static bool look(void *context, const struct pollfd *fds, size_t n)
     return !keeper->is_ending;
 }
 
-static json_t *document_of(const struct keeper *keeper, const struct visitor *visitor,
+static json_t *document_of(const struct keeper *keeper, const struct client *client,
                            const struct weft_text *looks)
 {
     const struct world_spec *spec = &keeper->world->spec;
     weft_ns now = backend_lab_now(keeper->lab);
 
-    return visitor->asks_why ? lab_failure(spec, &keeper->session, visitor->why_id,
-                                           keeper->folder, now, looks->bytes, looks->n)
-                             : lab_diagnosis(spec, &keeper->session, keeper->folder, now,
-                                             looks->bytes, looks->n);
+    return client->asks_why ? lab_failure(spec, &keeper->session, client->why_id,
+                                          keeper->folder, now, looks->bytes, looks->n)
+                            : lab_diagnosis(spec, &keeper->session, keeper->folder, now,
+                                            looks->bytes, looks->n);
 }
 
 /* Answers with what the hosts looked like. */
-static void answer_diagnosis(struct keeper *keeper, struct visitor *visitor, int problem)
+static void answer_diagnosis(struct keeper *keeper, struct client *client, int problem)
 {
     struct weft_text looks = {NULL, 0, 0};
     json_t *document = NULL;
     char *text = NULL;
     char path[PATH_MAX];
 
-    weft_format(path, sizeof(path), "%s/out.%u", keeper->folder, visitor->id);
+    weft_format(path, sizeof(path), "%s/out.%u", keeper->folder, client->id);
     problem = problem != 0 ? problem : weft_text_add_file(&looks, path, LAB_REQUEST_MAX);
     if (problem == 0) {
-        document = document_of(keeper, visitor, &looks);
+        document = document_of(keeper, client, &looks);
         text = document != NULL ? json_dumps(document, JSON_COMPACT) : NULL;
         problem = text != NULL ? 0 : EPROTO;
     }
     if (problem == 0) {
-        weft_text_add(&visitor->says, "%s\n", text);
+        weft_text_add(&client->unsent, "%s\n", text);
     } else {
-        weft_text_add(&visitor->says, "error the hosts cannot be inspected: %s\n",
+        weft_text_add(&client->unsent, "error the hosts cannot be inspected: %s\n",
                       strerror(problem));
     }
-    backend_lab_forget(keeper->lab, visitor->id);
+    backend_lab_forget(keeper->lab, client->id);
     free(text);
     json_decref(document);
     weft_text_fini(&looks);
 }
 
-static void tell_end(struct keeper *keeper, struct visitor *visitor, uint32_t id,
-                     int code)
+static void tell_end(struct keeper *keeper, struct client *client, uint32_t id, int code)
 {
-    if (visitor->has_signalled && visitor->signal_id == id) {
-        visitor->has_signalled = false;
-        weft_text_add(&visitor->says, "took\n");
+    if (client->has_signalled && client->signal_id == id) {
+        client->has_signalled = false;
+        weft_text_add(&client->unsent, "took\n");
     }
-    if (id - visitor->id < visitor->n_programs) {
-        if (visitor->is_diagnosis) {
-            answer_diagnosis(keeper, visitor, code);
+    if (id - client->id < client->n_programs) {
+        if (client->is_diagnosis) {
+            answer_diagnosis(keeper, client, code);
         } else {
-            weft_text_add(&visitor->says, "ended %u %d\n", id, code);
+            weft_text_add(&client->unsent, "ended %u %d\n", id, code);
         }
-        visitor->n_left--;
+        client->n_left--;
     }
-    if (visitor->n_left == 0 && visitor->has_files && !visitor->has_hung_up) {
-        visitor->state = READS;
-    } else if (visitor->n_left == 0) {
-        visitor->state = IS_OVER;
-        visitor->says.n = visitor->has_hung_up ? 0 : visitor->says.n;
+    if (client->n_left == 0 && client->has_files && !client->has_hung_up) {
+        client->state = READS;
+    } else if (client->n_left == 0) {
+        client->state = IS_OVER;
+        client->unsent.n = client->has_hung_up ? 0 : client->unsent.n;
     }
 }
 
@@ -626,8 +632,8 @@ static void tell_end(struct keeper *keeper, struct visitor *visitor, uint32_t id
 static void end_with_capture(struct keeper *keeper, int problem)
 {
     for (size_t i = 0; i < keeper->n && problem != 0; i++) {
-        if (keeper->visitors[i].state == WAITS) {
-            weft_text_add(&keeper->visitors[i].says,
+        if (keeper->clients[i].state == WAITS) {
+            weft_text_add(&keeper->clients[i].unsent,
                           "error the capture is not whole: %s\n", strerror(problem));
         }
     }
@@ -641,8 +647,8 @@ static void ended(void *context, uint32_t id, int code)
     lab_session_end(&keeper->session, id, code, backend_lab_now(keeper->lab),
                     keeper->folder);
     for (size_t i = 0; i < keeper->n; i++) {
-        if (keeper->visitors[i].state == RUNS) {
-            tell_end(keeper, &keeper->visitors[i], id, code);
+        if (keeper->clients[i].state == RUNS) {
+            tell_end(keeper, &keeper->clients[i], id, code);
         }
     }
     if (id == keeper->capture_id && keeper->awaits_last) {
@@ -687,12 +693,12 @@ static weft_status run(struct keeper *keeper, uint64_t seed, struct weft_error *
 static void say_last(struct keeper *keeper, const char *why)
 {
     for (size_t i = 0; i < keeper->n; i++) {
-        struct visitor *visitor = &keeper->visitors[i];
+        struct client *client = &keeper->clients[i];
 
-        if (why != NULL && (visitor->state == RUNS || visitor->state == ASKS)) {
-            weft_text_add(&visitor->says, "down %s\n", why);
+        if (why != NULL && (client->state == RUNS || client->state == ASKS)) {
+            weft_text_add(&client->unsent, "down %s\n", why);
         }
-        say(visitor);
+        say(client);
     }
 }
 
@@ -713,7 +719,7 @@ int lab_keep(struct cli_options *options, const struct scenario *scenario,
                               .listen_fd = -1,
                               .capture_id = UINT32_MAX,
                               .ready_fd = ready_fd};
-    problem = backend_lab_listen(folder, name, VISITORS_MAX, &keeper->listen_fd);
+    problem = backend_lab_listen(folder, name, CLIENTS_MAX, &keeper->listen_fd);
     if (problem != 0) {
         fprintf(stderr, "weft lab up: %s/%s: %s\n", folder, name, strerror(problem));
     }
@@ -725,8 +731,10 @@ int lab_keep(struct cli_options *options, const struct scenario *scenario,
             fprintf(stderr, "weft lab: %s\n", text);
         }
         say_last(keeper, status != WEFT_OK && status != WEFT_ERR_CLOSED ? text : NULL);
-        /* While it still listens: from then on the name is free, and may be another's. */
-        if (keeper->ready_fd < 0 || keeper->is_ending) { /* else its log is read first */
+        /* Remove them while this process still listens: afterwards the name is free for another
+         * lab. */
+        if (keeper->ready_fd < 0 ||
+            keeper->is_ending) { /* otherwise the caller reads the log first */
             lab_remove(folder, name);
         }
         close(keeper->listen_fd);
@@ -734,10 +742,11 @@ int lab_keep(struct cli_options *options, const struct scenario *scenario,
     if (keeper->ready_fd >= 0) {
         close(keeper->ready_fd);
     }
-    /* The connections end with the process: nothing of it is left when `weft lab down` returns. */
+    /* Leave the connections to the end of the process, so that nothing is left when `weft lab down`
+     * returns. */
     for (size_t i = 0; i < keeper->n; i++) {
-        weft_text_fini(&keeper->visitors[i].got);
-        weft_text_fini(&keeper->visitors[i].says);
+        weft_text_fini(&keeper->clients[i].received);
+        weft_text_fini(&keeper->clients[i].unsent);
     }
     lab_session_fini(&keeper->session);
     free(keeper->folder);

@@ -1,4 +1,4 @@
-/* weft lab: where labs are, and what is asked of one. */
+/* weft lab: finds labs, and sends them requests. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -193,7 +193,7 @@ int lab_lock(char *folder, size_t n_bytes)
             stat(folder, &there) == 0 && ours.st_ino == there.st_ino) {
             return fd;
         }
-        close(fd); /* the last lab went down, and the folder with it */
+        close(fd); /* the last lab was removed, together with the folder */
     }
 }
 
