@@ -74,9 +74,10 @@ SUPPORT_C := $(filter %_testing.c,$(ALL_C))
 MAIN_C := $(wildcard src/cli/main.c)
 FUZZ_MAIN_C := $(wildcard src/base/fuzz_main.c) # of a fuzz target without libFuzzer
 LATE_C := $(filter %_late.c,$(ALL_C)) # what the plugin opens at run time instead of linking it
+WATCH_C := $(wildcard backends/watch/*.c) # of the library that is preloaded into users' programs
 MADE_C := src/diag/findings.c # in $(BUILD)/made, of text
 LIB_C := $(filter-out $(TEST_C) $(FUZZ_C) $(BENCH_C) $(SUPPORT_C) $(MAIN_C) \
-    $(FUZZ_MAIN_C) $(LATE_C),$(ALL_C)) $(MADE_C)
+    $(FUZZ_MAIN_C) $(LATE_C) $(WATCH_C),$(ALL_C)) $(MADE_C)
 
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 TESTS := $(patsubst %.c,$(BUILD)/test/%,$(TEST_C))
@@ -100,10 +101,10 @@ LIBFUZZER := CC=$(CLANG) BUILD=build/libfuzzer SAN=address,undefined,fuzzer-no-l
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(WEFT) $(BUILD)/libweft.a $(BUILD)/libnccl-net-mesh.so
+all: $(WEFT) $(BUILD)/libweft.a $(BUILD)/libnccl-net-mesh.so $(BUILD)/libweft-watch.so
 
 help:
-	@echo 'make            build/weft, build/libweft.a and build/libnccl-net-mesh.so'
+	@echo 'make            build/weft, build/libweft.a, build/libnccl-net-mesh.so, build/libweft-watch.so'
 	@echo 'make demo       installs what is missing, builds, runs the triangle'
 	@echo 'make test       every pure test: C under the sanitizers, a part of what is heavy'
 	@echo 'make check      pure C tests of the optimised build, a quarter of long sweeps, for every edit'
@@ -163,6 +164,14 @@ $(BUILD)/libnccl-net-mesh.so: $(call obj,src/plugin/tables.c $(LATE_C)) $(BUILD)
 	$(call say,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,--version-script=src/plugin/exports.map $(PLUGIN_DEFS) \
 	    -Wl,--gc-sections -Wl,-z$(comma)nodelete -Wl,-Bsymbolic -Wl,-soname,$(@F) -o $@ $(filter %.o %.a,$^) $(PLUGIN_LIBS)
+
+# Preloaded into programs that are not ours, so without sanitizers, and needs libc only. Without a
+# section that is protected after relocation, which takes a call more to load (ci/guest/70-observer.patch).
+$(BUILD)/libweft-watch.so: $(WATCH_C) $(wildcard backends/watch/*.h) backends/watch/exports.map $(BUILD)/flags
+	$(call say,LINK  $@)
+	$(Q)$(CCACHE) $(CC) $(CPPFLAGS) -std=c11 -O2 -fPIC -fvisibility=hidden $(WARN) $(if $(WERROR),-Werror) \
+	    -shared -Wl,--version-script=backends/watch/exports.map -Wl,-z$(comma)defs -Wl,-z$(comma)norelro \
+	    -Wl,-soname,$(@F) -o $@ $(WATCH_C)
 
 $(BUILD)/libweft.a: $(call obj,$(LIB_C)) $(BUILD)/members
 	$(call say,AR    $@)

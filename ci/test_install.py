@@ -54,7 +54,7 @@ def test_there_are_verbs():
 
 def test_each_file_is_where_it_should_be(installed):
     root, _ = installed
-    assert {"usr/bin/weft", "usr/lib/libnccl-net-mesh.so", "usr/lib/libweft.a",
+    assert {"usr/bin/weft", "usr/lib/weft/libweft-watch.so", "usr/lib/libnccl-net-mesh.so", "usr/lib/libweft.a",
             "usr/lib/pkgconfig/weft.pc", "usr/include/weft/base/text.h",
             "usr/share/man/man1/weft.1", "usr/share/man/man5/weft-scenario.5",
             "usr/share/man/man7/libnccl-net-mesh.7", "usr/share/doc/weft/README.md",

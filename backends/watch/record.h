@@ -1,0 +1,12 @@
+/* Records of this process for libweft-watch.so. */
+#ifndef WEFT_BACKENDS_WATCH_RECORD_H
+#define WEFT_BACKENDS_WATCH_RECORD_H
+
+#include <stdbool.h>
+
+/* Appends a line with what the format makes. One that records no error is left out once three
+ * quarters of the file are full. Does not change errno, and takes no virtual time in a guest. */
+__attribute__((format(printf, 2, 3))) void watch_record(bool is_error, const char *format,
+                                                        ...);
+
+#endif
