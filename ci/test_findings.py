@@ -58,6 +58,12 @@ def test_a_setting_of_the_matrix_that_was_wrong_once(case):
     assert judged.verdict == matrix.ONCE_WRONG[case], judged.explain()
 
 
+def test_a_case_is_run_once():
+    case = next(iter(matrix.ONCE_WRONG))
+    done = findings("--matrix", "--case", json.dumps(case))
+    assert "1 settings: 1 right" in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("case", sampling.part(matrix.ONCE_LATE), ids=lambda case: "-".join(map(str, case[:3])))
 def test_a_setting_of_the_matrix_that_was_late_once(case):
     judged = places.Judged(Path(WEFT).resolve(), 0, 0, {"case": list(case)}).judge()
