@@ -951,6 +951,21 @@ ONCE_WRONG = {
     ("silent", "star", "before start", "weft", "/31", 9057556945): "undetermined",
     # A cable that was left out has no carrier any more.
     ("cut", "torus", "rendezvous", "weft", "/24", 11690278109): "right",
+    # The rendezvous over a cable that passes small frames only did not end, and other hosts waited for those behind it.
+    ("black_hole", "star", "before start", "weft", "/24", 9003692970): "right",
+    ("black_hole", "line", "before start", "weft", "/24", 9147933455): "right",
+    ("black_hole", "switch", "before start", "weft", "/24", 8748873502): "right",
+    ("black_hole", "switch", "before start", "weft", "/31", 12112064823): "right",
+    ("path_narrowed", "switch", "rendezvous", "weft", "/24", 8827800797): "right",
+    ("path_narrowed", "line", "rendezvous", "weft", "/24", 10360713660): "right",
+    # A host with one port behind a switch, which has no carrier.
+    ("cut", "switch", "before start", "weft", "/31", 11740683607): "right",
+    # Neither end of a cable reached the other one, which no firewall explains.
+    ("silent_one_way", "two triangles", "rendezvous", "weft", "/24", 9322852291): "undetermined",
+    ("corrupting_one_way", "grid", "hello", "weft", "/31", 10904829058): "undetermined",
+    # The waits of the two ends of a cable were not asked, but those of a third host.
+    ("vlan_mismatch", "star", "before start", "weft", "/24", 9464338556): "right",
+    ("vlan_mismatch", "star", "before start", "weft", "/31", 12031702312): "right",
 }
 
 # Settings of which something was said too late once.

@@ -70,6 +70,9 @@
     X(RENDEZVOUS, "rendezvous", TEXT) /* address */                                      \
     X(MISSING, "missing", TEXT)       /* ranks that have not joined */                   \
     X(HEARD, "heard", INT) /* 1: the member's announcements came without a gap */        \
+    X(SILENCED, "silenced",                                                              \
+      INT) /* streams to the member that came up at once, and on   \
+                                    which nothing came any more */                     \
     X(REASON, "reason", TEXT)                                                            \
     X(TOLD_BY, "told_by", INT) /* member that reported it */                             \
     X(ENDED, "ended", INT)                                                               \

@@ -282,6 +282,10 @@ static weft_status give_up_ended(struct boot *boot)
     if (member == boot->n_members) {
         member = find_cut_off(boot);
         what = "ended, and no control stream leads to it";
+        if (member < boot->n_members && boot->mesh != NULL &&
+            (status = mesh_miss_silenced(boot)) != WEFT_AGAIN) {
+            return status;
+        }
     }
     if (member == boot->n_members && io_now(boot->env) >= unreported_end(boot)) {
         member = boot->first_ended;

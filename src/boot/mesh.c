@@ -227,8 +227,16 @@ static void list_missing(struct boot *boot)
     weft_error_text(&boot->error, WEFT_VALUE_MISSING, missing);
 }
 
-/* Returns true if a missing member is out of reach, but all own neighbours are in reach. Another
- * member has lost a stream then, and can name the place. */
+/* Returns true if streams to the neighbour come up and then fall silent, again and again. */
+static bool is_silenced(const struct boot *boot, uint32_t m)
+{
+    const struct mesh_peer *peer = boot->mesh->members[m].peer;
+
+    return peer != NULL && mesh_peer_silenced(peer) >= MESH_SILENCED_MIN;
+}
+
+/* Returns true if a member is missing, but no own neighbour is missing or out of reach. Another
+ * member has lost a stream then, or its data, and can name the place. */
 static bool is_far_from_gap(const struct boot *boot)
 {
     bool any = false;
@@ -236,7 +244,11 @@ static bool is_far_from_gap(const struct boot *boot)
     for (uint32_t m = 0; m < boot->n_members; m++) {
         const struct mesh_member *member = &boot->mesh->members[m];
 
-        if (member->is_reached || member->is_absent || member->gone != MESH_HERE) {
+        if (is_silenced(boot, m)) {
+            return false;
+        }
+        if (member->is_absent || member->gone != MESH_HERE ||
+            (member->is_reached && !is_missing(boot, m))) {
             continue;
         }
         if (member->peer != NULL) {
@@ -313,10 +325,28 @@ static bool borders_reached(const struct boot *boot, uint32_t m)
     return any;
 }
 
+/* Returns the first neighbour whose streams fall silent; n_members if there is none. What is
+ * missing can have to come from it, or through it. */
+static uint32_t first_silenced(const struct boot *boot)
+{
+    uint32_t m = 0;
+
+    while (m < boot->n_members && !is_silenced(boot, m)) {
+        m++;
+    }
+    return m;
+}
+
 /* Returns the member to be named if `m` is missing. If no control stream leads to `m`, that is the
- * first lost member on the way to it, because the members behind that one only share its fate. */
+ * first lost member on the way to it, because the members behind that one only share its fate. A
+ * neighbour whose streams fall silent comes first. */
 static uint32_t at_fault(const struct boot *boot, uint32_t m)
 {
+    uint32_t silenced = first_silenced(boot);
+
+    if (silenced < boot->n_members) {
+        return silenced;
+    }
     for (uint32_t i = 0; !boot->mesh->members[m].is_reached && i < boot->n_members; i++) {
         const struct mesh_member *member = &boot->mesh->members[i];
 
@@ -418,6 +448,9 @@ static const char *describe_missing(const struct boot *boot, uint32_t m)
     if (!member->is_known) {
         return "was never heard of: no neighbour knows it";
     }
+    if (is_silenced(boot, m)) {
+        return "connects, but no data comes from it";
+    }
     return member->is_reached ? "is late" : "is cut off: no control stream leads to it";
 }
 
@@ -429,6 +462,10 @@ static void add_reason(struct boot *boot, uint32_t m)
     if (!member->is_known && is_heard(boot, member->peer)) {
         boot->error.sys_errno = member->peer->last_errno;
         weft_error_int(&boot->error, WEFT_VALUE_HEARD, !member->peer->has_lapsed);
+    }
+    if (is_silenced(boot, m)) {
+        weft_error_int(&boot->error, WEFT_VALUE_SILENCED,
+                       mesh_peer_silenced(member->peer));
     }
 }
 
@@ -448,6 +485,14 @@ static weft_status miss(struct boot *boot, uint32_t first)
     list_missing(boot);
     add_reason(boot, m);
     return status;
+}
+
+weft_status mesh_miss_silenced(struct boot *boot)
+{
+    uint32_t m = first_silenced(boot);
+    bool any_missing = boot->is_active && first_missing(boot) < boot->n_members;
+
+    return any_missing && m < boot->n_members ? miss(boot, m) : WEFT_AGAIN;
 }
 
 static weft_status check_limit(struct boot *boot)

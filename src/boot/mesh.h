@@ -26,6 +26,11 @@
 /* Interval after which ALIVE is sent on an idle stream. */
 #define MESH_ALIVE_NS MESH_SECOND
 #define MESH_SILENT_NS (4 * MESH_SECOND) /* silence after which a stream is dropped */
+/* Maximum time in which a stream comes up if no frame of it is retransmitted. A kernel first
+ * retransmits after 200 ms (TCP_RTO_MIN). */
+#define MESH_QUICK_NS (MESH_SECOND / 10)
+/* Number of streams in a row that must fall silent until their data counts as lost. */
+#define MESH_SILENCED_MIN 2
 #define MESH_FORGET_NS (4 * MESH_SECOND) /* validity of an announcement */
 /* Time without BYE and without contact after which a member is dead. */
 #define MESH_DIED_NS (3 * MESH_SECOND)
@@ -86,6 +91,9 @@ struct mesh_peer {
     weft_ns resume_ns;  /* earliest start of the next attempt */
     weft_ns backoff_ns;
     weft_ns heard_ns, said_ns; /* times of the last frame received and sent */
+    weft_ns up_ns;             /* time at which the present stream came up */
+    bool was_quick;            /* the present stream came up without a retransmission */
+    uint32_t n_silenced; /* streams in a row that came up quickly and then fell silent */
     /* Last complete round of the neighbour; last one reported to it. */
     uint32_t has_round, told_round;
     uint64_t *links_told; /* Owned [n_members]: highest sequence that it has; 0 if none */
@@ -157,6 +165,9 @@ weft_status mesh_progress(struct boot *boot) WEFT_MUST_CHECK;
 weft_ns mesh_deadline(const struct boot *boot);
 /* Returns true if the present round is not whole, and a round that needs all members follows it. */
 bool mesh_needs_all(const struct boot *boot);
+/* Fails because of a neighbour whose streams fall silent, again and again, if members are missing.
+ * Otherwise returns WEFT_AGAIN. */
+weft_status mesh_miss_silenced(struct boot *boot) WEFT_MUST_CHECK;
 /* boot_awaits() of a member of a mesh. */
 bool mesh_awaits(const struct boot *boot, uint32_t member);
 void mesh_close(struct boot *boot);
@@ -211,6 +222,9 @@ weft_ns mesh_peer_verdict_ns(const struct boot *boot, const struct mesh_peer *pe
 /* Returns until when to wait for a neighbour that fell silent, or whose process still exists, and
  * that no other stream reaches; 0 if there is no such wait. */
 weft_ns mesh_peer_awaited_ns(const struct boot *boot, const struct mesh_peer *peer);
+/* Returns the number of streams in a row that came up quickly and on which nothing was received
+ * any more, although small frames had passed in both directions; 0 if the present one is used. */
+uint32_t mesh_peer_silenced(const struct mesh_peer *peer);
 weft_ns mesh_peer_deadline(const struct boot *boot, const struct mesh_peer *peer);
 
 /* mesh_flood.c */

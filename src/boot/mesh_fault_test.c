@@ -164,6 +164,53 @@ START_TEST(lost_frames_cost_time_only)
 }
 END_TEST
 
+static bool one_is_done(const struct town *town)
+{
+    for (uint32_t i = 0; i < town->n_members; i++) {
+        if (town->members[i].boot != NULL && town->members[i].status != WEFT_AGAIN) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The cable between members 1 and 2 loses all but small frames. Streams come up on it again and
+ * again, and no blob arrives. Loop 1: nor is it member 0, which ended, that member 2 names before
+ * the step is over. */
+START_TEST(a_cable_that_passes_small_frames_only_is_named_at_its_ends)
+{
+    struct world_fault fault = {
+        .kind = WORLD_FAULT_PATH_LIMIT, .host = 1, .has_port = true, .size_bytes = 1500};
+    struct town town;
+
+    town_open(&town, &line_of_3);
+    fault.port = town.ports[1][0];
+    ck_assert_int_eq(backend_sim.inject(town.world, &fault), 0);
+    town_open_all(&town);
+    for (uint32_t i = 0; i < 3; i++) {
+        town_gather(&town, i, 1, 4000);
+    }
+    if (_i == 1) {
+        town_run(&town, 9 * TOWN_S, NULL);
+        town_member_close(&town, 0);
+        boot_ended(town.members[2].boot, 0);
+    }
+    ck_assert(_i == 1 ? town_run(&town, 9 * TOWN_S, one_is_done)
+                      : town_run(&town, 25 * TOWN_S, town_all_done));
+    for (uint32_t i = 2; i > (uint32_t)_i; i--) {
+        const struct weft_value *silenced =
+            weft_error_value(&town.members[i].error, WEFT_VALUE_SILENCED);
+
+        ck_assert_int_eq(town.members[i].status, WEFT_ERR_TIMEOUT);
+        ck_assert_int_eq(town_rank_at_fault(&town, i), 3 - i);
+        ck_assert_ptr_nonnull(strstr(text_of(&town, i), "no data comes from it"));
+        ck_assert_ptr_nonnull(silenced);
+        ck_assert_int_ge(silenced->number, 2);
+    }
+    town_close(&town);
+}
+END_TEST
+
 /* ---- processes ---- */
 
 START_TEST(who_is_late_is_named)
@@ -274,16 +321,6 @@ static bool neighbours_have(const struct town *town, uint32_t i, uint32_t round)
         }
     }
     return true;
-}
-
-static bool one_is_done(const struct town *town)
-{
-    for (uint32_t i = 0; i < town->n_members; i++) {
-        if (town->members[i].boot != NULL && town->members[i].status != WEFT_AGAIN) {
-            return true;
-        }
-    }
-    return false;
 }
 
 START_TEST(leaving_when_all_is_done_is_no_failure)
@@ -613,6 +650,8 @@ int main(void)
     tcase_add_test(tcase, who_dies_after_it_gave_is_named);
     tcase_add_loop_test(tcase, a_partition_is_named_on_both_sides, 0, 2);
     tcase_add_test(tcase, lost_frames_cost_time_only);
+    tcase_add_loop_test(tcase, a_cable_that_passes_small_frames_only_is_named_at_its_ends,
+                        0, 2);
     tcase_add_test(tcase, who_is_late_is_named);
     tcase_add_loop_test(tcase, who_goes_is_named_to_all, 0, 12);
     tcase_add_test(tcase, leaving_when_all_is_done_is_no_failure);

@@ -184,10 +184,13 @@ static weft_status prove(struct boot *boot, struct mesh_peer *peer)
 
 /* ---- up ---- */
 
-static void go_up(struct boot *boot, struct mesh_peer *peer)
+/* `took_ns` is how long the stream took to come up. */
+static void go_up(struct boot *boot, struct mesh_peer *peer, weft_ns took_ns)
 {
     mesh_peer_enter(boot, peer, MESH_UP);
-    peer->heard_ns = io_now(boot->env);
+    peer->up_ns = io_now(boot->env);
+    peer->was_quick = took_ns < MESH_QUICK_NS;
+    peer->heard_ns = peer->up_ns;
     peer->said_ns = peer->heard_ns;
     peer->backoff_ns = BOOT_BACKOFF_NS;
     peer->is_suspect = false;
@@ -246,7 +249,8 @@ static weft_status hear_greeting(struct boot *boot, struct mesh_peer *peer)
     if (greeting.port != RECORD_PORT_NONE) {
         peer->peer_port = greeting.port;
     }
-    go_up(boot, peer);
+    go_up(boot, peer,
+          boot_limit(boot, MESH_DIAL_NS) - (peer->step_ns - io_now(boot->env)));
     return WEFT_OK;
 }
 
@@ -256,6 +260,7 @@ weft_status mesh_peer_accept(struct boot *boot, struct client *client,
     struct record_greeting greeting;
     struct mesh_peer *peer;
     weft_status status;
+    weft_ns took_ns;
 
     if (frame->type != CODEC_MEMBER) {
         return weft_fail(error, WEFT_ERR_PROTOCOL, WEFT_PHASE_MEMBER,
@@ -276,6 +281,8 @@ weft_status mesh_peer_accept(struct boot *boot, struct client *client,
     if (status != WEFT_OK) {
         return status;
     }
+    took_ns = boot_limit(boot, BOOT_AUTHENTICATE_NS) -
+              (client->deadline_ns - io_now(boot->env));
     peer = mesh_peer_of(boot, greeting.self.member);
     if (peer == NULL) {
         return weft_fail(error, WEFT_ERR_LIMIT, WEFT_PHASE_LIMIT,
@@ -288,7 +295,7 @@ weft_status mesh_peer_accept(struct boot *boot, struct client *client,
     peer->port = greeting.peer_port;
     peer->peer_port = greeting.port;
     greet(boot, peer);
-    go_up(boot, peer);
+    go_up(boot, peer, took_ns);
     return WEFT_OK;
 }
 
@@ -395,6 +402,14 @@ void mesh_peer_pump(struct boot *boot, struct mesh_peer *peer)
     if (status < 0) {
         mesh_peer_drop(boot, peer, &why);
     }
+}
+
+uint32_t mesh_peer_silenced(const struct mesh_peer *peer)
+{
+    bool is_used = peer->state == MESH_UP &&
+                   (!peer->was_quick || peer->heard_ns - peer->up_ns >= MESH_QUICK_NS);
+
+    return is_used ? 0 : peer->n_silenced;
 }
 
 weft_ns mesh_peer_deadline(const struct boot *boot, const struct mesh_peer *peer)

@@ -71,12 +71,23 @@ void mesh_peer_retry(struct boot *boot, struct mesh_peer *peer)
                                                                   : BOOT_BACKOFF_MAX_NS;
 }
 
+/* Counts a stream that ends. The peer drops it a little earlier if it has heard nothing either. */
+static void count_silenced(struct boot *boot, struct mesh_peer *peer)
+{
+    weft_ns silence = io_now(boot->env) - peer->heard_ns;
+    bool is_silenced = peer->was_quick && peer->heard_ns - peer->up_ns < MESH_QUICK_NS &&
+                       silence >= boot_limit(boot, MESH_SILENT_NS / 2);
+
+    peer->n_silenced = is_silenced ? peer->n_silenced + 1 : 0;
+}
+
 void mesh_peer_drop(struct boot *boot, struct mesh_peer *peer,
                     const struct weft_error *why)
 {
     bool was_up = peer->state == MESH_UP;
 
     if (was_up) {
+        count_silenced(boot, peer);
         peer->backoff_ns = BOOT_BACKOFF_NS;
         peer->is_suspect = boot->mesh->members[peer->member].gone == MESH_HERE;
         peer->suspect_ns = io_now(boot->env);

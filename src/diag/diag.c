@@ -101,8 +101,8 @@ static bool waited_both(const struct diag_case *c)
 
     if (c->phase != WEFT_PHASE_BOOT || c->sys_errno != 0 ||
         (c->status != WEFT_ERR_TIMEOUT && diag_text(c, WEFT_VALUE_REASON) == NULL) ||
-        c->peer == NULL || !c->peer->was_observed) {
-        return false;
+        c->peer == NULL || !c->peer->was_observed || diag_is_silenced(c) == DIAG_YES) {
+        return false; /* those whose streams fall silent are at the cable that is at fault */
     }
     for (uint32_t i = 0; i < c->peer->n_errors; i++) {
         const struct weft_error *error = &c->peer->errors[i].error;

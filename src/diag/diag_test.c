@@ -1615,6 +1615,38 @@ START_TEST(a_neighbour_in_the_list_of_the_missing_was_not_heard_either)
 }
 END_TEST
 
+/* The members meet over the cables. Both hosts are behind a switch, and one port has no carrier.
+ * The finding is headed by it, whichever host reports. Loop 2: both have carrier. */
+START_TEST(a_port_without_carrier_behind_a_switch_separates_hosts)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_error *failure;
+
+    scene_set(&s);
+    s.input.cables = weft_calloc(2, sizeof(*s.input.cables));
+    add_cable(&s, "titanic", "p0", "sw", "0");
+    add_cable(&s, "sw", "1", "iceberg", "p0");
+    s.b->ports[0].is_up = _i == 2 ? DIAG_YES : DIAG_NO;
+    s.a->n_errors = 0;
+    failure = _i == 1 ? &s.b->errors[s.b->n_errors++] : &s.a->errors[s.a->n_errors++];
+    *failure = (struct diag_error){.source = DIAG_HEARSAY, .at_ns = 1000};
+    weft_fail(&failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "never heard of");
+    weft_error_text(&failure->error, WEFT_VALUE_RENDEZVOUS, "none");
+    weft_format(failure->peer, sizeof(failure->peer), _i == 1 ? "titanic" : "iceberg");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_int_eq(strcmp(findings.items[0].entry->code, "link.down") == 0, _i < 2);
+    if (_i < 2) {
+        ck_assert_str_eq(findings.items[0].host, "iceberg");
+        ck_assert_str_eq(findings.items[0].port, "p0");
+        ck_assert_str_eq(findings.items[0].peer, "");
+    }
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 START_TEST(different_mtus_that_work_are_a_warning)
 {
     struct scene s;
@@ -1726,6 +1758,8 @@ int main(void)
     tcase_add_loop_test(tests, a_cable_that_loses_announcements_may_lose_all, 0, 2);
     tcase_add_loop_test(
         tests, a_neighbour_in_the_list_of_the_missing_was_not_heard_either, 0, 3);
+    tcase_add_loop_test(tests, a_port_without_carrier_behind_a_switch_separates_hosts, 0,
+                        3);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_loop_test(tests, mtus_are_those_of_the_ends_of_a_cable, 0, 2);
     tcase_add_test(tests, nothing_wrong_finds_nothing);

@@ -762,6 +762,33 @@ static void request_invalid_of_program(struct scene *s)
     weft_error_text(&s->failure->error, WEFT_VALUE_LOCAL_PORT, "p0");
 }
 
+/* The members meet over the cables. Streams between the two come up, and then fall silent. Titanic
+ * has all that it needs and connects, but iceberg does not. */
+static void silenced_in_set_up(struct scene *s)
+{
+    struct diag_error *there = &s->b->errors[s->b->n_errors++];
+
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_META, "not finished");
+    s->failure->at_ns = 1000;
+    *there = (struct diag_error){.source = DIAG_HEARSAY, .at_ns = 2000};
+    weft_format(there->peer, sizeof(there->peer), "titanic");
+    weft_fail(&there->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT,
+              "rank 0 connects, but no data comes from it");
+    weft_error_text(&there->error, WEFT_VALUE_RENDEZVOUS, "none");
+    weft_error_int(&there->error, WEFT_VALUE_SILENCED, 6);
+}
+
+/* The same before either end has met the other. */
+static void silenced_in_boot(struct scene *s)
+{
+    silenced_in_set_up(s);
+    weft_error_clear(&s->failure->error);
+    weft_fail(&s->failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT,
+              "rank 1 connects, but no data comes from it");
+    weft_error_text(&s->failure->error, WEFT_VALUE_RENDEZVOUS, "none");
+    weft_error_int(&s->failure->error, WEFT_VALUE_SILENCED, 6);
+}
+
 /* Three hosts behind a switch, which drops frames to iceberg. */
 static void lossy_behind_switch(struct scene *s)
 {
@@ -997,6 +1024,8 @@ const struct scene_case scene_cases[] = {
     {request_invalid, "data.request_invalid", "titanic:p0 -> iceberg"},
     {request_invalid_of_program, "data.request_invalid", "titanic:p0 -> iceberg"},
     {lossy_behind_switch, "link.lossy", "titanic:p0 -> iceberg"},
+    {silenced_in_boot, "link.black_hole", "titanic -> iceberg"},
+    {silenced_in_set_up, "link.black_hole", "titanic -> iceberg"},
     {mtu_of_another_port, "link.mtu_mismatch", "titanic:p1 -> carpathia"},
     {unnumbered, "addr.missing", "titanic:p0"},
     {unbound, "addr.changed", "titanic:p0 -> iceberg"},

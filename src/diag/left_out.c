@@ -6,11 +6,12 @@
 #include "diag/private.h"
 
 /* Returns true if the rail carried data and was not recovered. Its finding keeps the code of the
- * cause. */
+ * cause. Connections over TCP count attempts, too. */
 static bool is_about_recovery(const struct diag_case *c)
 {
     return c->phase == WEFT_PHASE_RECOVERY ||
-           diag_number(c, WEFT_VALUE_ATTEMPTS) != IO_UNKNOWN;
+           (c->phase == WEFT_PHASE_NONE &&
+            diag_number(c, WEFT_VALUE_ATTEMPTS) != IO_UNKNOWN);
 }
 
 /* Returns true if the two hosts have no rail at all, so that none was left out. The finding then

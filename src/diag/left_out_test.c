@@ -53,6 +53,30 @@ START_TEST(what_else_was_left_out_is_not_ipc)
 }
 END_TEST
 
+/* Iceberg called titanic in vain, which did not even find iceberg as a neighbour. Nothing passes
+ * between them then, and a filter of TCP ports does not explain that. */
+START_TEST(a_cable_on_which_no_neighbour_answers_is_not_filtered)
+{
+    struct weft_error *unanswered;
+
+    weft_format(scene.b->name, sizeof(scene.b->name), "iceberg");
+    refuse(scene.a, WEFT_PHASE_TCP, EHOSTUNREACH);
+    refuse(scene.b, WEFT_PHASE_TCP, ETIMEDOUT);
+    weft_format(scene.a->left_out[0].peer, sizeof(scene.a->left_out[0].peer), "iceberg");
+    for (int i = 0; i < 2; i++) {
+        unanswered = i == 0 ? &scene.a->left_out[0].error : &scene.b->left_out[0].error;
+        weft_error_int(unanswered, WEFT_VALUE_WAYS, 1);
+        weft_error_int(unanswered, WEFT_VALUE_ATTEMPTS, 0);
+        weft_error_int(unanswered, WEFT_VALUE_STOOD_IN_RELAYS, 1);
+    }
+    diag(&scene.input, &findings);
+    ck_assert_uint_gt(findings.n, 0);
+    for (uint32_t i = 0; i < findings.n; i++) {
+        ck_assert_str_eq(findings.items[i].entry->code, "link.left_out");
+    }
+}
+END_TEST
+
 START_TEST(a_driver_without_memory_refuses_nothing)
 {
     refuse(scene.a, WEFT_PHASE_IPC, ENOMEM);
@@ -80,6 +104,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_machine_that_shares_no_gpu_memory_is_named_once);
     tcase_add_test(tests, what_else_was_left_out_is_not_ipc);
+    tcase_add_test(tests, a_cable_on_which_no_neighbour_answers_is_not_filtered);
     tcase_add_test(tests, a_driver_without_memory_refuses_nothing);
     tcase_add_test(tests, a_failure_matters_more);
     suite_add_tcase(suite, tests);

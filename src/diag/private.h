@@ -388,6 +388,7 @@ bool diag_is_missed_by_neighbour(const struct diag_case *c);
 /* Returns true if the members met over the cables, and of two neighbours that ran at least one did
  * not hear the other without a gap. */
 bool diag_is_unheard_over_cable(const struct diag_case *c);
+enum diag_known diag_is_silenced(const struct diag_case *c);
 /* Places the finding at a cable whose loss separates the two hosts. Returns false if none does. */
 bool diag_name_severed(const struct diag_case *c, struct diag_finding *out);
 /* Places the finding at the first cable of the two hosts. Returns false unless diag_is_dark(). */

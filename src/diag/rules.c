@@ -218,6 +218,7 @@ static const struct hypothesis unaddressed[] = {NO_PORT,
         {DIAG_NEIGH_ARP_IGNORED, diag_is_arp_ignored_at_all},                            \
         {DIAG_LINK_VLAN_MISMATCH, diag_are_vlans_apart},                                 \
         {DIAG_LINK_PAUSE_STORM, diag_is_set_up_stopped},                                 \
+        {DIAG_LINK_BLACK_HOLE, diag_is_silenced},                                        \
         {DIAG_LINK_CORRUPTING, diag_is_any_corrupting},                                  \
         {DIAG_LINK_ONE_WAY, diag_is_any_one_way}, {DIAG_LINK_LOSSY, diag_is_any_lossy},  \
         {DIAG_LINK_PAUSE_STORM, diag_is_any_held},                                       \

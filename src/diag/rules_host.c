@@ -232,7 +232,9 @@ enum diag_known diag_failed_to_reach(const struct diag_host *host, const char *n
         enum diag_known is_to = error->peer[0] == '\0'
                                     ? DIAG_UNKNOWN
                                     : diag_known_of(strcmp(error->peer, name) == 0);
-        bool is_unsaid = error->error.sys_errno == 0 && !diag_is_of_an_end(&error->error);
+        bool is_connected = weft_error_value(&error->error, WEFT_VALUE_SILENCED) != NULL;
+        bool is_unsaid = error->error.sys_errno == 0 && !is_connected &&
+                         !diag_is_of_an_end(&error->error);
         enum diag_known is_it =
             is_unsaid ? DIAG_UNKNOWN : diag_known_of(error->error.sys_errno == sys_errno);
 
@@ -324,6 +326,25 @@ enum diag_known diag_is_peer_late(const struct diag_case *c)
     return diag_or(came_too_late(c), diag_known_of(diag_find_latecomer(c, &late)));
 }
 
+/* Returns true if the host left out a rail to the peer because no neighbour answered. */
+static bool left_out_unanswered(const struct diag_host *host, const char *peer)
+{
+    for (uint32_t i = 0; host != NULL && i < host->n_left_out; i++) {
+        if (host->left_out[i].error.sys_errno == EHOSTUNREACH &&
+            strcmp(host->left_out[i].peer, peer) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if the peer found no neighbour at this host's address. */
+static bool found_no_neighbour(const struct diag_case *c)
+{
+    return diag_failed_to_reach(c->peer, c->host->name, EHOSTUNREACH) == DIAG_YES ||
+           left_out_unanswered(c->peer, c->host->name);
+}
+
 /* Returns UNKNOWN if the peer failed first during boot, because it might have exited before it
  * could answer the rendezvous, or if it found no neighbour at this host's address, because nothing
  * passes between the two then, whatever the reason. Otherwise YES. */
@@ -336,9 +357,7 @@ enum diag_known diag_is_unanswered(const struct diag_case *c)
         is_boot && first != NULL && first->at_ns < c->failure->at_ns &&
         (first->error.phase == WEFT_PHASE_NONE || first->error.phase == WEFT_PHASE_BOOT);
 
-    bool is_severed =
-        c->phase == WEFT_PHASE_TCP &&
-        diag_failed_to_reach(c->peer, c->host->name, EHOSTUNREACH) == DIAG_YES;
+    bool is_severed = c->phase == WEFT_PHASE_TCP && found_no_neighbour(c);
 
     return may_have_left || is_severed ? DIAG_UNKNOWN : DIAG_YES;
 }
@@ -396,8 +415,7 @@ enum diag_known diag_is_filtered(const struct diag_case *c)
         diag_or(diag_known_of(c->sys_errno == ETIMEDOUT),
                 diag_failed_to_reach(c->peer, c->host->name, ETIMEDOUT));
 
-    if (c->sys_errno == EHOSTUNREACH ||
-        diag_failed_to_reach(c->peer, c->host->name, EHOSTUNREACH) == DIAG_YES) {
+    if (c->sys_errno == EHOSTUNREACH || found_no_neighbour(c)) {
         return DIAG_NO;
     }
     return diag_and(both_lived(c), has_timed_out);

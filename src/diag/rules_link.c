@@ -751,11 +751,16 @@ static enum diag_known on_any_rail(const struct diag_case *c, diag_test *is_so)
     return answer;
 }
 
+/* Returns true if one of the errors is that nothing came from the peer: in time, or in answer to
+ * what the kernel sent. */
 static bool any_timed_out(const struct diag_error *errors, uint32_t n, const char *peer)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (errors[i].error.status == WEFT_ERR_TIMEOUT &&
-            strcmp(errors[i].peer, peer) == 0) {
+        int sys_errno = errors[i].error.sys_errno;
+        bool is_silent = errors[i].error.status == WEFT_ERR_TIMEOUT ||
+                         sys_errno == ETIMEDOUT || sys_errno == EHOSTUNREACH;
+
+        if (is_silent && strcmp(errors[i].peer, peer) == 0) {
             return true;
         }
     }

@@ -20,12 +20,35 @@ static uint32_t host_of(const struct diag_input *input, const char *name)
 static bool was_down(const struct diag_input *input, uint32_t h, const char *name)
 {
     const struct diag_host *host = &input->hosts[h];
-    struct diag_ports ports = diag_ports_of(input, host->name);
+    struct diag_ports ports;
 
+    if (h >= input->n_hosts) {
+        return false; /* a switch */
+    }
+    ports = diag_ports_of(input, host->name);
     return diag_was_down(host, diag_port_named(&ports, name)) == DIAG_YES;
 }
 
-/* A cable between two hosts; `from` and `to` are indices into the input. */
+/* Returns the number of a host as host_of(), otherwise that of a switch, which comes after those of
+ * hosts: the number of the first end of a cable that leads to it. */
+static uint32_t node_of(const struct diag_input *input, const char *name)
+{
+    uint32_t node = host_of(input, name);
+
+    for (uint32_t i = 0; node == input->n_hosts && i < input->n_cables; i++) {
+        const struct diag_cable *cable = &input->cables[i];
+
+        if (strcmp(cable->from, name) == 0) {
+            return input->n_hosts + 2 * i;
+        }
+        if (strcmp(cable->to, name) == 0) {
+            return input->n_hosts + 2 * i + 1;
+        }
+    }
+    return node;
+}
+
+/* A cable between two hosts or switches; `from` and `to` are numbers of node_of(). */
 struct joint {
     const struct diag_cable *cable;
     uint32_t from, to;
@@ -33,7 +56,7 @@ struct joint {
     bool is_from_near; /* `from` is the end that the host reaches */
 };
 
-/* Returns the cables between hosts, and their number. The caller frees them. */
+/* Returns the cables, and their number. The caller frees them. */
 static struct joint *find_joints(const struct diag_input *input, uint32_t *out_n)
 {
     struct joint *joints = weft_calloc((size_t)input->n_cables + 1, sizeof(*joints));
@@ -42,11 +65,11 @@ static struct joint *find_joints(const struct diag_input *input, uint32_t *out_n
     for (uint32_t i = 0; i < input->n_cables; i++) {
         const struct diag_cable *cable = &input->cables[i];
         struct joint joint = {.cable = cable,
-                              .from = host_of(input, cable->from),
-                              .to = host_of(input, cable->to)};
+                              .from = node_of(input, cable->from),
+                              .to = node_of(input, cable->to)};
 
-        if (joint.from == input->n_hosts || joint.to == input->n_hosts) {
-            continue;
+        if (cable->from[0] == '\0' || cable->to[0] == '\0') {
+            continue; /* it is unknown where this end leads */
         }
         joint.is_down = was_down(input, joint.from, cable->from_port) ||
                         was_down(input, joint.to, cable->to_port);
@@ -55,12 +78,13 @@ static struct joint *find_joints(const struct diag_input *input, uint32_t *out_n
     return joints;
 }
 
-/* Marks the hosts that cables join to `host`. Ignores cables without carrier unless `with_down`.
- * The caller frees the result. */
+/* Marks the hosts and switches that cables join to `host`. Ignores cables without carrier unless
+ * `with_down`. The caller frees the result. */
 static bool *reach(const struct diag_input *input, const struct joint *joints, uint32_t n,
                    uint32_t host, bool with_down)
 {
-    bool *is_reached = weft_calloc((size_t)input->n_hosts + 1, sizeof(*is_reached));
+    bool *is_reached = weft_calloc(
+        (size_t)input->n_hosts + 2 * (size_t)input->n_cables + 1, sizeof(*is_reached));
     bool any = true;
 
     is_reached[host] = true;
@@ -232,6 +256,13 @@ static bool also_missed(const struct diag_host *host, const struct diag_host *me
 {
     long rank = rank_of(member);
 
+    for (uint32_t i = 0; i < host->n_waits; i++) {
+        if (host->waits[i].what == WEFT_WAIT_ROUND &&
+            strcmp(host->waits[i].peer, member->name) == 0) {
+            return true;
+        }
+    }
+
     for (uint32_t i = 0; rank >= 0 && i < host->n_errors; i++) {
         const struct weft_error *error = &host->errors[i].error;
         const struct weft_value *missing = weft_error_value(error, WEFT_VALUE_MISSING);
@@ -278,6 +309,25 @@ bool diag_is_unheard_over_cable(const struct diag_case *c)
             are_neighbours(c->input, c->host->name, c->peer_name));
 }
 
+/* Returns true if streams from that peer came up and then fell silent, again and again. */
+static bool was_silenced(const struct diag_host *host, const char *peer)
+{
+    const struct weft_error *error = host != NULL ? miss_of(host, peer) : NULL;
+    const struct weft_value *value =
+        error != NULL ? weft_error_value(error, WEFT_VALUE_SILENCED) : NULL;
+
+    return value != NULL && value->number > 1;
+}
+
+/* Returns YES if streams of the rendezvous over the cable came up at once, so that no small frame
+ * was lost, and then no data arrived, again and again. A connection between the two hosts waits for
+ * the end that has not met the others. */
+enum diag_known diag_is_silenced(const struct diag_case *c)
+{
+    return diag_known_of(was_silenced(c->host, c->peer_name) ||
+                         was_silenced(c->peer, c->host->name));
+}
+
 static bool find(const struct diag_case *c, struct joint *out)
 {
     const struct diag_input *input = c->input;
@@ -301,18 +351,26 @@ enum diag_known diag_is_severed(const struct diag_case *c)
     return diag_known_of(find(c, &joint));
 }
 
-/* Names the two ends of the cable, first the one that the host reaches. */
+/* Names the two ends of the cable, first the one that the host reaches, unless it is a switch's. */
 static void name_joint(const struct diag_case *c, const struct joint *joint,
                        struct diag_finding *out)
 {
-    bool is_near = joint->is_from_near;
+    const struct diag_cable *cable = joint->cable;
+    const struct diag_host *hosts = c->input->hosts;
+    uint32_t n = c->input->n_hosts;
+    bool is_from_first =
+        joint->is_from_near ? joint->from < n || joint->to >= n : joint->to >= n;
+    uint32_t first = is_from_first ? joint->from : joint->to;
+    uint32_t other = is_from_first ? joint->to : joint->from;
 
-    diag_describe_at(c, c->input->hosts[is_near ? joint->from : joint->to].name,
-                     is_near ? joint->cable->from_port : joint->cable->to_port,
-                     c->input->hosts[is_near ? joint->to : joint->from].name, out);
+    diag_describe_at(c, first < n ? hosts[first].name : "",
+                     is_from_first ? cable->from_port : cable->to_port,
+                     other < n ? hosts[other].name : "", out);
     diag_evidence_text(out, "local_port", out->port);
-    diag_evidence_text(out, "remote_port",
-                       is_near ? joint->cable->to_port : joint->cable->from_port);
+    if (other < n) {
+        diag_evidence_text(out, "remote_port",
+                           is_from_first ? cable->to_port : cable->from_port);
+    }
 }
 
 bool diag_name_severed(const struct diag_case *c, struct diag_finding *out)
