@@ -108,9 +108,23 @@ def test_an_event_log_takes_no_time(tmp_path, scenario, backend):
         assert len(before) == len(after) and all(abs(a - b) <= 0.01 * b for b, a in zip(before, after))
 
 
-def test_a_capture_takes_no_time(tmp_path):
-    alone = times_of(tmp_path, "basic/pair.yaml", "rxe")
-    assert times_of(tmp_path, "basic/pair.yaml", "rxe", "--pcap", tmp_path / "pcap") == alone
+@pytest.mark.parametrize("backend", ["rxe", "soft"])
+def test_a_capture_takes_no_time(tmp_path, backend):
+    alone = times_of(tmp_path, "basic/pair.yaml", backend)
+    assert times_of(tmp_path, "basic/pair.yaml", backend, "--pcap", tmp_path / "pcap") == alone
+
+
+def test_a_capture_of_programs_takes_no_time(tmp_path):
+    """80 ms of calls in a row, with a fetch each 5 ms: a call would take 1 us, a frame's stamp takes 1 ns."""
+    command = ("begin=$(date +%s%N); dd if=/dev/zero of=/dev/null bs=1 count=20000 2>/dev/null; "
+               "end=$(date +%s%N); echo $((end - begin))")
+    times = []
+    for flags in ((), ("--pcap", tmp_path / "pcap")):
+        done = weft("exec", *flags, ROOT / "scenarios" / "basic" / "pair.yaml", "--", "sh", "-c", command)
+        assert done.returncode == 0, done.stderr
+        times.append([int(line.split()[1]) for line in sorted(done.stdout.splitlines())])
+    for alone, captured in zip(*times):
+        assert alone > 80e6 and abs(captured - alone) < 1000
 
 
 FREE = """

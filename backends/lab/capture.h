@@ -1,4 +1,5 @@
-/* Captures frames as they cross the interfaces of a fabric: packet(7), one socket per port. */
+/* Captures frames as they cross the interfaces of a fabric: packet(7), one socket per port. Its
+ * calls take no virtual time (base/observe.h). */
 #ifndef WEFT_BACKENDS_LAB_CAPTURE_H
 #define WEFT_BACKENDS_LAB_CAPTURE_H
 
@@ -10,6 +11,9 @@ struct lab_capture;
  * and fetching each frame as it comes would slow down all hosts. */
 #define LAB_CAPTURE_NS 5000000
 
+/* Returns true if captures divide a UDP frame that the kernel has yet to segment into the frames
+ * that it stands for. Before Linux 6.2 a packet(7) socket cannot be asked for their size. */
+bool lab_capture_divides(void);
 /* Starts passing every frame of every port to `tap`, with times of CLOCK_MONOTONIC. Returns an
  * errno, and NULL in `*out`, on failure. */
 int lab_capture_start(const struct lab_fabric *fabric,

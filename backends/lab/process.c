@@ -107,7 +107,7 @@ static int tell_identity(const struct lab_identity *identity)
     if (identity->stages_fd >= 0 && setenv("WEFT_STAGES", stages, 1) != 0) {
         problem = errno;
     }
-    if (identity->is_captured && setenv("WEFT_CAPTURED", "1", 1) != 0) {
+    if (identity->sends_apart && setenv("WEFT_CAPTURED", "1", 1) != 0) {
         problem = errno;
     }
     for (uint32_t i = 0; i < identity->n_settings; i++) {

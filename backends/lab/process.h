@@ -30,13 +30,14 @@ struct lab_process *lab_processes_create(uint32_t n);
 void lab_processes_destroy(struct lab_process *processes, uint32_t n);
 
 /* The identity that a process gets in its environment: its host in WEFT_DEVICES, WEFT_MANAGEMENT
- * and WEFT_HOST_ID, its number in WEFT_PROCESS, and WEFT_CAPTURED if its frames are captured. */
+ * and WEFT_HOST_ID, its number in WEFT_PROCESS, and WEFT_CAPTURED if it must send each frame as a
+ * packet. */
 struct lab_identity {
     const char *devices;    /* "p0=DEVICE,p1=DEVICE" */
     const char *management; /* a netdev */
     const char *host;
     uint32_t process;
-    bool is_captured;
+    bool sends_apart;
     /* [n_settings]; further environment variables. */
     const struct world_setting *settings;
     uint32_t n_settings;

@@ -25,6 +25,7 @@
 #include "backends/lab/signals.h"
 #include "backends/linux/clock.h"
 #include "base/check.h"
+#include "base/observe.h"
 #include "base/text.h"
 
 #define SECOND INT64_C(1000000000)
@@ -688,6 +689,18 @@ static bool is_stuck(const struct show *show)
     return is;
 }
 
+/* Fetches captured frames until an event. Its calls are free, and poll(2) then returns at once, so that calls and times are those without a capture. */
+static void capture_meanwhile(struct show *show, struct pollfd *fds, uint32_t n)
+{
+    const struct timespec time = {.tv_nsec = LAB_CAPTURE_NS};
+
+    weft_observe_begin();
+    do {
+        lab_capture_fetch(show->capture);
+    } while (show->capture != NULL && ppoll(fds, n, &time, NULL) <= 0);
+    weft_observe_end();
+}
+
 /* Sleeps until an event, or until `until`. Uses a timer, because a time-out of poll(2) may be late
  * by a thousandth of itself (select_estimate_accuracy() in fs/select.c). */
 static void await(struct show *show, weft_ns until)
@@ -708,6 +721,7 @@ static void await(struct show *show, weft_ns until)
         fds[n++] = (struct pollfd){.fd = running->fds[0], .events = POLLIN};
         fds[n++] = (struct pollfd){.fd = running->fds[1], .events = POLLIN};
     }
+    capture_meanwhile(show, fds, n);
     poll(fds, n, -1);
     free(fds);
 }
@@ -720,10 +734,6 @@ static void go_on(struct show *show)
 
     next = fault < next ? fault : next;
     next = show->deadline_ns < next ? show->deadline_ns : next;
-    lab_capture_fetch(show->capture);
-    if (show->capture != NULL && next - now > LAB_CAPTURE_NS) {
-        next = now + LAB_CAPTURE_NS;
-    }
     await(show, next);
     for (uint32_t i = 0; i < show->what->n; i++) {
         pass_on(show, &show->running[i], 0);

@@ -413,16 +413,16 @@ static int start_here(const struct lab_world *world, uint32_t host, uint32_t pro
 {
     struct weft_text devices = {NULL, 0, 0};
     const struct lab_host *at = world->has_fabric ? &world->fabric.hosts[host] : NULL;
-    struct lab_identity identity = {.host = world->spec->hosts[host].name,
-                                    .has_private_shm =
-                                        world->spec->hosts[host].has_private_shm,
-                                    .management = at == NULL ? "" : at->management,
-                                    .process = process,
-                                    .is_captured = world->capture != NULL,
-                                    .stages_fd = world->stage_fds[1],
-                                    .index = world->first[host] + process,
-                                    .settings = world->kind.settings,
-                                    .n_settings = world->kind.n_settings};
+    struct lab_identity identity = {
+        .host = world->spec->hosts[host].name,
+        .has_private_shm = world->spec->hosts[host].has_private_shm,
+        .management = at == NULL ? "" : at->management,
+        .process = process,
+        .sends_apart = world->capture != NULL && !lab_capture_divides(),
+        .stages_fd = world->stage_fds[1],
+        .index = world->first[host] + process,
+        .settings = world->kind.settings,
+        .n_settings = world->kind.n_settings};
     int problem;
 
     weft_text_add(&devices, "%s", "");
@@ -481,7 +481,6 @@ int lab_world_tap(struct world *base,
                   void *context)
 {
     struct lab_world *world = world_of(base);
-    int problem;
 
     lab_capture_end(world->capture);
     world->capture = NULL;
@@ -491,10 +490,7 @@ int lab_world_tap(struct world *base,
     if (tap == NULL) {
         return 0;
     }
-    weft_observe_begin();
-    problem = lab_capture_start(&world->fabric, tap, context, &world->capture);
-    weft_observe_end();
-    return problem;
+    return lab_capture_start(&world->fabric, tap, context, &world->capture);
 }
 
 void lab_world_cable_stats(const struct world *base, uint32_t cable,

@@ -5,6 +5,7 @@
 
 #include "backends/registry.h"
 #include "base/check.h"
+#include "base/observe.h"
 #include "cli/cli.h"
 #include "cli/exec_witness.h"
 #include "cli/failed.h"
@@ -45,15 +46,20 @@ static int run(const struct cli_options *options, const struct world_spec *spec,
     struct weft_error error = {0};
     struct exec_witness *witness = NULL;
     struct pcapng pcapng;
-    FILE *file = options->pcap != NULL ? fopen(options->pcap, "wbe") : NULL;
+    FILE *file;
     int code = CLI_OK;
 
+    weft_observe_begin();
+    file = options->pcap != NULL ? fopen(options->pcap, "wbe") : NULL;
+    if (file != NULL) {
+        pcapng_open(&pcapng, file, spec);
+    }
+    weft_observe_end();
     if (options->pcap != NULL && file == NULL) {
         fprintf(stderr, "weft exec: %s: %s\n", options->pcap, strerror(errno));
         return CLI_USAGE;
     }
     if (file != NULL) {
-        pcapng_open(&pcapng, file, spec);
         what.tap = pcapng_frame;
         what.tap_context = &pcapng;
     }
