@@ -689,7 +689,8 @@ static bool is_stuck(const struct show *show)
     return is;
 }
 
-/* Fetches captured frames until an event. Its calls are free, and poll(2) then returns at once, so that calls and times are those without a capture. */
+/* Fetches captured frames until an event. Its calls are free, and poll(2) then returns at once, so
+ * that calls and times are those without a capture. */
 static void capture_meanwhile(struct show *show, struct pollfd *fds, uint32_t n)
 {
     const struct timespec time = {.tv_nsec = LAB_CAPTURE_NS};
