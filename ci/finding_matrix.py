@@ -963,6 +963,12 @@ ONCE_WRONG = {
     # Neither end of a cable reached the other one, which no firewall explains.
     ("silent_one_way", "two triangles", "rendezvous", "weft", "/24", 9322852291): "undetermined",
     ("corrupting_one_way", "grid", "hello", "weft", "/31", 10904829058): "undetermined",
+    # Lost probes were a black hole beside the loss that explains them.
+    ("lossy_one_way", "grid", "before start", "weft", "/24", 9176734909): "right",
+    # The peer was in the rendezvous, and its only neighbour was not among those it waited for.
+    ("corrupting_one_way", "star", "before start", "weft", "ipv6", 10691900153): "undetermined",
+    # No RoCE packet was sent, and nothing counts what else a cable loses or damages.
+    ("corrupting_one_way", "pair", "hello", "weft", "/24", 10387201744): "undetermined",
     # The waits of the two ends of a cable were not asked, but those of a third host.
     ("vlan_mismatch", "star", "before start", "weft", "/24", 9464338556): "right",
     ("vlan_mismatch", "star", "before start", "weft", "/31", 12031702312): "right",

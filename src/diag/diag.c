@@ -466,10 +466,10 @@ void diag(const struct diag_input *input, struct diag_findings *out)
     }
     drop_decided(input, out);
     inspect_cables(input, out);
-    inspect_uses(input, out);
     diag_inspect_survived(input, out);
     diag_inspect_slots(input, out);
     diag_inspect_left_out(input, out);
+    inspect_uses(input, out); /* unless one of those explains the probes that were lost */
     diag_inspect_apart(input, out);
     diag_inspect_dark(input, out);
     diag_inspect_lanes(input, out);

@@ -1431,6 +1431,9 @@ static const struct {
     uint32_t n_frames; /* that their rail has carried */
     int64_t pause_ns;  /* how long the peer's pauses stopped the rail */
     bool peer_waits, peer_failed;
+    bool
+        peer_meets; /* iceberg is in the rendezvous over the cables, and waits for a third */
+    bool peer_was_told; /* by titanic, why that failed */
 } silences[] = {
     {.what = "no data came",
      .code = "undetermined",
@@ -1464,6 +1467,17 @@ static const struct {
      .tcp_errno = EHOSTUNREACH,
      .n_ways = 1,
      .peer_errno = ETIMEDOUT,
+     .peer_waits = true},
+    {.what = "iceberg meets the others over the cables",
+     .code = "undetermined",
+     .first = "link.corrupting",
+     .third = "link.lossy",
+     .peer_meets = true},
+    {.what = "iceberg was told why titanic failed",
+     .code = "undetermined",
+     .first = "link.corrupting",
+     .third = "link.lossy",
+     .peer_was_told = true,
      .peer_waits = true},
     {.what = "a pause stopped the rail",
      .code = "link.pause_storm",
@@ -1503,6 +1517,20 @@ START_TEST(a_cable_that_has_carried_nothing_may_carry_nothing)
         weft_error_clear(&s.b->errors[0].error);
         weft_fail_errno(&s.b->errors[0].error, silences[_i].peer_errno, WEFT_PHASE_TCP,
                         "no answer");
+    }
+    if (silences[_i].peer_meets || silences[_i].peer_was_told) {
+        weft_error_clear(&s.b->errors[0].error);
+        weft_fail(&s.b->errors[0].error, WEFT_ERR_CLOSED, WEFT_PHASE_BOOT, "rank 0");
+    }
+    if (silences[_i].peer_meets) {
+        weft_error_text(&s.b->errors[0].error, WEFT_VALUE_RENDEZVOUS, "none");
+        weft_error_int(&s.b->errors[0].error, WEFT_VALUE_ENDED, 1);
+        scene_wait(s.b, WEFT_WAIT_ROUND, "carpathia");
+    }
+    if (silences[_i].peer_was_told) {
+        weft_error_int(&s.b->errors[0].error, WEFT_VALUE_TOLD_BY, 0);
+        s.failure->at_ns = 1000;
+        s.b->errors[0].at_ns = 2000;
     }
     if (silences[_i].peer_waits) {
         scene_wait(s.b, WEFT_WAIT_CONNECTION, "titanic");

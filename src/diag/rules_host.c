@@ -232,8 +232,11 @@ enum diag_known diag_failed_to_reach(const struct diag_host *host, const char *n
         enum diag_known is_to = error->peer[0] == '\0'
                                     ? DIAG_UNKNOWN
                                     : diag_known_of(strcmp(error->peer, name) == 0);
-        bool is_connected = weft_error_value(&error->error, WEFT_VALUE_SILENCED) != NULL;
-        bool is_unsaid = error->error.sys_errno == 0 && !is_connected &&
+        /* A stream came up, or another member reported it. */
+        bool is_of_no_call =
+            weft_error_value(&error->error, WEFT_VALUE_SILENCED) != NULL ||
+            weft_error_value(&error->error, WEFT_VALUE_TOLD_BY) != NULL;
+        bool is_unsaid = error->error.sys_errno == 0 && !is_of_no_call &&
                          !diag_is_of_an_end(&error->error);
         enum diag_known is_it =
             is_unsaid ? DIAG_UNKNOWN : diag_known_of(error->error.sys_errno == sys_errno);

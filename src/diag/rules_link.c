@@ -767,6 +767,22 @@ static bool any_timed_out(const struct diag_error *errors, uint32_t n, const cha
     return false;
 }
 
+/* Returns true if the host failed in a rendezvous over the cables, in which the blobs of others
+ * come from its neighbours. */
+static bool met_over_cables(const struct diag_host *host)
+{
+    for (uint32_t i = 0; i < host->n_errors; i++) {
+        const struct weft_error *error = &host->errors[i].error;
+        const struct weft_value *at = weft_error_value(error, WEFT_VALUE_RENDEZVOUS);
+
+        if (error->phase == WEFT_PHASE_BOOT && at != NULL &&
+            strcmp(at->text, "none") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Returns true if the host waits for the peer, or waited for it until it failed or left out its
  * rail. */
 static bool is_held_by(const struct diag_host *host, const char *peer)
@@ -776,7 +792,9 @@ static bool is_held_by(const struct diag_host *host, const char *peer)
         return true;
     }
     for (uint32_t i = 0; i < host->n_waits; i++) {
-        if (strcmp(host->waits[i].peer, peer) == 0) {
+        bool is_through = host->waits[i].what == WEFT_WAIT_ROUND && met_over_cables(host);
+
+        if (is_through || strcmp(host->waits[i].peer, peer) == 0) {
             return true;
         }
     }
