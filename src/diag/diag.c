@@ -36,8 +36,9 @@ static bool had_left(const struct diag_case *c)
     bool only_waited = error->status == WEFT_ERR_TIMEOUT && error->sys_errno == 0 &&
                        weft_error_value(error, WEFT_VALUE_WAITS_FOR) != NULL;
     bool was_closed = error->status == WEFT_ERR_CLOSED && error->phase != WEFT_PHASE_PORT;
-    bool is_about_presence = error->wc_status == 0 && (error->sys_errno == ECONNREFUSED ||
-                                                       was_closed || only_waited);
+    bool is_about_presence =
+        error->wc_status == 0 && (error->sys_errno == ECONNREFUSED || was_closed ||
+                                  only_waited || diag_is_of_no_connection(error));
 
     if (c->peer != NULL && c->peer->has_vanished) {
         return false; /* it did not exit because of a failure */

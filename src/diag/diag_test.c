@@ -1643,6 +1643,33 @@ START_TEST(a_neighbour_in_the_list_of_the_missing_was_not_heard_either)
 }
 END_TEST
 
+/* A program on titanic could not call that on iceberg, and printed no errno. Loop 1: iceberg did not
+ * report anything; 2: its process was killed. */
+START_TEST(who_cannot_be_called_need_not_be_dead)
+{
+    static const char *const candidates[] = {"peer.dead", "peer.late", "conn.refused"};
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    weft_format(s.a->policy, sizeof(s.a->policy), "programs");
+    weft_fail(&s.failure->error, WEFT_ERR_SYSTEM, WEFT_PHASE_TCP, "it says so");
+    s.b->was_observed = _i == 0;
+    s.b->has_vanished = _i == 2;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code,
+                     _i == 2 ? "peer.dead" : "undetermined");
+    ck_assert_uint_eq(findings.items[0].n_candidates, _i == 2 ? 0 : _i == 1 ? 3 : 2);
+    for (uint32_t i = 0; i < findings.items[0].n_candidates; i++) {
+        ck_assert_str_eq(findings.items[0].candidates[i]->code,
+                         candidates[_i == 1 ? i : i + 1]);
+    }
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* The members meet over the cables. Both hosts are behind a switch, and one port has no carrier.
  * The finding is headed by it, whichever host reports. Loop 2: both have carrier. */
 START_TEST(a_port_without_carrier_behind_a_switch_separates_hosts)
@@ -1786,6 +1813,7 @@ int main(void)
     tcase_add_loop_test(tests, a_cable_that_loses_announcements_may_lose_all, 0, 2);
     tcase_add_loop_test(
         tests, a_neighbour_in_the_list_of_the_missing_was_not_heard_either, 0, 3);
+    tcase_add_loop_test(tests, who_cannot_be_called_need_not_be_dead, 0, 3);
     tcase_add_loop_test(tests, a_port_without_carrier_behind_a_switch_separates_hosts, 0,
                         3);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);

@@ -290,6 +290,12 @@ static bool is_cut_off(const struct diag_error *error)
             error->error.sys_errno == EPIPE);
 }
 
+bool diag_is_of_no_connection(const struct weft_error *error)
+{
+    return error->status == WEFT_ERR_SYSTEM && error->phase == WEFT_PHASE_TCP &&
+           error->sys_errno == 0;
+}
+
 enum diag_known diag_peer_died(const struct diag_case *c)
 {
     if (c->peer != NULL && c->peer->was_observed) {

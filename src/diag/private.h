@@ -133,6 +133,8 @@ const char *diag_phase_name(const struct diag_case *c);
 int64_t diag_number(const struct diag_case *c, enum weft_value_name name);
 /* Returns YES if the peer's process exited, as observed by the launcher or by other hosts. */
 enum diag_known diag_peer_died(const struct diag_case *c);
+/* Returns true if a program could not connect to its peer, and did not print why. */
+bool diag_is_of_no_connection(const struct weft_error *error);
 /* Sets the place of a finding about `c` (an argument "" is omitted) and replaces its evidence by
  * the phase and the errno. */
 void diag_describe_at(const struct diag_case *c, const char *host, const char *port,

@@ -232,6 +232,10 @@ static const struct hypothesis unreachable[] = {UNANSWERED,
                                                 {DIAG_CONN_REFUSED, diag_is_unsure},
                                                 {DIAG_NEIGH_NO_ANSWER, diag_is_unsure}};
 static const struct hypothesis closed[] = {{DIAG_PEER_DEAD, diag_peer_died}};
+/* A program could not connect, and did not print why. */
+static const struct hypothesis uncalled[] = {{DIAG_PEER_DEAD, diag_peer_died},
+                                             {DIAG_PEER_LATE, diag_is_unsure},
+                                             {DIAG_CONN_REFUSED, diag_is_unsure}};
 static const struct hypothesis no_device[] = {{DIAG_HOST_NO_DEVICE, diag_is_certain}};
 static const struct hypothesis no_gpu[] = {{DIAG_HOST_NO_GPU, diag_is_certain}};
 static const struct hypothesis no_descriptor[] = {{DIAG_HOST_FD_LIMIT, diag_is_certain}};
@@ -473,6 +477,9 @@ static struct symptom symptom_of(const struct diag_case *c)
     }
     if (c->sys_errno != 0) {
         return is_verb(c) ? of_verb_errno(c) : of_stream_errno(c);
+    }
+    if (diag_is_of_no_connection(&c->failure->error)) {
+        return SYMPTOM(uncalled);
     }
     return c->status == WEFT_ERR_SYSTEM && c->phase == WEFT_PHASE_RTR ? of_rtr(c)
                                                                       : of_status(c);

@@ -892,6 +892,10 @@ static const struct diag_symptom symptoms[] = {
      .causes =
          {
              OF(PEER_LATE, "did the server not listen yet (`ss -ltn` on its host)?"),
+             OF(PEER_DEAD, "had the server's program ended (`echo $?` on its host, and "
+                           "what it printed)?"),
+             OF(CONN_REFUSED, "does the server listen on another address or TCP port "
+                              "(`ss -ltn` on its host)?"),
              OF(CONN_FILTERED, "does `ping` of the address work?"),
              OF(CONN_NO_ROUTE, NULL),
          }},

@@ -587,6 +587,11 @@ static const struct {
      .n = 2,
      .arrange = stop_first,
      .found = "peer.silent b>a"},
+    /* The server was not begun, had ended, or listens elsewhere. */
+    {.seen = {{0, FINE, PINGPONG "a-p0", ""},
+              {1, FAILS, PINGPONG "b-p0 a", "Couldn't connect to a:18515\n"}},
+     .n = 2,
+     .found = "undetermined b:p0>a"},
     /* a GID that is in no table any more */
     {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.9", "10.0.1.2") RETRIES},
               {1, HANGS, PINGPONG "b-p0 a", ""}},

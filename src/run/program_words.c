@@ -56,7 +56,7 @@ static const struct line lines[] = {
     {"^client read(/write)?:", NAMED, WEFT_ERR_CLOSED, 0, WEFT_PHASE_BOOT},
     {"^Couldn't read(/write)? remote address", NAMED, WEFT_ERR_CLOSED, 0,
      WEFT_PHASE_BOOT},
-    {"^Couldn't connect to .*:" NUMBER, NAMED, WEFT_ERR_CLOSED, 0, WEFT_PHASE_BOOT},
+    {"^Couldn't connect to .*:" NUMBER, NAMED, WEFT_ERR_SYSTEM, 0, WEFT_PHASE_TCP},
     /* linux-rdma/perftest, perftest_resources.c and perftest_parameters.c */
     {"^ *Failed status (" NUMBER "): wr_id", COMPLETION, WEFT_OK, 0, WEFT_PHASE_DATA},
     {"^ *Unable to find the Infiniband/RoCE device", NAMED, WEFT_ERR_ENVIRONMENT, 0,

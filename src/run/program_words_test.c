@@ -34,7 +34,7 @@ static const struct {
     {"No IB devices found\n", WEFT_ERR_ENVIRONMENT, "discover", 0, 0},
     {"client read/write: No space left on device\nCouldn't read/write remote address\n",
      WEFT_ERR_CLOSED, "boot", 0, 0},
-    {"Couldn't connect to iceberg:18515\n", WEFT_ERR_CLOSED, "boot", 0, 0},
+    {"Couldn't connect to iceberg:18515\n", WEFT_ERR_SYSTEM, "tcp", 0, 0},
     /* perftest */
     {" Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n",
      WEFT_ERR_COMPLETION, "data", 0, 12},
