@@ -57,3 +57,19 @@ def test_a_cable_that_loses_one_direction_is_named(tmp_path, policy, severity, e
     found = [(finding["code"], finding["severity"], {finding["where"]["host"], finding["where"]["peer"]})
              for finding in json.loads(judged.stdout)["findings"]]
     assert found == [("link.one_way", severity, {"a", "b"})], judged.stdout
+
+
+@needs_guest
+@pytest.mark.parametrize("impairment, codes", [("loss", ["link.lossy"] * 3), ("corrupt", [])])
+def test_lost_frames_that_a_job_survives_are_a_warning(tmp_path, impairment, codes):
+    """rxe counts no damaged packets. The netdevs' counters show that the lost ones did not arrive."""
+    observations = tmp_path / "observations.json"
+    ran = subprocess.run([WEFT, "run", "--quiet", "--backend", "rxe", "--clock", "virtual",
+                          "scenarios/faults/loss.yaml", "--set",
+                          f"topology.defaults={{ports: [p0, p1], {impairment}: 0.1%}}",
+                          "--observations", observations], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True,
+                         text=True, timeout=REAL_BOUND_S, check=False)
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-1500:]
+    judged = subprocess.run([WEFT, "diagnose", "--json", observations], capture_output=True, text=True,
+                            timeout=REAL_BOUND_S, check=False)
+    assert [finding["code"] for finding in json.loads(judged.stdout)["findings"]] == codes, judged.stdout

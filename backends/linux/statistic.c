@@ -1,9 +1,13 @@
-/* Counters of a port through RDMA netlink (rdma-statistic(8)). The kernel shows the files of
+/* Reads counters of a port through RDMA netlink (rdma-statistic(8)). The kernel shows the files of
  * hw_counters only in its first network namespace, but answers these requests in every namespace
  * that can use the device (stat_get_doit_default_counter, drivers/infiniband/core/nldev.c). */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/gen_stats.h>
 #include <linux/netlink.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <rdma/rdma_netlink.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -113,6 +117,27 @@ int64_t linux_statistic_in(const struct linux_statistics *in, const char *name)
     return IO_UNKNOWN;
 }
 
+int64_t linux_qdisc_drops_in(const uint8_t *message, size_t n, uint32_t ifindex)
+{
+    struct attributes left = attributes_of(message, n, RTM_NEWQDISC), stats, queue;
+    struct gnet_stats_queue counters;
+    struct tcmsg head;
+
+    if (left.n < sizeof(head)) {
+        return IO_UNKNOWN;
+    }
+    memcpy(&head, left.bytes, sizeof(head));
+    left.bytes += sizeof(head);
+    left.n -= sizeof(head);
+    if ((uint32_t)head.tcm_ifindex != ifindex || head.tcm_parent != TC_H_ROOT ||
+        !find_attribute(left, TCA_STATS2, &stats) ||
+        !find_attribute(stats, TCA_STATS_QUEUE, &queue) || queue.n < sizeof(counters)) {
+        return IO_UNKNOWN;
+    }
+    memcpy(&counters, queue.bytes, sizeof(counters));
+    return counters.drops;
+}
+
 /* ---- asking the kernel ---- */
 
 struct request {
@@ -124,10 +149,10 @@ struct request {
 };
 
 /* Opens a socket that never waits for long: the kernel answers while the request is sent. */
-static int open_socket(void)
+static int open_socket(int protocol)
 {
     const struct timeval patience = {.tv_sec = 1};
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
 
     if (fd >= 0) {
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
@@ -143,6 +168,17 @@ static ssize_t receive(int fd, uint8_t *bytes)
         n = recv(fd, bytes, ANSWER_BYTES, 0);
     } while (n < 0 && errno == EINTR);
     return n;
+}
+
+/* Steps over one message of an answer. Returns false at the end of the kernel's list. */
+static bool next_message(const uint8_t *answer, size_t *at)
+{
+    struct nlmsghdr header;
+
+    memcpy(&header, answer + *at, sizeof(header));
+    *at += NLMSG_ALIGN((size_t)header.nlmsg_len);
+    return header.nlmsg_type != NLMSG_DONE && header.nlmsg_type != NLMSG_ERROR &&
+           header.nlmsg_len != 0;
 }
 
 /* Reads the kernel's number of a device. Returns false if there is none of this name. */
@@ -163,12 +199,8 @@ static bool find_device(int fd, const char *name, uint32_t *out)
         while (!is_over && at + NLMSG_HDRLEN <= (size_t)n) {
             struct attributes left = attributes_of(answer + at, (size_t)n - at, type);
             struct attributes value;
-            struct nlmsghdr header;
 
-            memcpy(&header, answer + at, sizeof(header));
-            is_over = header.nlmsg_type == NLMSG_DONE ||
-                      header.nlmsg_type == NLMSG_ERROR || header.nlmsg_len == 0;
-            at += NLMSG_ALIGN((size_t)header.nlmsg_len);
+            is_over = !next_message(answer, &at);
             if (find_attribute(left, RDMA_NLDEV_ATTR_DEV_NAME, &value) &&
                 is_text(&value, name) &&
                 find_attribute(left, RDMA_NLDEV_ATTR_DEV_INDEX, &value) &&
@@ -190,7 +222,7 @@ bool linux_statistics_read(const char *device, uint8_t port, struct linux_statis
         .device_head = {HEAD_BYTES + sizeof(uint32_t), RDMA_NLDEV_ATTR_DEV_INDEX},
         .port_head = {HEAD_BYTES + sizeof(uint32_t), RDMA_NLDEV_ATTR_PORT_INDEX},
         .port = port};
-    int fd = open_socket();
+    int fd = open_socket(NETLINK_RDMA);
     ssize_t n = 0;
 
     if (fd < 0) {
@@ -203,4 +235,38 @@ bool linux_statistics_read(const char *device, uint8_t port, struct linux_statis
     close(fd);
     out->n = n > 0 ? (size_t)n : 0;
     return attributes_of(out->bytes, out->n, LINUX_STATISTICS_TYPE).n > 0;
+}
+
+int64_t linux_qdisc_drops(const char *netdev)
+{
+    uint32_t ifindex = if_nametoindex(netdev);
+    struct {
+        struct nlmsghdr header;
+        struct tcmsg body;
+    } request = {.header = {.nlmsg_len = sizeof(request),
+                            .nlmsg_type = RTM_GETQDISC,
+                            .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+                 .body = {.tcm_ifindex = (int)ifindex}};
+    _Alignas(8) uint8_t answer[ANSWER_BYTES];
+    int fd = ifindex != 0 ? open_socket(NETLINK_ROUTE) : -1;
+    bool is_over = fd < 0 || send(fd, &request, sizeof(request), 0) < 0;
+    int64_t drops = is_over ? IO_UNKNOWN : 0;
+
+    while (!is_over) {
+        ssize_t n = receive(fd, answer);
+        size_t at = 0;
+
+        is_over = n <= 0;
+        drops = is_over ? IO_UNKNOWN : drops;
+        while (!is_over && at + NLMSG_HDRLEN <= (size_t)n) {
+            int64_t of_this = linux_qdisc_drops_in(answer + at, (size_t)n - at, ifindex);
+
+            drops = of_this != IO_UNKNOWN ? of_this : drops;
+            is_over = !next_message(answer, &at);
+        }
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return drops;
 }

@@ -23,4 +23,12 @@ bool linux_statistics_read(const char *device, uint8_t port,
 /* Returns the counter of this name, or IO_UNKNOWN. */
 int64_t linux_statistic_in(const struct linux_statistics *in, const char *name);
 
+/* Returns the frames that the root qdisc of a netdev dropped (tc(8), `tc -s qdisc`), 0 if it has
+ * none, IO_UNKNOWN if there is no such netdev or the kernel does not answer. Blocks for at most a
+ * second. */
+int64_t linux_qdisc_drops(const char *netdev);
+/* Returns the same of one message of the kernel's list, IO_UNKNOWN if it is of another netdev or
+ * not of a root qdisc. */
+int64_t linux_qdisc_drops_in(const uint8_t *message, size_t n, uint32_t ifindex);
+
 #endif

@@ -2,7 +2,10 @@
 #include "backends/linux/statistic.h"
 
 #include <check.h>
+#include <linux/gen_stats.h>
 #include <linux/netlink.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +124,45 @@ START_TEST(another_message_has_no_counters)
 }
 END_TEST
 
+/* ---- qdiscs ---- */
+
+/* Makes the answer one qdisc of netdev 7 that dropped 25 frames. */
+static void set_qdisc(uint32_t parent)
+{
+    struct nlmsghdr header = {.nlmsg_type = RTM_NEWQDISC};
+    struct tcmsg head = {.tcm_ifindex = 7, .tcm_parent = parent};
+    struct gnet_stats_queue queue = {.qlen = 3, .drops = 25};
+    size_t stats, at;
+
+    answer.n = 0;
+    put(&header, sizeof(header));
+    put(&head, sizeof(head));
+    put_text(TCA_KIND, "netem");
+    stats = begin(TCA_STATS2 | NLA_F_NESTED);
+    put_u64(TCA_STATS_BASIC, 5);
+    at = begin(TCA_STATS_QUEUE);
+    put(&queue, sizeof(queue));
+    end(at, 0);
+    end(stats, 0);
+    header.nlmsg_len = (uint32_t)answer.n;
+    memcpy(answer.bytes, &header, sizeof(header));
+}
+
+START_TEST(drops_are_those_of_the_root_qdisc_of_the_netdev)
+{
+    set_qdisc(TC_H_ROOT);
+    ck_assert_int_eq(linux_qdisc_drops_in(answer.bytes, answer.n, 7), 25);
+    ck_assert_int_eq(linux_qdisc_drops_in(answer.bytes, answer.n, 8), IO_UNKNOWN);
+    for (size_t n = 0; n < answer.n; n++) {
+        ck_assert_int_eq(linux_qdisc_drops_in(answer.bytes, n, 7), IO_UNKNOWN);
+    }
+    set_qdisc(TC_H_INGRESS);
+    ck_assert_int_eq(linux_qdisc_drops_in(answer.bytes, answer.n, 7), IO_UNKNOWN);
+    ck_assert_int_eq(linux_qdisc_drops("lo"), 0); /* has none */
+    ck_assert_int_eq(linux_qdisc_drops("no-such"), IO_UNKNOWN);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("linux, statistic");
@@ -131,5 +173,6 @@ int main(void)
     tcase_add_test(tcase, counters_are_found_by_name);
     tcase_add_test(tcase, a_cut_answer_has_no_counters);
     tcase_add_test(tcase, another_message_has_no_counters);
+    tcase_add_test(tcase, drops_are_those_of_the_root_qdisc_of_the_netdev);
     return suite_run(suite);
 }

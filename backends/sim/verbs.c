@@ -66,10 +66,10 @@ static int verbs_port_counters(struct io_device *io, uint8_t port,
         return EINVAL;
     }
     struct sim_port_drops drops = sim_port_dropped(device->ports[port - 1]);
-    *out = (struct io_port_counters){IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
-                                     IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
-                                     IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
-                                     IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN};
+    *out = (struct io_port_counters){
+        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
+        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
+        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN};
     out->rx_oversize = (int64_t)drops.rx_oversize;
     out->tx_queue_drops = (int64_t)drops.tx_queue_full;
     out->rx_pauses = (int64_t)drops.rx_pauses;

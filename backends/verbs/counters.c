@@ -96,8 +96,8 @@ static int64_t read_rp_filter_drops(void)
     return IO_UNKNOWN;
 }
 
-/* Returns the frames that the netdev of an rxe device received. The file `parent` names it. */
-static int64_t read_frames(const struct verbs_device *device)
+/* Reads the counters of the netdev of an rxe device. The file `parent` names it. */
+static void read_frames(const struct verbs_device *device, struct io_port_counters *out)
 {
     size_t n = strlen(device->sysfs) - strlen(device->kernel_name);
     char path[400], name[32] = "";
@@ -107,10 +107,17 @@ static int64_t read_frames(const struct verbs_device *device)
     if (file != NULL) {
         fclose(file);
     }
+    if (!got) {
+        return;
+    }
     name[strcspn(name, "\n")] = '\0';
     weft_format(path, sizeof path, "%.*s../net/%s/statistics/rx_packets", (int)n,
                 device->sysfs, name);
-    return got ? read_number(path) : IO_UNKNOWN;
+    out->rx_frames = read_number(path);
+    weft_format(path, sizeof path, "%.*s../net/%s/statistics/tx_packets", (int)n,
+                device->sysfs, name);
+    out->tx_frames = read_number(path);
+    out->tx_queue_drops = linux_qdisc_drops(name);
 }
 
 int verbs_port_counters(struct io_device *io, uint8_t port, struct io_port_counters *out)
@@ -138,10 +145,11 @@ int verbs_port_counters(struct io_device *io, uint8_t port, struct io_port_count
         .rx_pause_ns = IO_UNKNOWN,
         .rx_frames = IO_UNKNOWN,
         .rx_duplicates = hw_counter(&hw, "duplicate_request"),
+        .tx_frames = IO_UNKNOWN,
     };
     if (strcmp(device->profile, "rxe") == 0) {
         out->rx_filtered_source = read_rp_filter_drops();
-        out->rx_frames = read_frames(device);
+        read_frames(device, out);
     }
     /* rxe counts only packets accepted by queue pairs here, mlx5 all that arrived. Both count
      * packets, unlike the data counters, which count words of 4 bytes. */

@@ -60,6 +60,7 @@ enum diag_counter {
     DIAG_RX_PAUSE_NS,
     DIAG_RX_FRAMES,
     DIAG_RX_DUPLICATES,
+    DIAG_TX_FRAMES,
     DIAG_N_COUNTERS
 };
 const char *diag_counter_name(enum diag_counter counter); /* "tx_packets" */

@@ -53,7 +53,8 @@ const char *diag_counter_name(enum diag_counter counter)
         "tx_packets",         "rx_packets",       "retransmits", "timeouts",
         "out_of_sequence",    "rnr_naks_sent",    "icrc_errors", "rx_unclaimed",
         "rx_filtered_source", "rx_filtered_port", "rx_oversize", "tx_queue_drops",
-        "rx_pauses",          "rx_pause_ns",      "rx_frames",   "rx_duplicates"};
+        "rx_pauses",          "rx_pause_ns",      "rx_frames",   "rx_duplicates",
+        "tx_frames"};
 
     _Static_assert(sizeof(names) / sizeof(names[0]) == DIAG_N_COUNTERS, "one name each");
     return names[counter];

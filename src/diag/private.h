@@ -341,8 +341,9 @@ enum diag_known diag_failed_to_reach(const struct diag_host *host, const char *n
  * that the ports exchange frames only with each other. Returns 0 if `to` counted more, or if the
  * host of `from` dropped them, because the answers of `to` are lost. */
 int64_t diag_lost_frames(const struct diag_port *from, const struct diag_port *to);
-/* Returns YES if `to` received damaged packets. rxe does not count them. Then returns NO if the
- * netdev received too few frames for most of the lost packets to have arrived, or none was lost. */
+/* Returns YES if `to` received damaged packets. rxe does not count them. Then returns NO if no
+ * packet was lost, or if most of the lost ones did not arrive: the netdev of `to` received fewer
+ * other frames than that, or fewer frames than that of `from` sent. */
 enum diag_known diag_damages(const struct diag_input *input, const struct diag_port *from,
                              const struct diag_port *to);
 /* Counts the rails of all processes that begin (DIAG_NEAR) or end (DIAG_FAR) at the card of a

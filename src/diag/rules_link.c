@@ -573,6 +573,25 @@ enum diag_known diag_is_rp_filter(const struct diag_case *c)
 
 /* ---- counters of both ends ---- */
 
+/* Returns true if most of `n_lost` packets did not arrive, according to the netdevs' counters of
+ * frames of any protocol. A netdev whose counters are older than the other's is short of far more
+ * frames, or of none. */
+static bool have_vanished(const struct diag_port *from, const struct diag_port *to,
+                          int64_t n_lost)
+{
+    int64_t sent = from->counters[DIAG_TX_FRAMES];
+    int64_t dropped = from->counters[DIAG_TX_QUEUE_DROPS];
+    int64_t received = to->counters[DIAG_RX_FRAMES];
+    int64_t short_of;
+
+    if (n_lost <= 0 || sent < 0 || dropped < 0 || received < 0 ||
+        __builtin_add_overflow(sent, dropped, &sent)) {
+        return false;
+    }
+    short_of = sent - received;
+    return short_of > n_lost - short_of && short_of - n_lost <= n_lost;
+}
+
 enum diag_known diag_damages(const struct diag_input *input, const struct diag_port *from,
                              const struct diag_port *to)
 {
@@ -587,6 +606,9 @@ enum diag_known diag_damages(const struct diag_input *input, const struct diag_p
         return DIAG_UNKNOWN;
     }
     n_lost = diag_lost_frames(from, to);
+    if (have_vanished(from, to, n_lost)) {
+        return DIAG_NO;
+    }
     if (n_lost == IO_UNKNOWN) {
         return DIAG_UNKNOWN;
     }

@@ -207,6 +207,30 @@ START_TEST(frames_in_flight_are_not_lost)
 }
 END_TEST
 
+/* The netdevs also carry 30 frames of other protocols each way, which could as well be damaged
+ * packets. The frames that the other netdev sent decide: 10 packets were lost each way. */
+static void check_what_vanished(void)
+{
+    static const struct {
+        int64_t sent,
+            dropped; /* frames of titanic's netdev, of which iceberg's received 1020 */
+        const char *code;
+    } rows[] = {
+        {1030, 0, "link.lossy"},  {1020, 10, "link.lossy"},
+        {1026, 0, "link.lossy"},  {1025, 0, NULL},
+        {1040, 0, "link.lossy"},  {1041, 0, NULL}, /* counters of different age */
+        {1000, 0, NULL},          {IO_UNKNOWN, 10, NULL},
+        {1030, IO_UNKNOWN, NULL},
+    };
+
+    p1->counters[DIAG_RX_FRAMES] = 1020;
+    for (size_t i = 0; i < WEFT_LENGTH(rows); i++) {
+        p0->counters[DIAG_TX_FRAMES] = rows[i].sent;
+        p0->counters[DIAG_TX_QUEUE_DROPS] = rows[i].dropped;
+        check_code(rows[i].code);
+    }
+}
+
 /* rxe counts neither damaged nor too long packets. The frames that the netdevs received show that
  * the lost ones did not arrive, and their MTU that none is too long. */
 START_TEST(what_rxe_does_not_count_is_told_by_its_netdev)
@@ -225,6 +249,7 @@ START_TEST(what_rxe_does_not_count_is_told_by_its_netdev)
     check_code(NULL);
     p1->counters[DIAG_RX_FRAMES] = IO_UNKNOWN;
     check_code(NULL);
+    check_what_vanished();
     p0->counters[DIAG_RX_PACKETS] = 1100;
     p1->counters[DIAG_RX_PACKETS] = 980;
     p0->counters[DIAG_RX_FRAMES] = 1105;

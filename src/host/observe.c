@@ -95,6 +95,7 @@ static void copy_counters(const struct io_port_counters *from, struct diag_port 
         [DIAG_RX_PAUSE_NS] = from->rx_pause_ns,
         [DIAG_RX_FRAMES] = from->rx_frames,
         [DIAG_RX_DUPLICATES] = from->rx_duplicates,
+        [DIAG_TX_FRAMES] = from->tx_frames,
     };
 
     memcpy(out->counters, all, sizeof(all));

@@ -142,11 +142,14 @@ struct io_port_counters {
     int64_t rx_filtered_source; /* dropped by the IP stack's reverse path filter */
     int64_t rx_filtered_port;   /* dropped by its firewall (software devices only) */
     int64_t rx_oversize;        /* dropped because longer than the netdev's MTU */
-    int64_t tx_queue_drops; /* frames of any kind dropped because their queue was full */
-    int64_t rx_pauses;      /* times that the link partner paused this port */
-    int64_t rx_pause_ns;    /* time that these pauses kept the port from sending */
-    int64_t rx_frames;      /* received by the netdev, of any protocol, damaged or not */
-    int64_t rx_duplicates;  /* requests received again */
+    /* Frames of any kind dropped at the port's own queue: because it was full, or by another rule
+     * of a Linux qdisc. */
+    int64_t tx_queue_drops;
+    int64_t rx_pauses;     /* times that the link partner paused this port */
+    int64_t rx_pause_ns;   /* time that these pauses kept the port from sending */
+    int64_t rx_frames;     /* received by the netdev, of any protocol, damaged or not */
+    int64_t rx_duplicates; /* requests received again */
+    int64_t tx_frames; /* sent by the netdev, of any protocol, without tx_queue_drops */
 };
 
 struct io_device;
