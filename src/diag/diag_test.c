@@ -1643,8 +1643,8 @@ START_TEST(a_neighbour_in_the_list_of_the_missing_was_not_heard_either)
 }
 END_TEST
 
-/* A program on titanic could not call that on iceberg, and printed no errno. Loop 1: iceberg did not
- * report anything; 2: its process was killed. */
+/* A program on titanic could not call that on iceberg, and printed no errno. Loop 1: iceberg did
+ * not report anything; 2: its process was killed. */
 START_TEST(who_cannot_be_called_need_not_be_dead)
 {
     static const char *const candidates[] = {"peer.dead", "peer.late", "conn.refused"};
