@@ -797,7 +797,7 @@ AT_RANDOM = {"lossy", "corrupting", "lossy_one_way", "corrupting_one_way"}
 SET_UP = {"before start", "rendezvous", "hello", "facts", "rtr", "probe"}
 # An address in a network without other hosts may be changed for the right one, as `readdressed` does in the set-up.
 LACKING = {"gid_deleted", "address_gone", "unnumbered", "readdressed", "misnumbered",
-           "prefix_mismatch"}
+           "prefix_mismatch", "one_address"}
 IN_ROWS = {"first row", "mid-row", "between jobs"}
 DIRECT = {"pair", "twins", "switch"}
 BEFORE_TCP = {"before start", "rendezvous", "hello"}
@@ -820,7 +820,8 @@ def limit_s(cause, moment, kind, is_unmanaged=False):
         # In a mesh the outage counts from when the last lane failed, which a port that is held does after HELD_S.
         limit = max(limit, CABLE_S) if kind in DIRECT else max(limit, QUEUE_PAIR_S) + OUTAGE_S + RTR_S
     if moment in SET_UP and cause in LACKING and kind not in DIRECT:
-        limit = max(limit, OUTAGE_S)
+        # Over the cables, an attempt that begins after the outage shows whether the address is back.
+        limit = max(limit, OUTAGE_S + (ADDRESS_S if is_unmanaged else 0))
     if moment in SET_UP and cause in AT_RANDOM:
         limit += RTR_S + (SYNS_S if moment in BEFORE_TCP else 0)
     return limit
@@ -967,6 +968,8 @@ ONCE_WRONG = {
     ("lossy_one_way", "grid", "before start", "weft", "/24", 9176734909): "right",
     # The peer was in the rendezvous, and its only neighbour was not among those it waited for.
     ("corrupting_one_way", "star", "before start", "weft", "ipv6", 10691900153): "undetermined",
+    # The only port of the peer found no neighbour at all, and only TCP was said to be dropped.
+    ("lossy", "switch", "rendezvous", "weft", "/24", 10583771971): "undetermined",
     # No RoCE packet was sent, and nothing counts what else a cable loses or damages.
     ("corrupting_one_way", "pair", "hello", "weft", "/24", 10387201744): "undetermined",
     # The waits of the two ends of a cable were not asked, but those of a third host.
@@ -1021,6 +1024,9 @@ ONCE_LATE = [
     # A relay at the barrier waited for rank 0, which was the one that stood still, for a minute after the others.
     ("stopped", "triangle", "mid-row", "weft", "/24", 7313229512),
     ("stopped", "triangle", "rtr", "weft", "/31", 5253643217),
+    # Of a host with two cables, the outage of one counted from the end of the first attempt.
+    ("swapped", "triangle", "before start", "weft", "/31", 10644283972),
+    ("swapped", "grid", "before start", "weft", "/31", 10330307067),
     # Without a management network a peer was dialed for 900 s, as if it might be late, though its handle had arrived.
     ("vlan_mismatch", "pair", "before start", "weft", "/31", 12637047546),
 ]

@@ -291,8 +291,8 @@ bool conn_is_refused(const struct weft_error *why);
 
 /* Connector: returns since when the cable of the only rail was silent, if set-up failed with `why`
  * because nothing passed there. Nothing had come before, when the cable was dialed, or the stream
- * was on the cable and nothing came. A host with one port has one cable, also before rails are
- * chosen. 0 if that is unknown. */
+ * was on the cable and nothing came. A host with one port, or with one pair of addresses to dial,
+ * has one cable, also before rails are chosen. 0 if that is unknown. */
 weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why);
 
 /* Connector: returns true if the connection failed because no address of the peer answered

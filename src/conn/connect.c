@@ -511,6 +511,13 @@ void conn_lost_address(struct conn *conn)
     io_task_wake(&conn->task);
 }
 
+/* Returns true if only one cable can lead to the peer: that of the only port, or without a
+ * management network that of the only pair of addresses. */
+static bool has_one_cable(const struct conn *conn)
+{
+    return conn->rdma->n_ports == 1 || conn->private->dial.n_ways == 1;
+}
+
 weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why)
 {
     const struct conn_dial *dial = &conn->private->dial;
@@ -521,11 +528,11 @@ weft_ns conn_silent_since(const struct conn *conn, const struct weft_error *why)
     const struct conn_way *way = &dial->ways[dial->way];
     struct io_ip local;
 
-    if (conn->is_connector && conn->n_rails == 0 && conn->rdma->n_ports == 1 &&
+    if (conn->is_connector && conn->n_rails == 0 && has_one_cable(conn) &&
         silent != NULL && dial->way < dial->n_ways && way->is_bound) {
         return io_now(conn_env(conn)) - silent->number; /* before the rails were chosen */
     }
-    if (conn->is_connector && conn->n_rails == 0 && conn->rdma->n_ports == 1 &&
+    if (conn->is_connector && conn->n_rails == 0 && has_one_cable(conn) &&
         why->phase == WEFT_PHASE_TCP) {
         return dial->silent_ns; /* no other address answered either */
     }

@@ -1670,6 +1670,31 @@ START_TEST(who_cannot_be_called_need_not_be_dead)
 }
 END_TEST
 
+/* Titanic called iceberg in vain, which did not even find a third host as a neighbour, on its only
+ * port. A filter of TCP ports does not explain that. Loop 1: iceberg has two ports. */
+START_TEST(a_port_that_finds_no_neighbour_is_not_filtered)
+{
+    struct scene s;
+    struct diag_findings findings;
+    bool is_filtered = false;
+
+    scene_set(&s);
+    weft_fail_errno(&s.failure->error, ETIMEDOUT, WEFT_PHASE_TCP, "no answer");
+    weft_fail_errno(&s.b->errors[s.b->n_errors++].error, EHOSTUNREACH, WEFT_PHASE_TCP,
+                    "failed");
+    weft_format(s.b->errors[0].peer, sizeof(s.b->errors[0].peer), "carpathia");
+    s.b->n_ports = 1 + (uint32_t)_i;
+    diag(&s.input, &findings);
+    for (uint32_t i = 0; i < findings.n; i++) {
+        is_filtered |= findings.items[i].entry->id == DIAG_CONN_FILTERED;
+    }
+    ck_assert_int_eq(is_filtered, _i == 1);
+    s.b->n_ports = 2;
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* The members meet over the cables. Both hosts are behind a switch, and one port has no carrier.
  * The finding is headed by it, whichever host reports. Loop 2: both have carrier. */
 START_TEST(a_port_without_carrier_behind_a_switch_separates_hosts)
@@ -1814,6 +1839,7 @@ int main(void)
     tcase_add_loop_test(
         tests, a_neighbour_in_the_list_of_the_missing_was_not_heard_either, 0, 3);
     tcase_add_loop_test(tests, who_cannot_be_called_need_not_be_dead, 0, 3);
+    tcase_add_loop_test(tests, a_port_that_finds_no_neighbour_is_not_filtered, 0, 2);
     tcase_add_loop_test(tests, a_port_without_carrier_behind_a_switch_separates_hosts, 0,
                         3);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);

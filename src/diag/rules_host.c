@@ -341,11 +341,25 @@ static bool left_out_unanswered(const struct diag_host *host, const char *peer)
     return false;
 }
 
+/* Returns true if the peer has one port and found no neighbour there, whichever host it called. */
+static bool is_cut_off(const struct diag_case *c)
+{
+    for (uint32_t i = 0; c->peer != NULL && c->remote.n == 1 && i < c->peer->n_errors;
+         i++) {
+        const struct weft_error *error = &c->peer->errors[i].error;
+
+        if (error->phase == WEFT_PHASE_TCP && error->sys_errno == EHOSTUNREACH) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Returns true if the peer found no neighbour at this host's address. */
 static bool found_no_neighbour(const struct diag_case *c)
 {
     return diag_failed_to_reach(c->peer, c->host->name, EHOSTUNREACH) == DIAG_YES ||
-           left_out_unanswered(c->peer, c->host->name);
+           left_out_unanswered(c->peer, c->host->name) || is_cut_off(c);
 }
 
 /* Returns UNKNOWN if the peer failed first during boot, because it might have exited before it

@@ -487,8 +487,9 @@ START_TEST(the_only_address_is_away_during_set_up)
 END_TEST
 
 /* The only cable loses everything before the first SYN, but its neighbour is known. The outage
- * counts from that SYN, and not from when the first attempt fails. Loop: the last has no management
- * network, so no stream ever comes up, but the peer is not waited for as if it might be late. */
+ * counts from that SYN, and not from when the first attempt fails. Loop: all but the first have no
+ * management network, so no stream ever comes up, but the peer is not waited for as if it might be
+ * late. In the last, another cable of host 0 leads to a third host. */
 START_TEST(a_cable_that_is_silent_from_the_first_syn_ends_a_flow_in_time)
 {
     struct flow_config config = {.n_lanes = 1,
@@ -498,10 +499,13 @@ START_TEST(a_cable_that_is_silent_from_the_first_syn_ends_a_flow_in_time)
                                  .cables_ns = TIMER_CABLES_NS};
     struct world_fault loss = {
         .kind = WORLD_FAULT_LOSS, .has_port = true, .share_ppb = 1000000000};
-    const struct fabric_config pair = {
-        .n_hosts = 2, .cables = twins, .n_cables = 1, .no_management = _i == 1};
+    static const struct fabric_cable fork[] = {{0, 1}, {0, 2}};
+    const struct fabric_config hosts = {.n_hosts = _i == 2 ? 3 : 2,
+                                        .cables = fork,
+                                        .n_cables = _i == 2 ? 2 : 1,
+                                        .no_management = _i > 0};
 
-    grid_open(&grid, &pair);
+    grid_open(&grid, &hosts);
     config.conn.retry_cnt = 7;
     config.lanes[0].share = 65536;
     grid_flow(&grid, 1, 0, &config);
@@ -997,7 +1001,7 @@ int main(void)
     suite_add_sweep(tcase, the_only_address_is_away_during_set_up, 0, 160);
     tcase_add_test(tcase, the_address_of_the_stream_goes_for_good);
     tcase_add_loop_test(
-        tcase, a_cable_that_is_silent_from_the_first_syn_ends_a_flow_in_time, 0, 2);
+        tcase, a_cable_that_is_silent_from_the_first_syn_ends_a_flow_in_time, 0, 3);
     suite_add_sweep(tcase, the_only_gid_is_away_behind_a_slow_cable, 0, 60);
     suite_add_sweep(tcase, a_gid_goes_after_another_failure, 0, 192);
     suite_add_sweep(tcase, a_gid_goes_again_after_another_failure, 0, 40);
