@@ -150,7 +150,8 @@ static void judge_failures(const struct diag_input *input, enum diag_source sour
                 continue;
             }
             diag_case_init(&c, input, host, &host->errors[j]);
-            if (had_left(&c) || diag_is_missed_by_neighbour(&c) ||
+            if (had_left(&c) ||
+                (!diag_turn_to_neighbour(&c) && diag_is_missed_by_neighbour(&c)) ||
                 (diag_is_stall(&c) && judge_rails(input, c.failure, out))) {
                 continue;
             }

@@ -1670,6 +1670,47 @@ START_TEST(who_cannot_be_called_need_not_be_dead)
 }
 END_TEST
 
+/* Four hosts in a line meet over the cables: titanic, iceberg, carpathia, baltic. Nothing passes
+ * between the two in the middle. Each end gives up because of the first rank that it has not heard
+ * of, whichever that is. */
+START_TEST(who_is_beside_the_gap_is_named)
+{
+    static const char *const peers[] = {"baltic", "baltic", "titanic", "titanic"};
+    static const char *const missing[] = {"2,3", "2,3", "0,1", "0,1"};
+    struct scene s;
+    struct diag_findings findings;
+
+    scene_set(&s);
+    s.a->n_errors = 0;
+    scene_add_host(&s, "carpathia");
+    scene_add_host(&s, "baltic");
+    s.input.cables = weft_calloc(3, sizeof(*s.input.cables));
+    add_cable(&s, "titanic", "p0", "iceberg", "p1");
+    add_cable(&s, "iceberg", "p0", "carpathia", "p0");
+    add_cable(&s, "carpathia", "p1", "baltic", "p0");
+    for (uint32_t i = 0; i < 4; i++) {
+        struct diag_host *host = &s.input.hosts[i];
+        struct diag_error *error = &host->errors[host->n_errors++];
+
+        *error = (struct diag_error){.source = DIAG_HEARSAY, .at_ns = 1000};
+        weft_format(error->peer, sizeof(error->peer), "%s", peers[i]);
+        weft_fail(&error->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "never heard of");
+        weft_error_object(&error->error, "rank %u of 4", i);
+        weft_error_text(&error->error, WEFT_VALUE_RENDEZVOUS, "none");
+        weft_error_text(&error->error, WEFT_VALUE_MISSING, missing[i]);
+    }
+    diag(&s.input, &findings);
+    ck_assert_uint_gt(findings.n, 0);
+    for (uint32_t i = 0; i < findings.n; i++) {
+        ck_assert_str_eq(findings.items[i].entry->code, "undetermined");
+        ck_assert_str_eq(findings.items[i].host, i == 0 ? "iceberg" : "carpathia");
+        ck_assert_str_eq(findings.items[i].peer, i == 0 ? "carpathia" : "iceberg");
+    }
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* Titanic called iceberg in vain, which did not even find a third host as a neighbour, on its only
  * port. A filter of TCP ports does not explain that. Loop 1: iceberg has two ports. */
 START_TEST(a_port_that_finds_no_neighbour_is_not_filtered)
@@ -1839,6 +1880,7 @@ int main(void)
     tcase_add_loop_test(
         tests, a_neighbour_in_the_list_of_the_missing_was_not_heard_either, 0, 3);
     tcase_add_loop_test(tests, who_cannot_be_called_need_not_be_dead, 0, 3);
+    tcase_add_test(tests, who_is_beside_the_gap_is_named);
     tcase_add_loop_test(tests, a_port_that_finds_no_neighbour_is_not_filtered, 0, 2);
     tcase_add_loop_test(tests, a_port_without_carrier_behind_a_switch_separates_hosts, 0,
                         3);

@@ -385,8 +385,13 @@ diag_test diag_is_dark;
 /* Returns true if the failure is one of boot, where no rendezvous was and the members met over the
  * cables. */
 bool diag_is_boot_over_cables(const struct diag_case *c);
+/* If the members met over the cables, and the host gave up because of a member that is not its
+ * neighbour, but also missed a neighbour, makes that one the peer of the failure and returns true.
+ * The host reaches all others through its neighbours. */
+bool diag_turn_to_neighbour(struct diag_case *c);
 /* Returns true if the members met over the cables, the host missed a member that is not its
- * neighbour, and a neighbour of that member missed it, too. */
+ * neighbour, and a neighbour of that member missed it, too, or another host missed its own
+ * neighbour, which this host missed as well. */
 bool diag_is_missed_by_neighbour(const struct diag_case *c);
 /* Returns true if the members met over the cables, and of two neighbours that ran at least one did
  * not hear the other without a gap. */

@@ -275,17 +275,56 @@ static bool also_missed(const struct diag_host *host, const struct diag_host *me
     return missed(host, member->name);
 }
 
+/* Returns the first neighbour that the host missed in boot, and that `other` missed, too; NULL if
+ * there is none. */
+static const struct diag_host *missed_neighbour(const struct diag_input *input,
+                                                const struct diag_host *host,
+                                                const struct diag_host *other)
+{
+    for (uint32_t i = 0; i < input->n_hosts; i++) {
+        const struct diag_host *member = &input->hosts[i];
+
+        if (member != host && also_missed(host, member) && also_missed(other, member) &&
+            are_neighbours(input, host->name, member->name)) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+/* Returns true if the host failed over the cables because of a member that is not beside it. */
+static bool is_missed_from_afar(const struct diag_case *c)
+{
+    return diag_is_boot_over_cables(c) && c->sys_errno == 0 && c->peer_name[0] != '\0' &&
+           !are_neighbours(c->input, c->host->name, c->peer_name);
+}
+
+bool diag_turn_to_neighbour(struct diag_case *c)
+{
+    const struct diag_host *neighbour =
+        is_missed_from_afar(c) && c->status == WEFT_ERR_TIMEOUT
+            ? missed_neighbour(c->input, c->host, c->host)
+            : NULL;
+
+    if (neighbour == NULL) {
+        return false;
+    }
+    c->peer = neighbour;
+    c->peer_name = neighbour->name;
+    c->remote = diag_ports_of(c->input, neighbour->name);
+    return true;
+}
+
 bool diag_is_missed_by_neighbour(const struct diag_case *c)
 {
     const struct diag_input *input = c->input;
 
-    if (!diag_is_boot_over_cables(c) || c->sys_errno != 0 || c->peer_name[0] == '\0' ||
-        are_neighbours(input, c->host->name, c->peer_name)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < input->n_hosts; i++) {
-        if (missed(&input->hosts[i], c->peer_name) &&
-            are_neighbours(input, input->hosts[i].name, c->peer_name)) {
+    for (uint32_t i = 0; is_missed_from_afar(c) && i < input->n_hosts; i++) {
+        const struct diag_host *host = &input->hosts[i];
+
+        if ((missed(host, c->peer_name) &&
+             are_neighbours(input, host->name, c->peer_name)) ||
+            (host != c->host && missed_neighbour(input, host, c->host) != NULL)) {
             return true;
         }
     }
