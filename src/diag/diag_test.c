@@ -1429,6 +1429,7 @@ static const struct {
     int n_ways;
     int peer_errno;    /* of iceberg's calls; 0 if it made none */
     uint32_t n_frames; /* that their rail has carried */
+    uint32_t n_lost;   /* of titanic's, in addition */
     int64_t pause_ns;  /* how long the peer's pauses stopped the rail */
     bool peer_waits, peer_failed;
     bool
@@ -1451,6 +1452,13 @@ static const struct {
      .third = "link.lossy",
      .tcp_errno = ETIMEDOUT,
      .n_ways = 1,
+     .peer_waits = true},
+    {.what = "no answer over the only way, which loses frames",
+     .code = "link.one_way",
+     .tcp_errno = ETIMEDOUT,
+     .n_ways = 1,
+     .n_frames = 100,
+     .n_lost = 80,
      .peer_waits = true},
     {.what = "no answer over two ways",
      .code = "conn.filtered",
@@ -1506,6 +1514,7 @@ START_TEST(a_cable_that_has_carried_nothing_may_carry_nothing)
         s.a->ports[0].counters[k] = s.b->ports[1].counters[k] =
             is_frames ? silences[_i].n_frames : 0;
     }
+    s.a->ports[0].counters[DIAG_TX_PACKETS] += silences[_i].n_lost;
     s.a->ports[0].counters[DIAG_RX_PAUSES] = silences[_i].pause_ns > 0;
     s.a->ports[0].counters[DIAG_RX_PAUSE_NS] = silences[_i].pause_ns;
     scene_wait(s.a, WEFT_WAIT_CONNECTION, "iceberg");

@@ -881,8 +881,8 @@ static enum diag_known on_rail_of_set_up(const struct diag_case *c, diag_test *i
     if (c->phase == WEFT_PHASE_TCP &&
         (c->sys_errno == ETIMEDOUT || c->sys_errno == EHOSTUNREACH) &&
         diag_number(c, WEFT_VALUE_WAYS) == 1) {
-        return is_uncounted(
-            c); /* without a management network the only way is the cable */
+        /* Without a management network the only way is the cable. */
+        return on_any_rail(c, is_so) == DIAG_YES ? DIAG_YES : is_uncounted(c);
     }
     return c->phase == WEFT_PHASE_NONE ? DIAG_UNKNOWN : DIAG_NO;
 }
