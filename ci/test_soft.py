@@ -145,6 +145,16 @@ def first_at(events, *words):
                  if all(word in line for word in words)), None)
 
 
+def test_a_host_that_is_stopped_for_good_is_not_waited_for_after_the_others():
+    """It counts as hanging when all others have ended, 15 s after its absence, and not 90 s later."""
+    done = subprocess.run(
+        [WEFT, "run", "--backend", "soft", "scenarios/basic/triangle.yaml", *SMALL, "--set",
+         "faults=[{on: carpathia, kind: stop, at: 0s}]", "--set", "expect={result: fail, findings: [peer.silent]}"],
+        cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "carpathia: killed; stopped for good, and all others have ended" in done.stderr
+
+
 @pytest.mark.parametrize("moment, begins, later_ns", [
     ("jobs+1ms", ("from=barrier", "to=jobs"), 1_000_000),
     ("row 2", ("done", "bytes=8 "), 0),

@@ -386,12 +386,36 @@ static void read_leavings(struct lab_process *process)
     process->was_read = true;
 }
 
+/* Returns true if a signal stopped the process: the state in its stat is T (proc(5)). */
+static bool is_stopped(const struct lab_process *process)
+{
+    char path[32], line[512];
+    const char *name_end;
+    FILE *file;
+    bool is = false;
+
+    if (process->pid == 0 || process->is_over || process->is_elsewhere) {
+        return false;
+    }
+    weft_format(path, sizeof(path), "/proc/%ld/stat", (long)process->pid);
+    file = fopen(path, "re");
+    if (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        name_end = strrchr(line, ')'); /* the name can contain any byte */
+        is = name_end != NULL && strncmp(name_end, ") T", 3) == 0;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return is;
+}
+
 void lab_process_ending(struct lab_process *process, struct world_ending *out)
 {
     if (process->is_over && !process->was_read) {
         read_leavings(process);
     }
     *out = (struct world_ending){.is_over = process->is_over,
+                                 .is_stopped = is_stopped(process),
                                  .exit_code = -1,
                                  .result = process->result,
                                  .n_bytes = process->n_result,

@@ -420,6 +420,7 @@ struct world_process {
 /* How the process of a host ended, and its output. */
 struct world_ending {
     bool is_over;
+    bool is_stopped;    /* a signal stopped it (SIGSTOP), and it has not been continued */
     int exit_code;      /* -1 if a signal terminated it */
     int signal;         /* or 0 */
     const char *result; /* [n_bytes] written so far; owned by the world */

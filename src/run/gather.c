@@ -284,18 +284,58 @@ static void collect_ended(struct gathering *g, weft_ns now)
     }
 }
 
+/* Returns true if a fault of the scenario has stopped the process of that member for good. */
+static bool is_stopped_for_good(const struct gathering *g, uint32_t member)
+{
+    const struct world_spec *spec = &g->run->plan->spec;
+    struct world_ending ending;
+    bool is_planned = false;
+
+    for (uint32_t i = 0; i < spec->n_faults; i++) {
+        const struct world_fault *fault = &spec->faults[i];
+
+        is_planned =
+            is_planned || (fault->kind == WORLD_FAULT_STOP && fault->for_ns == 0 &&
+                           fault->host == g->run->member_hosts[member]);
+    }
+    if (is_planned) {
+        g->run->world->ops->ending(g->run->world, g->run->member_hosts[member],
+                                   g->run->member_processes[member], &ending);
+    }
+    return is_planned && ending.is_stopped;
+}
+
+/* Returns true if all members were started, and those that have not ended will not. */
+static bool are_rest_stopped(const struct gathering *g)
+{
+    bool all = g->n_ended > 0;
+
+    for (uint32_t member = 0; all && member < g->run->n_members; member++) {
+        all = g->launched[member] && (g->ended[member] || is_stopped_for_good(g, member));
+    }
+    return all;
+}
+
 static void kill_hanging(struct gathering *g)
 {
+    bool are_stopped = are_rest_stopped(g);
+
     for (uint32_t member = 0; member < g->run->n_members; member++) {
         const struct world_fault fault = {.kind = WORLD_FAULT_KILL,
                                           .host = g->run->member_hosts[member]};
 
         if (g->launched[member] && !g->ended[member]) {
-            weft_log(
-                g->run->options->log, WEFT_LOG_WARN,
-                "%s: killed; still running %lld s after the last other process ended",
-                g->run->plan->spec.hosts[fault.host].name,
-                (long long)(hang_ns(g) / INT64_C(1000000000)));
+            const char *name = g->run->plan->spec.hosts[fault.host].name;
+
+            if (are_stopped) {
+                weft_log(g->run->options->log, WEFT_LOG_WARN,
+                         "%s: killed; stopped for good, and all others have ended", name);
+            } else {
+                weft_log(
+                    g->run->options->log, WEFT_LOG_WARN,
+                    "%s: killed; still running %lld s after the last other process ended",
+                    name, (long long)(hang_ns(g) / INT64_C(1000000000)));
+            }
             g->run->world->ops->inject(g->run->world, &fault);
             g->hung[member] = true;
         }
@@ -339,7 +379,7 @@ static weft_status wait_for_all(struct gathering *g, struct weft_error *error)
         }
         until = until < limit ? until : limit;
         if (g->last_ended_ns != 0) {
-            weft_ns hang = g->last_ended_ns + hang_ns(g);
+            weft_ns hang = are_rest_stopped(g) ? now : g->last_ended_ns + hang_ns(g);
 
             if (now >= hang) {
                 kill_hanging(g);
