@@ -903,6 +903,14 @@ static void receive_unusable(struct scene *s)
     scene_completion(s, 11);
 }
 
+static void message_refused(struct scene *s)
+{
+    weft_fail(&s->failure->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_DATA,
+              "clear-to-send of message 23, 10023 is the next");
+    weft_error_text(&s->failure->error, WEFT_VALUE_FIELD, "message");
+    weft_error_text(&s->failure->error, WEFT_VALUE_LOCAL_PORT, "p0");
+}
+
 static void unexplained(struct scene *s)
 {
     scene_loses_packets(s);
@@ -1035,6 +1043,7 @@ const struct scene_case scene_cases[] = {
     {vlans_before_tcp, "link.vlan_mismatch", "titanic:p0 -> iceberg"},
     {access_refused, "data.access_refused", "titanic:p0 -> iceberg"},
     {receive_unusable, "data.receive_unusable", "titanic:p0 -> iceberg"},
+    {message_refused, "conn.malformed", "titanic:p0 -> iceberg"},
     {scene_kernel_memory, "host.kernel_memory", "titanic"},
     {scene_forbidden, "host.permission", "titanic"},
     {scene_full, "device.qp_limit", "titanic"},

@@ -173,6 +173,7 @@ static const struct hypothesis inaccessible[] = {
     {DIAG_DATA_ACCESS_REFUSED, diag_is_certain}};
 static const struct hypothesis unusable[] = {
     {DIAG_DATA_RECEIVE_UNUSABLE, diag_is_certain}};
+static const struct hypothesis malformed[] = {{DIAG_CONN_MALFORMED, diag_is_certain}};
 static const struct hypothesis not_ready[] = {{DIAG_PEER_RECEIVER_LATE, diag_is_certain}};
 static const struct hypothesis no_memory[] = {{DIAG_HOST_MEMLOCK, diag_is_memlock},
                                               {DIAG_HOST_KERNEL_MEMORY, diag_is_certain}};
@@ -439,9 +440,13 @@ static struct symptom of_status(const struct diag_case *c)
     case WEFT_ERR_NOMEM:
     case WEFT_ERR_SYSTEM:
     case WEFT_ERR_COMPLETION:
-    case WEFT_ERR_PROTOCOL:
     case WEFT_ERR_LIMIT:
     case WEFT_ERR_UNSUPPORTED:
+        break;
+    case WEFT_ERR_PROTOCOL: /* also the status of an error that has none */
+        if (c->phase == WEFT_PHASE_DATA && diag_text(c, WEFT_VALUE_FIELD) != NULL) {
+            return SYMPTOM(malformed);
+        }
         break;
     }
     return UNHEARD_OF;

@@ -583,6 +583,35 @@ START_TEST(an_old_notice_stays_old)
 }
 END_TEST
 
+/* The sender refuses a clear-to-send, which the receiver repeats on each new connection. The sender
+ * ends the flow with its reason, although every connection comes up. A message that is refused once
+ * is moved on the next connection. */
+START_TEST(what_is_refused_again_ends_the_flow)
+{
+    static const bool is_once[] = {false, true};
+    struct flow *out;
+
+    open_twins(1);
+    out = grid.flows[0].out;
+    grid_send_all(&grid, 50, NULL, 70000);
+    grid_step_for(&grid, FABRIC_MS / 10);
+    ck_assert_uint_gt(out->next_number, 0);
+    out->next_number += 10000;
+    grid_step_for(&grid, FABRIC_MS / 10);
+    if (is_once[_i]) {
+        out->next_number -= 10000;
+        ck_assert(grid_run(&grid, FABRIC_S));
+        ck_assert_uint_eq(grid_counters(&grid, 0, true).failovers, 1);
+    } else {
+        grid_step_for(&grid, FABRIC_S);
+        ck_assert_int_eq(grid.flows[0].out_status, WEFT_ERR_PROTOCOL);
+        ck_assert_ptr_nonnull(weft_error_value(flow_error(out), WEFT_VALUE_FIELD));
+        ck_assert(grid_run_until_dead(&grid, 0, 10 * FABRIC_S));
+    }
+    grid_close(&grid);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
@@ -608,6 +637,7 @@ int main(void)
     tcase_add_test(tcase, a_relay_forgets_what_is_mended);
     tcase_add_loop_test(tcase, a_cable_may_fail_after_any_number_of_messages, 0, 3);
     tcase_add_test(tcase, an_old_notice_stays_old);
+    tcase_add_loop_test(tcase, what_is_refused_again_ends_the_flow, 0, 2);
     suite_add_sweep(tcase, every_message_comes_once, 0, SWEEP(12));
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

@@ -12,6 +12,9 @@
 #include "xfer/attempt.h"
 #include "xfer/flow_private.h"
 
+/* Refusals without a moved message after which a flow ends. */
+#define REFUSALS_MAX 3u
+
 static weft_ns now_of(const struct flow *flow)
 {
     return io_now(flow->rdma->env);
@@ -664,6 +667,17 @@ static void note_rails(struct flow *flow, const struct flow_lane *lane)
     }
 }
 
+/* Returns true if this end refused what the peer sent on each of the last connections, and nothing
+ * was moved in between. A new connection repeats the same. A single refusal can be of a message
+ * that was damaged on its way. */
+static bool is_refused_again(struct flow *flow, const struct weft_error *why)
+{
+    bool is_refusal =
+        why->status == WEFT_ERR_PROTOCOL && why->phase == WEFT_PHASE_DATA && is_own(why);
+
+    return is_refusal && ++flow->n_refusals >= REFUSALS_MAX;
+}
+
 /* Returns true if a later failure shows better why the flow has no lane than the first one, whose
  * cause is over, or which was only a silence. */
 static bool replaces_first(const struct flow *flow, const struct flow_lane *lane,
@@ -684,6 +698,10 @@ void flow_failed(struct flow *flow, struct flow_lane *lane, const struct weft_er
     note_no_way(flow, lane, why);
     note_hope(flow, lane, why);
     note_why(flow, lane, why);
+    if (is_refused_again(flow, why)) {
+        flow_give_up(flow, why);
+        return;
+    }
     if (lane->n_via > 0 && flow->config.is_sender && flow->config.lane_failed != NULL) {
         flow->config.lane_failed(flow->config.user, lane->via, lane->n_via, why);
     }

@@ -232,10 +232,12 @@ struct flow {
     uint32_t n_spared;
     /* most rails that the direct lane had, agreed on, or can have */
     uint32_t n_rails_best;
-    uint32_t n_flaps;   /* ports that went down within TIMER_FLAPS_NS of the one before */
-    uint32_t n_stalls;  /* stalled lanes since the last message was moved */
-    bool has_moved;     /* a part of a message was moved */
-    weft_ns beat_ns;    /* when quiet lanes are probed next */
+    uint32_t n_flaps;  /* ports that went down within TIMER_FLAPS_NS of the one before */
+    uint32_t n_stalls; /* stalled lanes since the last message was moved */
+    uint32_t
+        n_refusals;  /* lanes on which this end refused a message, since one was moved */
+    bool has_moved;  /* a part of a message was moved */
+    weft_ns beat_ns; /* when quiet lanes are probed next */
     weft_ns without_ns; /* since when a failure has left no lane up; 0 if none has */
     /* since when the cable of the failure that set without_ns had been silent; 0: unknown */
     weft_ns silent_ns;

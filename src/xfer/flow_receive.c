@@ -71,7 +71,7 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
             before = piece;
             continue;
         }
-        flow->n_stalls = 0;
+        flow->n_stalls = flow->n_refusals = 0;
         flow->has_moved = true;
         flow_piece_give(flow, lane, before, piece);
         for (uint32_t i = 0; i < XFER_MULTI_MAX; i++) {

@@ -87,7 +87,7 @@ static void harvest(struct flow *flow, struct flow_lane *lane)
             before = piece;
             continue;
         }
-        flow->n_stalls = 0;
+        flow->n_stalls = flow->n_refusals = 0;
         flow->has_moved = true;
         request->as.send.n_moving--;
         request->as.send.n_acked += piece->n_bytes;

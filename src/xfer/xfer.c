@@ -363,6 +363,7 @@ weft_status xfer_fail_protocol(struct xfer *xfer, uint32_t q, const char *format
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     weft_fail(&xfer->error, WEFT_ERR_PROTOCOL, WEFT_PHASE_DATA, "%s", text);
+    weft_error_text(&xfer->error, WEFT_VALUE_FIELD, "message");
     name_lane(xfer, q);
     return xfer->error.status;
 }
