@@ -161,6 +161,8 @@ REMEDIES = [
     ("host.hca_list", f"{NET}/list-of-another-host.yaml", [], NO_ENV),
     ("host.hca_list", f"{NET}/list-of-another-host.yaml", [],
      ['topology.nodes.iceberg={env: {NCCL_IB_HCA: "c1.0,c1.1"}}']),
+    ("host.hca_list", f"{NET}/list-of-one-port.yaml", [],
+     ['topology.nodes.carpathia.env={NCCL_IB_HCA: "=p0,p1"}']),
     ("conn.foreign_address", f"{NET}/rendezvous-elsewhere.yaml", [], ["topology.nodes.titanic={}"]),
     ("host.management_down", f"{NET}/management-lost.yaml", [], MENDED),
     ("conn.no_route", f"{NET}/rendezvous-out-of-reach.yaml", [],

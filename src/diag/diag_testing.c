@@ -146,6 +146,23 @@ static void wrong_nic_101(struct scene *s)
     scene_aim(s, "p1", "192.168.102.2", "192.168.101.2");
 }
 
+/* NCCL_IB_HCA names the port that leads to another host. */
+static void list_apart(struct scene *s)
+{
+    wrong_nic_101(s);
+    weft_format(s->a->hca_list, sizeof(s->a->hca_list), "=p1");
+    s->a->ports[0].is_opened = DIAG_NO;
+    s->a->ports[1].is_opened = DIAG_YES;
+    s->b->ports[0].is_opened = s->b->ports[1].is_opened = DIAG_YES;
+}
+
+/* The list leaves out no port that faces the peer, so it is not the cause. */
+static void list_of_all(struct scene *s)
+{
+    list_apart(s);
+    s->a->ports[0].is_opened = DIAG_YES;
+}
+
 static void wrong_nic_wc(struct scene *s)
 {
     scene_loses_packets(s);
@@ -983,6 +1000,8 @@ const struct scene_case scene_cases[] = {
     {scene_list, "host.hca_list", "titanic:p0 -> iceberg"},
     {scene_list_there, "host.hca_list", "iceberg:p1 -> titanic"},
     {scene_list_cut, "link.down", "titanic:p0 -> iceberg"},
+    {list_apart, "host.hca_list", "titanic:p1 -> iceberg"},
+    {list_of_all, "route.wrong_nic", "titanic:p1 -> iceberg"},
     {scene_bond, "host.bond_peers", "titanic:p0 -> iceberg"},
     {scene_bond_there, "host.bond_peers", "iceberg:p1 -> titanic"},
     {scene_bond_elsewhere, "neigh.no_answer", "titanic:p0 -> iceberg"},

@@ -32,7 +32,7 @@ struct hypothesis {
 /* WRONG_PORT: the port used does not face the peer, although others do. NO_PORT: no port faces the
  * peer. */
 #define WRONG_PORT                                                                       \
-    {DIAG_ROUTE_MERGED_NIC, diag_is_merged_nic},                                         \
+    {DIAG_HOST_HCA_LIST, diag_is_hca_list}, {DIAG_ROUTE_MERGED_NIC, diag_is_merged_nic}, \
         {DIAG_ROUTE_MERGED_ONE_END, diag_is_merged_one_end},                             \
         {DIAG_ROUTE_CROSSED_PLANES, diag_is_crossed_planes},                             \
         {DIAG_ROUTE_PREFIX_COLLISION, diag_is_prefix_collision},                         \

@@ -78,6 +78,22 @@ static enum diag_known any_opened_faces(struct diag_ports ports, struct diag_por
     return answer;
 }
 
+/* Returns YES if a port with carrier that the settings leave out faces the peer. */
+static enum diag_known any_left_out_faces(struct diag_ports ports,
+                                          struct diag_ports others)
+{
+    enum diag_known answer = DIAG_NO;
+
+    for (uint32_t i = 0; i < ports.n; i++) {
+        const struct diag_port *port = &ports.items[i];
+
+        answer =
+            diag_or(answer, diag_and(diag_and(diag_not(port->is_opened), port->is_up),
+                                     diag_faces_one_of(port, others)));
+    }
+    return answer;
+}
+
 /* Returns true if the observations contain NCCL_IB_HCA or the ports that it permits. Older records
  * contain neither and are treated as hosts without the setting. */
 static bool has_list(const struct diag_host *host, struct diag_ports ports)
@@ -98,8 +114,9 @@ enum diag_known diag_hca_list_at(const struct diag_case *c, enum diag_end end)
     if (!has_list(end == DIAG_NEAR ? c->host : c->peer, ports)) {
         return DIAG_NO;
     }
-    return diag_and(diag_leaves_no_port(ports),
-                    diag_not(any_opened_faces(ports, others)));
+    return diag_and(
+        diag_or(any_left_out_faces(ports, others), diag_leaves_no_port(ports)),
+        diag_not(any_opened_faces(ports, others)));
 }
 
 enum diag_known diag_is_hca_list(const struct diag_case *c)
