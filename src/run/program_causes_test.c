@@ -555,11 +555,16 @@ static const struct {
      .n = 2,
      .arrange = nothing_sent_by_lesser_mtu,
      .found = "undetermined a:p0>b, link.mtu_mismatch a:p0>b"},
-    /* Without -g a ping-pong prints :: as its GID. */
+    /* Without -g, or with that of an empty slot, a ping-pong prints :: as its GID. */
     {.seen = {{0, FAILS, "ibv_rc_pingpong -d a-p0", WROTE("::", "::") RTR},
               {1, FAILS, "ibv_rc_pingpong -d b-p0 a", WROTE("::", "::") RTR}},
      .n = 2,
-     .found = "undetermined a:p0>b"},
+     .found = "gid.missing a:p0>b"},
+    {.seen = {{0, FAILS, PINGPONG "a-p0", WROTE("10.0.1.1", "::") RTR},
+              {1, FAILS, "ibv_rc_pingpong -g 7 -d b-p0 a",
+               WROTE("::", "10.0.1.1") "client read/write: No data available\n"}},
+     .n = 2,
+     .found = "gid.missing b:p0>a"},
     /* What happens after timeout(1) has ended a program is not the cause. */
     {.seen = {{0, FAILS, "timeout 1 " PINGPONG "a-p0", ""},
               {1, HANGS, PINGPONG "b-p0 a", ""}},

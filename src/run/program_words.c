@@ -174,6 +174,22 @@ static void read_failure(const char *output, struct weft_error *out)
     }
 }
 
+/* Replaces a failure in RTR, or of the exchange before it, of a program that printed an empty GID:
+ * with none to send from, neither its own queue pair gets to RTR nor its peer's. */
+static void read_empty_slot(const char *output, struct weft_error *error)
+{
+    const char *part = NULL;
+    size_t n;
+    bool is_early = (error->phase == WEFT_PHASE_RTR && error->sys_errno == 0) ||
+                    (error->phase == WEFT_PHASE_BOOT &&
+                     find("^(client|server) read/write", output, &part, &n));
+
+    if (is_early && find("^ *local address: .*GID ::$", output, &part, &n)) {
+        weft_error_clear(error);
+        weft_fail_errno(error, ENODATA, WEFT_PHASE_RTR, "the program has no GID");
+    }
+}
+
 static void read_gid(const char *pattern, const char *output, char *out)
 {
     const char *part = NULL;
@@ -453,6 +469,7 @@ void program_words_read(const char *command, const char *output,
 
     *out = (struct program_words){.gid_index = PROGRAM_NO_INDEX};
     read_failure(output, &out->error);
+    read_empty_slot(output, &out->error);
     read_gid("^ *local address: .*GID ([0-9a-fA-F:.]+)", output, out->local_gid);
     read_gid("^ *remote address: .*GID ([0-9a-fA-F:.]+)", output, out->remote_gid);
     out->has_read_gid =
