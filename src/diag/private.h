@@ -279,11 +279,12 @@ typedef enum diag_known diag_test(const struct diag_case *c);
 diag_test diag_is_merged_nic, diag_is_merged_one_end, diag_is_crossed_planes,
     diag_is_prefix_collision, diag_is_listener_blind, diag_is_wrong_nic,
     diag_is_link_local_route, diag_is_gid_collision, diag_is_no_cable, diag_is_rank_order,
-    diag_is_addr_missing, diag_is_prefix_mismatch, diag_is_no_facing_port,
-    diag_is_renumbered, diag_is_cut_off, diag_is_addr_duplicate, diag_is_one_address,
-    diag_is_anothers_listener, diag_is_only_way_down, diag_is_way_gone,
-    diag_is_cable_apart, diag_is_misled, diag_is_one_family, diag_is_bare_at_all,
-    diag_is_no_answer, diag_is_facing_down, diag_is_facing_without_v2, diag_is_gid_lost;
+    diag_is_addr_missing, diag_is_cable_bare, diag_is_prefix_mismatch,
+    diag_is_no_facing_port, diag_is_renumbered, diag_is_cut_off, diag_is_addr_duplicate,
+    diag_is_one_address, diag_is_anothers_listener, diag_is_only_way_down,
+    diag_is_way_gone, diag_is_cable_apart, diag_is_misled, diag_is_one_family,
+    diag_is_bare_at_all, diag_is_no_answer, diag_is_facing_down,
+    diag_is_facing_without_v2, diag_is_gid_lost;
 /* rules_gid.c: which GID, and whose address it is */
 diag_test diag_is_peer_address, diag_is_fixed_index, diag_is_gid_link_local,
     diag_is_no_ipv4, diag_is_stale_index;

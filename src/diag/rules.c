@@ -65,6 +65,7 @@ static const struct hypothesis unresolved[] = {
     {DIAG_DEVICE_FAILED, diag_is_way_gone},
     {DIAG_LINK_DOWN, diag_is_only_way_down},
     {DIAG_LINK_DOWN, diag_is_dark},
+    {DIAG_ADDR_MISSING, diag_is_cable_bare},
     {DIAG_ADDR_NO_FACING_PORT, diag_is_cable_apart},
     WRONG_PORT,
     NO_PORT,

@@ -119,11 +119,13 @@ enum diag_known diag_are_ends_joined(const struct diag_case *c)
                                 c->peer_name, c->remote_port->name);
 }
 
-/* Returns YES if the program used the two ends of one cable, which are in different subnets. The
- * ports were not the wrong ones then. */
+/* Returns YES if the program used the two ends of one cable, which both have an address, in
+ * different subnets. The ports were not the wrong ones then. */
 enum diag_known diag_is_cable_apart(const struct diag_case *c)
 {
     return diag_known_of(c->local_port != NULL && c->remote_port != NULL &&
+                         diag_is_bare(c->local_port) != DIAG_YES &&
+                         diag_is_bare(c->remote_port) != DIAG_YES &&
                          is_wrong(c) == DIAG_YES && diag_are_ends_joined(c) == DIAG_YES &&
                          diag_facing(c->local_port, c->remote_port) == DIAG_NO &&
                          diag_faces_one_of(c->local_port, c->remote) == DIAG_NO &&
@@ -581,6 +583,14 @@ enum diag_known diag_addr_missing_at(const struct diag_case *c, enum diag_end en
 {
     return diag_or(is_taken_so(c, end, lacks_address),
                    diag_and(none_faces(c), any_port(ports_at(c, end), diag_is_bare)));
+}
+
+/* Returns YES if the program used the two ends of one cable, one of which has no address. */
+enum diag_known diag_is_cable_bare(const struct diag_case *c)
+{
+    return diag_and(diag_are_ends_joined(c),
+                    diag_or(is_taken_so(c, DIAG_NEAR, lacks_address),
+                            is_taken_so(c, DIAG_FAR, lacks_address)));
 }
 
 enum diag_known diag_gid_lost_at(const struct diag_case *c, enum diag_end end)
