@@ -57,6 +57,8 @@ def test_a_run_is_the_same_to_the_byte(tmp_path, scenario, job, backend):
     """Idle, and beside two busy loops from another directory."""
     first, second = folders(tmp_path, 2)
     smaller = ("--set", f"jobs=[{job}]", "--set", "expect={data: exact}")
+    if "flap" in scenario:
+        smaller += ("--set", "faults.0.at=jobs+50us")
     idle = outputs(first, scenario, *smaller, backend=backend)
     loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
