@@ -365,8 +365,8 @@ static void take(pid_t pid, int fd, struct lab_inside *out, struct report *repor
     }
 }
 
-weft_status lab_inside_make(const struct lab_fabric *fabric, uint32_t host,
-                            struct lab_inside *out, struct weft_error *error)
+static weft_status make_inside(const struct lab_fabric *fabric, uint32_t host,
+                               struct lab_inside *out, struct weft_error *error)
 {
     struct report report = {0};
     int fds[2];
@@ -412,7 +412,7 @@ int lab_inside_enter(const struct lab_fabric *fabric, uint32_t host,
     return problem;
 }
 
-void lab_inside_close(struct lab_inside *inside)
+static void close_inside(struct lab_inside *inside)
 {
     int *const fds[] = {&inside->mount_fd, &inside->uts_fd, &inside->ipc_fd};
 
@@ -422,4 +422,33 @@ void lab_inside_close(struct lab_inside *inside)
         }
         *fds[i] = -1;
     }
+}
+
+struct lab_inside *lab_insides_new(const struct world_spec *spec)
+{
+    struct lab_inside *insides = weft_calloc((size_t)spec->n_hosts + 1, sizeof(*insides));
+
+    for (uint32_t i = 0; i < spec->n_hosts; i++) {
+        insides[i] = (struct lab_inside){-1, -1, -1};
+    }
+    return insides;
+}
+
+weft_status lab_insides_make(const struct lab_fabric *fabric, struct lab_inside *insides,
+                             struct weft_error *error)
+{
+    weft_status status = WEFT_OK;
+
+    for (uint32_t i = 0; i < fabric->spec->n_hosts && status == WEFT_OK; i++) {
+        status = make_inside(fabric, i, &insides[i], error);
+    }
+    return status;
+}
+
+void lab_insides_free(const struct world_spec *spec, struct lab_inside *insides)
+{
+    for (uint32_t i = 0; insides != NULL && i < spec->n_hosts; i++) {
+        close_inside(&insides[i]);
+    }
+    free(insides);
 }

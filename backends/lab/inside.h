@@ -18,16 +18,20 @@ struct lab_inside {
     int mount_fd, uts_fd, ipc_fd;
 };
 
-/* Creates the namespaces; only their descriptors refer to them. The caller closes `*out`, even on
- * failure. Fails with the errno of the step that the kernel refused. */
-weft_status lab_inside_make(const struct lab_fabric *fabric, uint32_t host,
-                            struct lab_inside *out,
-                            struct weft_error *error) WEFT_MUST_CHECK;
 /* Moves the calling process into the host; its working directory becomes "/". Returns an
  * errno. */
 int lab_inside_enter(const struct lab_fabric *fabric, uint32_t host,
                      const struct lab_inside *inside);
-void lab_inside_close(struct lab_inside *inside);
+
+/* Returns the insides of the hosts of `spec`, not open. The caller frees them by
+ * lab_insides_free(). */
+struct lab_inside *lab_insides_new(const struct world_spec *spec);
+/* Creates the namespaces of every host of the fabric. Only their descriptors refer to them. Fails
+ * with the errno of the step that the kernel refused. */
+weft_status lab_insides_make(const struct lab_fabric *fabric, struct lab_inside *insides,
+                             struct weft_error *error) WEFT_MUST_CHECK;
+/* Closes and frees them. Ignores NULL. */
+void lab_insides_free(const struct world_spec *spec, struct lab_inside *insides);
 
 /* Appends the content of /etc/hosts of `host` to `*out`. A host's address is its management
  * address; without one, that of its port on the first cable to `host`; otherwise its first

@@ -843,16 +843,6 @@ static weft_status run_jobs(struct show *show, struct weft_error *error)
 
 /* ---- life ---- */
 
-static weft_status make_insides(struct show *show, struct weft_error *error)
-{
-    weft_status status = WEFT_OK;
-
-    for (uint32_t i = 0; i < show->spec->n_hosts && status == WEFT_OK; i++) {
-        status = lab_inside_make(&show->fabric, i, &show->insides[i], error);
-    }
-    return status;
-}
-
 static weft_status start_capture(struct show *show, struct weft_error *error)
 {
     int problem = show->what->tap == NULL
@@ -867,10 +857,7 @@ static weft_status start_capture(struct show *show, struct weft_error *error)
 
 static void init(struct show *show)
 {
-    show->insides = weft_calloc((size_t)show->spec->n_hosts + 1, sizeof(*show->insides));
-    for (uint32_t i = 0; i < show->spec->n_hosts; i++) {
-        show->insides[i] = (struct lab_inside){-1, -1, -1};
-    }
+    show->insides = lab_insides_new(show->spec);
     show->running = weft_calloc((size_t)show->what->n + 1, sizeof(*show->running));
     show->n_jobs = show->what->watch != NULL ? show->what->n_jobs : 1;
     show->jobs = weft_calloc(show->n_jobs, sizeof(*show->jobs));
@@ -907,11 +894,8 @@ static void fini(struct show *show)
         weft_text_fini(&running->line[1]);
     }
     lab_capture_end(show->capture);
-    for (uint32_t i = 0; i < show->spec->n_hosts; i++) {
-        lab_inside_close(&show->insides[i]);
-    }
+    lab_insides_free(show->spec, show->insides);
     close_fd(&show->timer_fd);
-    free(show->insides);
     free(show->running);
     free(show->jobs);
     free(show->timed);
@@ -937,7 +921,7 @@ weft_status lab_programs_run(const struct world_spec *spec,
     status =
         lab_fabric_create(spec, LAB_NAMESPACES, LAB_DEVICES_BY_NAME, &show.fabric, error);
     if (status == WEFT_OK) {
-        status = make_insides(&show, error);
+        status = lab_insides_make(&show.fabric, show.insides, error);
         if (status == WEFT_OK) {
             status = start_capture(&show, error);
         }

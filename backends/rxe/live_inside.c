@@ -657,16 +657,6 @@ static int enter_folder(void)
     return 0;
 }
 
-static weft_status make_insides(struct inside *inside, struct weft_error *error)
-{
-    weft_status status = WEFT_OK;
-
-    for (uint32_t i = 0; i < inside->spec->n_hosts && status == WEFT_OK; i++) {
-        status = lab_inside_make(&inside->fabric, i, &inside->insides[i], error);
-    }
-    return status;
-}
-
 weft_status rxe_live_inside(const struct world_spec *spec,
                             const struct world_lab_services *services,
                             struct weft_error *error)
@@ -689,24 +679,20 @@ weft_status rxe_live_inside(const struct world_spec *spec,
     sigprocmask(SIG_BLOCK, &inside.child_mask, NULL);
     inside.child_fd = signalfd(-1, &inside.child_mask, SFD_NONBLOCK | SFD_CLOEXEC);
     live_terminal_mount();
-    inside.insides = weft_calloc((size_t)spec->n_hosts + 1, sizeof(*inside.insides));
-    for (uint32_t i = 0; i < spec->n_hosts; i++) {
-        inside.insides[i] = (struct lab_inside){-1, -1, -1};
-    }
+    inside.insides = lab_insides_new(spec);
     status = lab_fabric_create(spec, LAB_NAMESPACES, LAB_DEVICES_BY_NAME, &inside.fabric,
                                error);
     if (status == WEFT_OK) {
-        status = make_insides(&inside, error);
+        status = lab_insides_make(&inside.fabric, inside.insides, error);
         if (status == WEFT_OK) {
             status = serve(&inside, is_virtual, error);
         }
         (void)end_capture(&inside);
-        for (uint32_t i = 0; i < spec->n_hosts; i++) {
-            lab_inside_close(&inside.insides[i]);
-        }
+        lab_insides_free(spec, inside.insides);
         lab_fabric_destroy(&inside.fabric);
+    } else {
+        lab_insides_free(spec, inside.insides);
     }
-    free(inside.insides);
     free(inside.programs);
     live_faults_fini(&inside.faults);
     weft_text_fini(&inside.ended);
