@@ -165,12 +165,11 @@ $(BUILD)/libnccl-net-mesh.so: $(call obj,src/plugin/tables.c $(LATE_C)) $(BUILD)
 	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,--version-script=src/plugin/exports.map $(PLUGIN_DEFS) \
 	    -Wl,--gc-sections -Wl,-z$(comma)nodelete -Wl,-Bsymbolic -Wl,-soname,$(@F) -o $@ $(filter %.o %.a,$^) $(PLUGIN_LIBS)
 
-# Preloaded into programs that are not ours, so without sanitizers, and needs libc only. Without a
-# section that is protected after relocation, which takes a call more to load (ci/guest/70-observer.patch).
+# Preloaded into programs that are not ours, so without sanitizers, and needs libc only.
 $(BUILD)/libweft-watch.so: $(WATCH_C) $(wildcard backends/watch/*.h) backends/watch/exports.map $(BUILD)/flags
 	$(call say,LINK  $@)
 	$(Q)$(CCACHE) $(CC) $(CPPFLAGS) -std=c11 -O2 -fPIC -fvisibility=hidden $(WARN) $(if $(WERROR),-Werror) \
-	    -shared -Wl,--version-script=backends/watch/exports.map -Wl,-z$(comma)defs -Wl,-z$(comma)norelro \
+	    -shared -Wl,--version-script=backends/watch/exports.map -Wl,-z$(comma)defs \
 	    -Wl,-soname,$(@F) -o $@ $(WATCH_C)
 
 $(BUILD)/libweft.a: $(call obj,$(LIB_C)) $(BUILD)/members

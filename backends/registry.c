@@ -7,6 +7,7 @@
 #include "backends/fault/fault.h"
 #include "backends/lab/counts.h"
 #include "backends/lab/programs.h"
+#include "backends/lab/watch.h"
 #include "backends/linux/interfaces.h"
 #include "backends/linux/machine.h"
 #include "backends/linux/names.h"
@@ -357,6 +358,11 @@ int64_t backend_program_count(const char *device, enum world_program_count count
 int64_t backend_program_losses(const char *netdev)
 {
     return lab_count_losses(netdev);
+}
+
+void backend_program_watched(struct weft_text *out)
+{
+    lab_watch_read(out);
 }
 
 void backend_observe_begin(void)

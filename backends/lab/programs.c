@@ -23,6 +23,7 @@
 #include "backends/lab/look.h"
 #include "backends/lab/private.h"
 #include "backends/lab/signals.h"
+#include "backends/lab/watch.h"
 #include "backends/linux/clock.h"
 #include "base/check.h"
 #include "base/observe.h"
@@ -158,7 +159,7 @@ static int forget_shell(void)
 }
 
 /* Sets up a program's process before execve(2). Returns an errno. */
-static int settle(const struct show *show, uint32_t host, const int pipes[2])
+static int settle(const struct show *show, uint32_t host, uint32_t id, const int pipes[2])
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int problem;
@@ -172,15 +173,19 @@ static int settle(const struct show *show, uint32_t host, const int pipes[2])
     if (problem == 0) {
         problem = lab_programs_settle(&show->spec->hosts[host]);
     }
+    if (problem == 0 && show->what->is_watched) {
+        problem = lab_watch_preload(id);
+    }
     if (problem == 0) {
         problem = lab_inside_enter(&show->fabric, host, &show->insides[host]);
     }
     return problem != 0 ? problem : chdir(show->cwd) == 0 ? 0 : errno;
 }
 
-static _Noreturn void become(const struct show *show, const struct world_program *what,
+static _Noreturn void become(const struct show *show, const struct running *running,
                              const int pipes[2], pid_t parent)
 {
+    const struct world_program *what = running->what;
     int problem;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -189,7 +194,7 @@ static _Noreturn void become(const struct show *show, const struct world_program
     }
     setpgid(0, 0);
     sigprocmask(SIG_SETMASK, &show->signals.old_mask, NULL);
-    problem = settle(show, what->host, pipes);
+    problem = settle(show, what->host, index_of(show, running), pipes);
     if (problem == 0) {
         execvp(what->argv[0], what->argv);
         problem = errno;
@@ -231,7 +236,7 @@ static int start(struct show *show, struct running *running)
 
     running->pid = problem == 0 ? fork() : -1;
     if (running->pid == 0) {
-        become(show, running->what, pipes, parent);
+        become(show, running, pipes, parent);
     }
     problem = running->pid < 0 && problem == 0 ? errno : problem;
     close_fd(&pipes[0]);
@@ -929,6 +934,9 @@ weft_status lab_programs_run(const struct world_spec *spec,
             look(&show, WORLD_PROGRAM_BEFORE);
         }
         lab_chance_await_second();
+        if (what->is_watched) {
+            lab_watch_begin(what->n);
+        }
         lab_chance_begin(LAB_CHANCE_PROGRAMS);
         show.begun_ns = linux_clock_now();
         if (status == WEFT_OK) {

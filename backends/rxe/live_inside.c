@@ -19,6 +19,7 @@
 #include "backends/lab/look.h"
 #include "backends/lab/programs.h"
 #include "backends/lab/signals.h"
+#include "backends/lab/watch.h"
 #include "backends/linux/clock.h"
 #include "backends/rxe/live.h"
 #include "backends/rxe/live_faults.h"
@@ -65,6 +66,8 @@ struct inside {
 
 /* ---- programs ---- */
 
+#define N_WATCHED 64 /* programs for whose records a place is made in advance */
+
 struct start {
     uint32_t id, host;
     weft_ns at_ns;
@@ -92,6 +95,17 @@ static int take_files(const struct start *start, const int fds[2])
                : 0;
 }
 
+/* Returns false if its environment has WEFT_WATCH=off. */
+static bool is_watched(const struct start *start)
+{
+    bool is = true;
+
+    for (size_t i = 0; start->variables[i] != NULL; i++) {
+        is = is && strcmp(start->variables[i], "WEFT_WATCH=off") != 0;
+    }
+    return is;
+}
+
 /* Sets up a program's process before execve(2). Returns an errno. */
 static int settle(const struct inside *inside, const struct start *start,
                   const struct program *program)
@@ -107,6 +121,9 @@ static int settle(const struct inside *inside, const struct start *start,
     problem = setenv(RXE_GUEST_MARKER, marker != NULL ? marker : "", 1) == 0 ? 0 : errno;
     if (problem == 0) {
         problem = lab_programs_settle(&inside->spec->hosts[start->host]);
+    }
+    if (problem == 0 && is_watched(start)) {
+        problem = lab_watch_preload(start->id);
     }
     if (problem == 0) {
         problem =
@@ -178,6 +195,9 @@ static void start_program(struct inside *inside, const struct start *start)
                               .terminal = {.fd = -1}};
     pid_t parent = getpid();
 
+    if (is_watched(start)) {
+        lab_watch_prepare(start->id);
+    }
     program.fds[0] = open_file("out", start->id, O_WRONLY | O_APPEND);
     program.fds[1] = open_file("err", start->id, O_WRONLY | O_APPEND);
     program.pid =
@@ -684,6 +704,7 @@ weft_status rxe_live_inside(const struct world_spec *spec,
                                error);
     if (status == WEFT_OK) {
         status = lab_insides_make(&inside.fabric, inside.insides, error);
+        lab_watch_begin(N_WATCHED);
         if (status == WEFT_OK) {
             status = serve(&inside, is_virtual, error);
         }

@@ -19,8 +19,9 @@
 
 #define ARCH_UM_FREE_CALLS 0x756d0001 /* see ci/guest/60-free-calls.patch */
 #define LINE_BYTES 384
-/* Far from what programs map, so that their own addresses do not depend on it. */
-#define WANTED_AT ((void *)(uintptr_t)0x610000000000)
+/* Far from what programs map, so that their own addresses do not depend on it, and where sanitizers
+ * expect libraries. */
+#define WANTED_AT ((void *)(uintptr_t)0x7ea000000000)
 
 /* Shared with the file, so that it survives SIGKILL, and with children. */
 static _Atomic(struct watch_records *) records;

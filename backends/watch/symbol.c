@@ -3,7 +3,6 @@
 
 #include <elf.h>
 #include <link.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -16,30 +15,19 @@ struct tables {
     const ElfW(Half) * versions;
 };
 
-struct search {
-    const char *library, *name;
-    void *found;
-};
-
 /* glibc adds the base to these addresses where the section is writable. */
-static const void *at(const struct dl_phdr_info *info, ElfW(Addr) address)
+static const void *at(const struct link_map *library, ElfW(Addr) address)
 {
-    return (const void *)(address < info->dlpi_addr ? info->dlpi_addr + address
+    return (const void *)(address < library->l_addr ? library->l_addr + address
                                                     : address);
 }
 
-static bool read_tables(const struct dl_phdr_info *info, struct tables *out)
+static bool read_tables(const struct link_map *library, struct tables *out)
 {
-    const ElfW(Dyn) *entry = NULL;
-
     *out = (struct tables){NULL, NULL, NULL, NULL};
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
-            entry = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-        }
-    }
-    for (; entry != NULL && entry->d_tag != DT_NULL; entry++) {
-        const void *table = at(info, entry->d_un.d_ptr);
+    for (const ElfW(Dyn) *entry = library->l_ld; entry != NULL && entry->d_tag != DT_NULL;
+         entry++) {
+        const void *table = at(library, entry->d_un.d_ptr);
 
         switch (entry->d_tag) {
         case DT_SYMTAB:
@@ -60,6 +48,46 @@ static bool read_tables(const struct dl_phdr_info *info, struct tables *out)
     }
     return out->symbols != NULL && out->names != NULL && out->hash != NULL;
 }
+
+/* ---- strings, without functions that a sanitizer intercepts ---- */
+
+bool watch_begins(const char *text, const char *with)
+{
+    while (*with != '\0' && *text == *with) {
+        text++;
+        with++;
+    }
+    return *with == '\0';
+}
+
+bool watch_is_same(const char *a, const char *b)
+{
+    while (*a != '\0' && *a == *b) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
+/* Returns NULL if the path has no folder. */
+static const char *last_slash(const char *path)
+{
+    const char *found = NULL;
+
+    for (; *path != '\0'; path++) {
+        found = *path == '/' ? path : found;
+    }
+    return found;
+}
+
+static bool is_file(const struct link_map *library, const char *name)
+{
+    const char *slash = last_slash(library->l_name);
+
+    return watch_begins(slash != NULL ? slash + 1 : library->l_name, name);
+}
+
+/* ---- functions ---- */
 
 static uint32_t hash_of(const char *name)
 {
@@ -85,7 +113,7 @@ static ElfW(Addr) find(const struct tables *tables, const char *name)
         const ElfW(Sym) *symbol = &tables->symbols[i];
 
         if ((chain[i - first] | 1) == (hash | 1) && symbol->st_value != 0 &&
-            strcmp(tables->names + symbol->st_name, name) == 0 &&
+            watch_is_same(tables->names + symbol->st_name, name) &&
             (tables->versions == NULL || (tables->versions[i] & HIDDEN_VERSION) == 0)) {
             return symbol->st_value;
         }
@@ -96,64 +124,31 @@ static ElfW(Addr) find(const struct tables *tables, const char *name)
     return 0;
 }
 
-static int look_in(struct dl_phdr_info *info, size_t n_bytes, void *context)
-{
-    struct search *search = context;
-    struct tables tables;
-    ElfW(Addr) address = 0;
-
-    (void)n_bytes;
-    if (strstr(info->dlpi_name, search->library) != NULL && read_tables(info, &tables)) {
-        address = find(&tables, search->name);
-    }
-    if (address != 0) {
-        search->found = (void *)(info->dlpi_addr + address);
-    }
-    return address != 0;
-}
-
 void *watch_symbol(const char *library, const char *name)
 {
-    struct search search = {library, name, NULL};
+    struct tables tables;
 
-    dl_iterate_phdr(look_in, &search);
-    return search.found;
-}
+    for (const struct link_map *it = _r_debug.r_map; it != NULL; it = it->l_next) {
+        ElfW(Addr) address =
+            is_file(it, library) && read_tables(it, &tables) ? find(&tables, name) : 0;
 
-/* ---- this library ---- */
-
-struct place {
-    char *out;
-    size_t n_bytes, n;
-};
-
-static int look_for_own(struct dl_phdr_info *info, size_t n_bytes, void *context)
-{
-    struct place *place = context;
-    uintptr_t own = (uintptr_t)&look_for_own;
-    const char *slash = strrchr(info->dlpi_name, '/');
-    bool is_own = false;
-
-    (void)n_bytes;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        uintptr_t from = info->dlpi_addr + part->p_vaddr;
-
-        is_own = is_own ||
-                 (part->p_type == PT_LOAD && own >= from && own - from < part->p_memsz);
+        if (address != 0) {
+            return (void *)(it->l_addr + address);
+        }
     }
-    if (is_own && slash != NULL &&
-        (size_t)(slash - info->dlpi_name) + 1 < place->n_bytes) {
-        place->n = (size_t)(slash - info->dlpi_name) + 1;
-        memcpy(place->out, info->dlpi_name, place->n);
-    }
-    return is_own;
+    return NULL;
 }
 
 size_t watch_folder(char *out, size_t n_bytes)
 {
-    struct place place = {out, n_bytes, 0};
+    for (const struct link_map *it = _r_debug.r_map; it != NULL; it = it->l_next) {
+        const char *slash = last_slash(it->l_name);
+        size_t n = slash != NULL ? (size_t)(slash - it->l_name) + 1 : 0;
 
-    dl_iterate_phdr(look_for_own, &place);
-    return place.n;
+        if (it->l_ld == _DYNAMIC && n < n_bytes) {
+            memcpy(out, it->l_name, n);
+            return n;
+        }
+    }
+    return 0;
 }

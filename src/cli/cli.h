@@ -87,6 +87,7 @@ struct cli_options {
     bool reads_stdin;                                  /* of lab */
     bool wants_terminal;                               /* of lab */
     const char *findings;  /* of exec and lab: "exit", "off" or NULL */
+    const char *watch;     /* of exec, lab and run: "on", "off" or NULL */
     int64_t patience_s;    /* 0: default */
     uint32_t patience;     /* run, explain: factor of all limits; 0: none given */
     char patience_set[24]; /* the same as an override of the scenario */

@@ -41,6 +41,7 @@ static int run(const struct cli_options *options, const struct world_spec *spec,
         .items = plan->items,
         .n = plan->n,
         .is_tagged = plan->n > 1,
+        .is_watched = failed_is_watched(options),
         .patience_ns =
             (options->patience_s != 0 ? options->patience_s : PATIENCE_S) * 1000000000LL};
     struct weft_error error = {0};

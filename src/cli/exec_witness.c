@@ -200,6 +200,7 @@ struct exec_witness *exec_witness_create(const struct cli_options *options,
     };
     for (uint32_t i = 0; i < plan->n; i++) {
         witness->facts[i].host = plan->items[i].host;
+        witness->facts[i].id = i;
         witness->facts[i].host_name = spec->hosts[plan->items[i].host].name;
     }
     for (int i = 0; i < 2; i++) {

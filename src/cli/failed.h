@@ -11,6 +11,8 @@
 
 /* Returns false if `--findings off` is set. */
 bool failed_is_wanted(const struct cli_options *options);
+/* Returns false if `--watch off` is set. */
+bool failed_is_watched(const struct cli_options *options);
 /* Returns a document with only "findings": errors that a rule decided. There are none if no program
  * has used RDMA, because it then failed for a reason of its own. The caller frees it. */
 json_t *failed_findings(const struct program_causes *causes);

@@ -85,8 +85,11 @@ void lab_session_add(struct lab_session *session, const struct world_host *host,
     session->commands =
         weft_realloc(session->commands, session->n * sizeof(*session->commands));
     session->ids = weft_realloc(session->ids, session->n * sizeof(*session->ids));
-    session->facts[i] = (struct program_facts){
-        .host = index, .host_name = host->name, .has_begun = true, .began_ns = begins_ns};
+    session->facts[i] = (struct program_facts){.host = index,
+                                               .id = id,
+                                               .host_name = host->name,
+                                               .has_begun = true,
+                                               .began_ns = begins_ns};
     for (size_t k = 0; argv[k] != NULL; k++) {
         weft_text_add(&command, "%s%s", k > 0 ? " " : "", argv[k]);
     }

@@ -449,6 +449,9 @@ static void add_request(const struct cli_options *options, const char *cwd,
     size_t n = 0;
     char text[32] = "";
 
+    if (options->watch != NULL) {
+        setenv("WEFT_WATCH", options->watch, 1); /* the guest reads it from the request */
+    }
     while (environ[n] != NULL) {
         n++;
     }

@@ -295,6 +295,10 @@ static const struct flag_spec specs[] = {
     {"findings", "WHEN", 0, "exec lab",
      "a program that fails: exit (default), why, on stderr after its end; or off",
      .choices = "exit off", TEXT(findings)},
+    {"watch", "WHEN", 0, "exec lab run",
+     "on (default): programs are watched by libweft-watch.so, so that what fails in "
+     "silence has its finding, too; or off",
+     .choices = "on off", TEXT(watch)},
     {"messages", "N", 0, "plugin-check", "on each connection at its busiest; default 600",
      TEXT(messages)},
     {"time-limit", "SECONDS", 0, "guest exec",

@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "base/version.h"
 #include "cli/cli.h"
+#include "cli/failed.h"
 #include "cli/kept.h"
 #include "cli/progress.h"
 #include "report/draw.h"
@@ -376,6 +377,7 @@ static int run_loaded(struct session *session, const char *path,
         .seed = options->seed,
         .trace_level = options->events_packet ? WEFT_TRACE_PACKET : WEFT_TRACE_STORY,
         .no_trains = options->no_trains,
+        .watches_programs = failed_is_watched(options),
         .events = wants_story(options) || session->events != NULL ? take_event : NULL,
         .events_context = session,
         .progress = progress_line_update,

@@ -79,6 +79,8 @@ struct world_programs {
     const struct world_program *items; /* [n] */
     uint32_t n;
     bool is_tagged; /* each line of their output begins with "HOST: " */
+    /* libweft-watch.so is preloaded, which records what they do with RDMA devices. */
+    bool is_watched;
     weft_ns patience_ns;
     const struct world_program_watch *watch; /* or NULL */
     /* Without a watch, or NULL: as a watch, but changes nothing about how the programs run. Its

@@ -10,6 +10,7 @@
 /* Facts about one program after its job is over. Times count from the start of the first job. */
 struct program_facts {
     uint32_t host;         /* index in the world */
+    uint32_t id;           /* in the records of libweft-watch.so */
     const char *host_name; /* Not owned; must outlive the facts */
     bool has_begun, has_ended;
     weft_ns began_ns, ended_ns; /* valid if has_begun, has_ended */

@@ -196,6 +196,7 @@ static void list_programs(struct programs *programs)
             programs->items[index].job = i;
             programs->programs[index].job = i;
             programs->facts[index].host = programs->items[index].host;
+            programs->facts[index].id = index;
             programs->facts[index].host_name = host_of(programs, index);
             weft_text_add(&programs->facts[index].output, "%s", "");
             add_command(programs->items[index].argv, &programs->programs[index].command);
@@ -654,6 +655,7 @@ static weft_status execute(struct programs *programs, struct weft_error *error)
                                               .saw = take_look};
     const struct world_programs what = {.items = programs->items,
                                         .n = programs->n,
+                                        .is_watched = run->options->watches_programs,
                                         .tap = run->options->tap,
                                         .tap_context = run->options->tap_context,
                                         .watch = &watch,

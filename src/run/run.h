@@ -29,6 +29,7 @@ struct run_options {
     /* STORY by default; the hash always covers STORY lines only. */
     enum weft_trace_level trace_level;
     bool no_trains;         /* world_spec.no_trains */
+    bool watches_programs;  /* world_programs.is_watched */
     bool no_story;          /* no event is logged or hashed; trace_hash is null */
     weft_trace_sink events; /* receives the event log; NULL: only the hash is computed */
     void *events_context;

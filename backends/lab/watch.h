@@ -1,0 +1,22 @@
+/* The library libweft-watch.so (backends/watch) in a guest: it is preloaded into programs and
+ * records what they do with RDMA devices. */
+#ifndef WEFT_BACKENDS_LAB_WATCH_H
+#define WEFT_BACKENDS_LAB_WATCH_H
+
+#include <stdint.h>
+
+#include "base/text.h"
+
+/* Copies the library, which is installed with this program, to the guest's own /run, and prepares
+ * programs 0 to n - 1. If there is no library, programs are not watched. Takes no virtual time. New
+ * files draw random numbers (shmem_get_inode() of mm/shmem.c), so chance must begin afterwards. */
+void lab_watch_begin(uint32_t n);
+/* Makes a folder for the records of program `id`, unless it exists. Takes no virtual time. */
+void lab_watch_prepare(uint32_t id);
+/* Adds the library to LD_PRELOAD of the calling process. Returns an errno. */
+int lab_watch_preload(uint32_t id);
+/* Appends the records of all processes of the calling process's host, each line as "ID LINE" with
+ * the number of its program (backends/watch/records.h). Takes no virtual time. */
+void lab_watch_read(struct weft_text *out);
+
+#endif
