@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "run/facts.h"
 #include "run/program_observed.h"
+#include "run/program_watched.h"
 
 #define RETRY_EXC 12     /* IBV_WC_RETRY_EXC_ERR */
 #define RNR_RETRY_EXC 13 /* IBV_WC_RNR_RETRY_EXC_ERR */
@@ -414,7 +415,7 @@ static void add_failure(const struct program_observing *o, uint32_t ended)
                                .at_ns = o->causes->facts[ended].ended_ns,
                                .source = DIAG_OWN};
 
-    if (waits) {
+    if (waits && !o->words[program].is_watched) {
         fail_of_waiting(o, program, other, &error.error);
     } else if (error.error.status == WEFT_OK) {
         fail_of_silent(o, program, ended, &error.error);
@@ -447,6 +448,14 @@ static bool is_consequence(const struct program_observing *o, uint32_t program)
     return any;
 }
 
+static void add_watched(const struct program_facts *facts,
+                        const struct program_look *looks, struct program_words *words)
+{
+    if (looks[facts->host].watched != NULL) {
+        program_watched_read(looks[facts->host].watched, facts->id, words);
+    }
+}
+
 void program_causes_observe(const struct program_causes *causes, struct diag_input *out)
 {
     struct program_observing o = {.causes = causes, .out = out};
@@ -459,6 +468,7 @@ void program_causes_observe(const struct program_causes *causes, struct diag_inp
     for (uint32_t i = 0; i < causes->n; i++) {
         program_words_read(causes->commands[i], causes->facts[i].output.bytes,
                            &o.words[i]);
+        add_watched(&causes->facts[i], causes->after, &o.words[i]);
     }
     o.first_bad_ns = program_first_bad(&o, PROGRAM_NONE);
     for (uint32_t i = 0; i < out->n_hosts; i++) {

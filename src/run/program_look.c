@@ -68,6 +68,7 @@ void program_look_make(const struct world_host *host, struct weft_log *log,
                        struct weft_text *out)
 {
     struct diag_host facts = {.name = ""};
+    struct weft_text watched = {NULL, 0, 0};
     struct weft_error error = {0};
     struct world *world = NULL;
 
@@ -75,10 +76,13 @@ void program_look_make(const struct world_host *host, struct weft_log *log,
         return;
     }
     if (look_at_devices(world->ops->host_env(world, 0, 0), &facts)) {
-        add_json(json_pack("{s:o, s:o}", "host", diag_host_encode(&facts), "losses",
-                           losses_of(host)),
+        backend_program_watched(&watched);
+        add_json(json_pack("{s:o, s:o, s:s%}", "host", diag_host_encode(&facts), "losses",
+                           losses_of(host), "watched", watched.n > 0 ? watched.bytes : "",
+                           watched.n),
                  out);
     }
+    weft_text_fini(&watched);
     diag_host_fini(&facts);
     world->ops->destroy(world);
 }
@@ -142,8 +146,9 @@ static uint32_t find_port(const struct world_spec *spec, uint32_t host,
     return i;
 }
 
+/* The caller owns `*out_losses` and `*out_watched`; both are NULL if it fails. */
 static bool decode(const char *bytes, size_t n, struct diag_host *out,
-                   json_t **out_losses)
+                   json_t **out_losses, char **out_watched)
 {
     struct weft_error error = {0};
     json_error_t where;
@@ -155,6 +160,10 @@ static bool decode(const char *bytes, size_t n, struct diag_host *out,
         diag_host_fini(out);
     }
     *out_losses = ok ? json_incref(json_object_get(object, "losses")) : NULL;
+    *out_watched =
+        ok && json_is_string(json_object_get(object, "watched"))
+            ? weft_strdup(json_string_value(json_object_get(object, "watched")))
+            : NULL;
     json_decref(object);
     return ok;
 }
@@ -167,7 +176,7 @@ void program_look_decode(const struct world_spec *spec, uint32_t host,
     json_t *losses;
 
     *out = (struct program_look){.is_seen = false};
-    if (!decode(bytes, n, &out->host, &losses)) {
+    if (!decode(bytes, n, &out->host, &losses, &out->watched)) {
         return;
     }
     out->is_seen = true;
@@ -266,5 +275,6 @@ void program_look_fini(struct program_look *look)
     diag_host_fini(&look->host);
     free(look->losses);
     free(look->given_up);
+    free(look->watched);
     *look = (struct program_look){.is_seen = false};
 }

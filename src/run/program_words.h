@@ -13,6 +13,7 @@
 
 struct program_words {
     struct weft_error error;          /* status WEFT_OK if no line is known */
+    bool is_watched;                  /* the error is of libweft-watch.so */
     char local_gid[IO_IP_TEXT_BYTES]; /* "" if the output has none */
     char remote_gid[IO_IP_TEXT_BYTES];
     bool has_read_gid; /* before it failed: its slot had a GID */

@@ -1,0 +1,198 @@
+"""libweft-watch.so, which weft preloads into programs: findings for programs that print nothing, and nothing else."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from guest_kernel import WEFT, needs_guest
+from test_lab import PAIR, TRIANGLE, clean_environment, exec_in, lines_of, needs
+from test_lab_stays import Labs
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = ROOT / "scenarios" / "programs"
+LIBRARY = Path(WEFT).parent / "libweft-watch.so"
+
+pytestmark = needs_guest
+
+
+def run(path, *args):
+    """The document of a scenario."""
+    done = subprocess.run([WEFT, "run", "--backend", "rxe", "--json", *map(str, args), path], cwd=ROOT, timeout=400,
+                          env=clean_environment(), capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def compile_program(folder, source, *flags):
+    program = folder / "program"
+    (folder / "program.c").write_text(source)
+    subprocess.run(["cc", "-O1", "-o", program, folder / "program.c", *flags], check=True, capture_output=True)
+    return program
+
+
+# ---- programs do not notice ----
+
+PERFTEST = ("-F", "-x", "1", "-n", "100", "-d", "{device}")
+
+
+@pytest.mark.parametrize("program,flags", [
+    ("ibv_rc_pingpong", ("-g", "1", "-d", "{device}")), ("ib_send_lat", PERFTEST), ("ib_write_lat", PERFTEST),
+    ("ib_send_bw", (*PERFTEST, "-e"))])
+def test_output_times_and_captures_are_those_of_a_program_that_is_not_watched(tmp_path, program, flags):
+    needs(program)
+    runs = [exec_in("--watch", watch, "--pcap", tmp_path / watch, PAIR, "titanic", "--", program, *flags, ":",
+                    "iceberg", "--", program, *flags, "{address}") for watch in ("on", "off")]
+    assert runs[0] == runs[1] and runs[0][0] == 0
+    assert (tmp_path / "on").read_bytes() == (tmp_path / "off").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["mpi-triangle", "rc-pingpong-loss", "rping-triangle", "ucx-perftest"])
+def test_a_job_has_the_same_events_and_capture(tmp_path, name):
+    needs(*{"mpi-triangle": ("mpirun",), "rping-triangle": ("rping",), "ucx-perftest": ("ucx_perftest",)}.get(
+        name, ("ibv_rc_pingpong",)))
+    documents = [run(PROGRAMS / f"{name}.yaml", "--watch", watch, "--pcap", tmp_path / watch)
+                 for watch in ("on", "off")]
+    assert documents[0]["trace_hash"] == documents[1]["trace_hash"]
+    assert documents[0]["jobs"] == documents[1]["jobs"]
+    assert (tmp_path / "on").read_bytes() == (tmp_path / "off").read_bytes()
+
+
+# ---- programs that print nothing ----
+
+# Scenarios of scenarios/programs: what is found there from output and flags is found without both.
+SILENT = {"rc-pingpong-wrong-device": "route.wrong_nic", "rc-pingpong-wrong-gid": "gid.link_local",
+          "rc-pingpong-mtu-mismatch": "link.mtu_mismatch", "rc-pingpong-down": "link.down",
+          "rc-pingpong-no-such-gid": "gid.missing", "rc-pingpong-no-cable": "mesh.no_cable",
+          "rc-pingpong-flap": "link.flapping"}
+
+
+def silence(folder, name):
+    """The scenario with commands whose flags are in a file, and whose output is nowhere."""
+    lines = []
+    for line in (PROGRAMS / f"{name}.yaml").read_text().splitlines():
+        host, _, command = line.strip().partition(": ")
+        if "ibv_rc_pingpong" in command and host in ("titanic", "iceberg", "carpathia"):
+            for peer in ("", ":titanic", ":iceberg", ":carpathia"):
+                command = command.replace("{device" + peer + "}", f"{host}-p0")
+            script = folder / f"{host}.sh"
+            script.write_text(command.replace("{address}", "192.168.101.1") + " >/dev/null 2>&1\n")
+            line = f"      {host}: sh {script}"
+        lines.append(line.partition(", output:")[0] + ", within: 30s}" if ", output:" in line else line)
+    path = folder / "silent.yaml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_a_program_that_prints_nothing_has_its_finding(tmp_path, name):
+    needs("ibv_rc_pingpong")
+    path = silence(tmp_path, name)
+    assert SILENT[name] in [finding["code"] for finding in run(path)["findings"]]
+    assert "undetermined" in [finding["code"] for finding in run(path, "--watch", "off")["findings"]]
+
+
+def test_a_silent_program_of_exec_and_of_a_lab_ends_with_its_finding(tmp_path):
+    """The flag and its variable."""
+    needs("ibv_rc_pingpong")
+    for host, server in (("titanic", ""), ("iceberg", " titanic")):
+        (tmp_path / f"{host}.sh").write_text(f"exec ibv_rc_pingpong -g 1 -d {host}-p0{server} >/dev/null 2>&1\n")
+    line = ("titanic", "--", "sh", tmp_path / "titanic.sh", ":", "iceberg", "--", "sh", tmp_path / "iceberg.sh")
+    code, _, errors = exec_in("--patience", "1", TRIANGLE, *map(str, line))
+    assert code == 1 and "\nerror route.wrong_nic at iceberg:p0 → titanic\n" in errors, errors
+    for args, env in ((("--watch", "off"), {}), ((), {"WEFT_WATCH": "off"})):
+        code, _, errors = exec_in("--patience", "1", *args, TRIANGLE, *map(str, line), env=env)
+        assert code == 1 and "error route" not in errors, errors
+    labs = Labs()
+    try:
+        labs.up(TRIANGLE)
+        for args, has in (((), True), (("--watch", "off"), False), ((), True)):
+            code, _, errors = labs("exec", *args, "titanic", "--", "timeout", "3", "sh", tmp_path / "titanic.sh", ":",
+                                   "iceberg", "--", "sh", tmp_path / "iceberg.sh")
+            assert (code, "error route.wrong_nic at iceberg:p0" in errors) == (1, has), errors
+    finally:
+        labs.end()
+
+
+# ---- what is recorded ----
+
+def records_of(*command, program=0, env=None):
+    """Of a program of titanic, without times."""
+    code, out, errors = exec_in(PAIR, "titanic", "--", "sh", "-c", f"""{" ".join(map(str, command))}
+        tail -c +9 /run/weft-watch/{program}/records | tr -d '\\0'""", env=env)
+    assert code == 0, errors
+    return [" ".join(line.split()[4:]) for line in out.splitlines() if " titanic " in line]
+
+
+LATE = """
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+int main(void)
+{
+    void *library = dlopen("libibverbs.so.1", RTLD_NOW);
+    struct ibv_device **(*list)(int *) = dlvsym(library, "ibv_get_device_list", "IBVERBS_1.1");
+    struct ibv_context *(*open)(struct ibv_device *) = dlvsym(library, "ibv_open_device", "IBVERBS_1.1");
+    int (*query)(struct ibv_context *, uint8_t, int, union ibv_gid *) = dlsym(library, "ibv_query_gid");
+    union ibv_gid gid;
+    return query(open(list(0)[0]), 1, 1, &gid);
+}
+"""
+
+
+def test_a_program_that_opens_libibverbs_itself_is_watched(tmp_path):
+    """As NCCL does."""
+    assert records_of(compile_program(tmp_path, "#define _GNU_SOURCE\n" + LATE)) == [
+        "open_device device=titanic-p0 errno=0",
+        "query_gid device=titanic-p0 port=1 index=1 gid=0000:0000:0000:0000:0000:ffff:c0a8:6501 errno=0"]
+
+
+def test_children_are_watched_each_with_its_number(tmp_path):
+    """One that was forked, and one that was executed in its place."""
+    program = compile_program(tmp_path, """
+        #include <infiniband/verbs.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        int main(int argc, char **argv)
+        {
+            struct ibv_context *context = ibv_open_device(ibv_get_device_list(0)[0]);
+            if (argc > 1) return 0;
+            if (fork() == 0) { ibv_reg_mr(ibv_alloc_pd(context), 0, 1, 1 << 30); _exit(0); }
+            wait(0);
+            return execl(argv[0], argv[0], "again", (char *)0);
+        }""", "-libverbs")
+    records = records_of(program)
+    calls = [record.partition(" ")[0] for record in records]
+    assert calls[0] == calls[-1] == "open_device" and set(calls[1:-1]) == {"reg_mr"}  # which calls ibv_reg_mr_iova2
+    assert records[1].split("errno=")[1] != "0"
+
+
+def test_other_preloaded_libraries_stay_and_sanitized_and_static_programs_run(tmp_path):
+    own = tmp_path / "own.so"
+    (tmp_path / "own.c").write_text(
+        "#include <stdio.h>\n__attribute__((constructor)) void f(void) { puts(\"own\"); }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", own, tmp_path / "own.c"], check=True)
+    runs = [exec_in("--watch", watch, PAIR, "titanic", "--", "sh", "-c", "exec true", env={"LD_PRELOAD": str(own)})
+            for watch in ("on", "off")]
+    assert runs[0] == runs[1] and runs[0][1].startswith("own\nown\n")
+    for flag in ("-fsanitize=address", "-static"):
+        program = compile_program(tmp_path, "#include <stdio.h>\nint main(void) { return puts(\"it\") < 0; }\n", flag)
+        code, out, errors = exec_in(PAIR, "titanic", "--", str(program), env={"ASAN_OPTIONS": "detect_leaks=0"})
+        assert (code, out, errors) == (0, "it\n", ""), flag
+
+
+def test_the_library_needs_libc_only():
+    if shutil.which("readelf") is None:
+        pytest.skip("SKIP readelf: it is not here; enable with: ci/deps test")
+    text = subprocess.run(["readelf", "--dynamic", LIBRARY], check=True, capture_output=True, text=True).stdout
+    assert [line.split("[")[1] for line in text.splitlines() if "(NEEDED)" in line] == ["libc.so.6]"]
+
+
+def test_without_the_library_programs_run_as_before(tmp_path):
+    weft = tmp_path / "weft"
+    shutil.copy(WEFT, weft)
+    done = subprocess.run([weft, "exec", PAIR, "--", "env"], cwd=ROOT, env=clean_environment(), timeout=200,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "libweft-watch" not in done.stdout
+    assert "PATH=" in "".join(lines_of("titanic", done.stdout))

@@ -1,0 +1,15 @@
+/* Extracts the failure of an external program from the records of libweft-watch.so, where its
+ * output does not say. Pure. */
+#ifndef WEFT_RUN_PROGRAM_WATCHED_H
+#define WEFT_RUN_PROGRAM_WATCHED_H
+
+#include <stdint.h>
+
+#include "run/program_words.h"
+
+/* Adds to `words` what `records` say about processes of program `id`. They are lines "ID NS HOST
+ * PID PROGRAM CALL KEY=VALUE..." (backends/watch/records.h), in the order in which they were
+ * written. Others are ignored. What `words` already contain is kept. */
+void program_watched_read(const char *records, uint32_t id, struct program_words *words);
+
+#endif
