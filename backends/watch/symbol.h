@@ -1,6 +1,6 @@
 /* Finds the functions that libweft-watch.so stands in front of, in the symbol tables of loaded
- * libraries. dlsym() is one of these functions, and RTLD_NEXT does not find a library that a program
- * opened by dlopen(). */
+ * libraries. dlsym() is one of them, and RTLD_NEXT does not find a library that a program opened by
+ * dlopen(). */
 #ifndef WEFT_BACKENDS_WATCH_SYMBOL_H
 #define WEFT_BACKENDS_WATCH_SYMBOL_H
 
