@@ -970,6 +970,8 @@ ONCE_WRONG = {
     ("lossy_one_way", "grid", "before start", "weft", "/24", 9176734909): "right",
     # The peer was in the rendezvous, and its only neighbour was not among those it waited for.
     ("corrupting_one_way", "star", "before start", "weft", "ipv6", 10691900153): "undetermined",
+    # The handle had the address that another one replaced before the first stream.
+    ("readdressed", "pair", "hello", "weft", "ipv6", 11513539666): "right",
     # Only TCP was said to be dropped, beside the loss of the only cable.
     ("lossy_one_way", "star", "rendezvous", "weft", "/24", 9854726638): "right",
     # The only port of the peer found no neighbour at all, and only TCP was said to be dropped.

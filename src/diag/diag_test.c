@@ -1679,6 +1679,46 @@ START_TEST(who_cannot_be_called_need_not_be_dead)
 }
 END_TEST
 
+/* Titanic knows iceberg by an address that iceberg:p1 had until another one of its network replaced
+ * it. The stream at that address is silent before rails are chosen. Loop 1: it has it still. */
+START_TEST(a_stream_at_a_replaced_address_is_silent)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_told *told;
+
+    scene_set(&s);
+    scene_hears_of_it(&s);
+    weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_AUTH, "nothing came");
+    s.a->told = told = weft_calloc(1, sizeof(*told));
+    s.a->n_told = 1;
+    weft_format(told->peer, sizeof(told->peer), "iceberg");
+    told->n_ports = 1;
+    told->ports = weft_calloc(1, sizeof(*told->ports));
+    *told->ports = s.b->ports[1];
+    if (_i == 0) {
+        for (uint32_t g = 0; g < told->ports->n_gids; g++) {
+            if (told->ports->gids[g].prefix_len > 0) {
+                told->ports->gids[g].ip = io_ip_v4(192, 168, 101, 77);
+            }
+        }
+    }
+    s.b->has_events = true;
+    s.b->events[s.b->n_events] = (struct diag_event){.type = "gid_change"};
+    weft_format(s.b->events[s.b->n_events].port, sizeof(s.b->events[0].port), "p1");
+    s.b->n_events++;
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_int_eq(findings.items[0].entry->id == DIAG_ADDR_CHANGED, _i == 0);
+    if (_i == 0) {
+        ck_assert_str_eq(findings.items[0].host, "iceberg");
+        ck_assert_str_eq(findings.items[0].port, "p1");
+    }
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 /* Four hosts in a line meet over the cables: titanic, iceberg, carpathia, baltic. Nothing passes
  * between the two in the middle. Each end gives up because of the first rank that it has not heard
  * of, whichever that is. */
@@ -1890,6 +1930,7 @@ int main(void)
         tests, a_neighbour_in_the_list_of_the_missing_was_not_heard_either, 0, 3);
     tcase_add_loop_test(tests, who_cannot_be_called_need_not_be_dead, 0, 3);
     tcase_add_test(tests, who_is_beside_the_gap_is_named);
+    tcase_add_loop_test(tests, a_stream_at_a_replaced_address_is_silent, 0, 2);
     tcase_add_loop_test(tests, a_port_that_finds_no_neighbour_is_not_filtered, 0, 2);
     tcase_add_loop_test(tests, a_port_without_carrier_behind_a_switch_separates_hosts, 0,
                         3);

@@ -548,7 +548,9 @@ void diag_place(const struct diag_case *c, struct diag_finding *out)
         return;
     } else if (out->entry->id == DIAG_ADDR_MISSING && c->phase == WEFT_PHASE_LISTEN) {
         name_bare(c, out);
-    } else if (out->entry->id == DIAG_ADDR_CHANGED && c->phase == WEFT_PHASE_TCP) {
+    } else if (out->entry->id == DIAG_ADDR_CHANGED &&
+               (c->phase == WEFT_PHASE_TCP ||
+                (c->local_port == NULL && c->remote_port == NULL))) {
         name_renumbered(c, out);
     } else if (out->entry->id == DIAG_PEER_LATE) {
         name_latecomer(c, out);
