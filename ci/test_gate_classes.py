@@ -418,8 +418,10 @@ def test_a_skip_that_may_not_be_is_kept_and_can_be_repeated(tree):
     assert kept[0]["test"] == "moon" and kept[0]["again"].endswith(" build/test/src/a/a_test")
 
 
-def test_who_is_told_to_end_takes_its_jobs_along(tree):
-    """The job says through a pipe that it runs. The pipe ends when the job has ended."""
+@pytest.mark.parametrize("n_signals", [1, 20000])
+def test_who_is_told_to_end_takes_its_jobs_along(tree, n_signals):
+    """The job says through a pipe that it runs. The pipe ends when the job has ended. timeout(1) sends its signal
+    twice, and the second can come while the first is handled."""
     os.mkfifo(tree / "runs")
     (tree / "ci" / "test_a.py").write_text("import subprocess\n"
                                            "def test_a(): subprocess.run(['sh', '-c', 'echo up; "
@@ -430,7 +432,8 @@ def test_who_is_told_to_end_takes_its_jobs_along(tree):
                           stdout=subprocess.DEVNULL) as process:
         with open(tree / "runs", encoding="ascii") as pipe:
             assert pipe.readline() == "up\n"
-            process.terminate()
+            for _ in range(n_signals):
+                process.terminate()
             assert process.wait(60) == 143
             assert pipe.read() == ""
     assert not (tree / "started").exists(), "the next job is not started"
