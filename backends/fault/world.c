@@ -84,11 +84,11 @@ static bool world_process_alive(const struct world *base, uint32_t host, uint32_
     return inner->ops->process_alive(inner, host, process);
 }
 
-static void world_tell_ended(struct world *base, uint32_t member)
+static void world_report_ended(struct world *base, uint32_t member)
 {
     struct world *inner = world_of(base)->inner;
 
-    inner->ops->tell_ended(inner, member);
+    inner->ops->report_ended(inner, member);
 }
 
 static int world_tap(struct world *base,
@@ -223,7 +223,7 @@ static void fill_ops(struct fault_world *world)
         .fault_began = inner->fault_began == NULL ? NULL : world_fault_began,
         .host_alive = world_host_alive,
         .process_alive = inner->process_alive == NULL ? NULL : world_process_alive,
-        .tell_ended = inner->tell_ended == NULL ? NULL : world_tell_ended,
+        .report_ended = inner->report_ended == NULL ? NULL : world_report_ended,
         .tap = world_tap,
         .watch_nic = inner->watch_nic == NULL ? NULL : world_watch_nic,
         .step = world_step,

@@ -105,8 +105,8 @@ START_TEST(standard_input_has_the_scenario_and_then_notices)
 
     ck_assert_int_eq(lab_process_start_elsewhere(process, reads, "name: x\n", 8, &mask),
                      0);
-    lab_process_tell_ended(process, 7);
-    lab_process_tell_ended(process, 12);
+    lab_process_report_ended(process, 7);
+    lab_process_report_ended(process, 12);
     wait_for(&ending);
     ck_assert(is_text(ending.story, ending.n_story, "<name: x>\n<...>\n<7>\n<12>\n"));
 }

@@ -276,7 +276,7 @@ int lab_process_signal(const struct lab_process *process, int signal_number)
 }
 
 /* Cannot raise SIGPIPE, because the reading end is open here, too. */
-void lab_process_tell_ended(const struct lab_process *process, uint32_t member)
+void lab_process_report_ended(const struct lab_process *process, uint32_t member)
 {
     char line[16];
 

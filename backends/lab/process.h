@@ -65,7 +65,7 @@ bool lab_processes_reap(struct lab_process *processes, uint32_t n);
 void lab_processes_wait(const struct lab_process *processes, uint32_t n,
                         const int others[2], int64_t for_ns);
 /* Sends a notice that `member` ended to a running process. Drops it if the pipe is full. */
-void lab_process_tell_ended(const struct lab_process *process, uint32_t member);
+void lab_process_report_ended(const struct lab_process *process, uint32_t member);
 void lab_process_ending(struct lab_process *process, struct world_ending *out);
 
 #endif

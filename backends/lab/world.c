@@ -43,7 +43,7 @@ struct lab_world {
     bool has_begun; /* a process was launched */
     /* From the first step on this process only watches the others, captures and reports. */
     bool observes;
-    uint32_t *ended; /* Owned [n_ended]: members reported to lab_world_tell_ended() */
+    uint32_t *ended; /* Owned [n_ended]: members reported to lab_world_report_ended() */
     uint32_t n_ended;
     struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
@@ -448,7 +448,7 @@ weft_status lab_world_launch(struct world *base, uint32_t host, uint32_t process
     problem = world->kind.line != NULL ? start_elsewhere(world, host, process, what)
                                        : start_here(world, host, process, what->argv);
     for (uint32_t i = 0; i < world->n_ended; i++) {
-        lab_process_tell_ended(process_at(world, host, process), world->ended[i]);
+        lab_process_report_ended(process_at(world, host, process), world->ended[i]);
     }
     return problem == 0 ? WEFT_OK
                         : weft_fail_errno(error, problem, WEFT_PHASE_LAUNCH,
@@ -456,7 +456,7 @@ weft_status lab_world_launch(struct world *base, uint32_t host, uint32_t process
                                           world->spec->hosts[host].name);
 }
 
-void lab_world_tell_ended(struct world *base, uint32_t member)
+void lab_world_report_ended(struct world *base, uint32_t member)
 {
     struct lab_world *world = world_of(base);
 
@@ -464,7 +464,7 @@ void lab_world_tell_ended(struct world *base, uint32_t member)
         weft_realloc(world->ended, (world->n_ended + 1) * sizeof(*world->ended));
     world->ended[world->n_ended++] = member;
     for (uint32_t i = 0; i < world->n_processes; i++) {
-        lab_process_tell_ended(&world->processes[i], member);
+        lab_process_report_ended(&world->processes[i], member);
     }
 }
 

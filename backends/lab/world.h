@@ -42,7 +42,7 @@ weft_status lab_world_launch(struct world *world, uint32_t host, uint32_t proces
                              const struct world_process *what, struct weft_error *error);
 void lab_world_ending(struct world *world, uint32_t host, uint32_t process,
                       struct world_ending *out);
-void lab_world_tell_ended(struct world *world, uint32_t member);
+void lab_world_report_ended(struct world *world, uint32_t member);
 void lab_world_destroy(struct world *world);
 
 /* All of them, for the initialiser of a backend's operations. */
@@ -52,6 +52,6 @@ void lab_world_destroy(struct world *world);
     .host_alive = lab_world_host_alive, .tap = lab_world_tap, .step = lab_world_step,    \
     .cable_stats = lab_world_cable_stats, .counter = lab_world_counter,                  \
     .launch = lab_world_launch, .ending = lab_world_ending,                              \
-    .tell_ended = lab_world_tell_ended, .destroy = lab_world_destroy
+    .report_ended = lab_world_report_ended, .destroy = lab_world_destroy
 
 #endif

@@ -138,7 +138,7 @@ struct sim_world {
     struct nic_model *watched; /* Owned; model of the watched NIC, or NULL */
     void (*tell_nic)(void *context, const struct world_nic_verb *verb);
     void *tell_nic_context;
-    uint32_t *ended; /* Owned [n_ended]; members passed to sim_world_tell_ended() */
+    uint32_t *ended; /* Owned [n_ended]; members passed to sim_world_report_ended() */
     uint32_t n_ended;
 };
 

@@ -329,7 +329,7 @@ static void sim_world_port_frames(const struct world *base, uint32_t index, uint
     };
 }
 
-static void sim_world_tell_ended(struct world *base, uint32_t member)
+static void sim_world_report_ended(struct world *base, uint32_t member)
 {
     struct sim_world *world = sim_world_of(base);
     world->ended =
@@ -359,6 +359,6 @@ const struct world_ops backend_sim = {
     .objects = sim_world_objects,
     .port_frames = sim_world_port_frames,
     .counter = sim_world_counter,
-    .tell_ended = sim_world_tell_ended,
+    .report_ended = sim_world_report_ended,
     .destroy = sim_world_destroy,
 };

@@ -30,7 +30,7 @@ static bool is_alive(const struct world *world, const struct io_env *env)
 static void report_end(const struct host_loop *loop, const struct host *host)
 {
     if (loop->reports_ends && host->state != HOST_DONE) {
-        loop->world->ops->tell_ended(loop->world, host->config.rank);
+        loop->world->ops->report_ended(loop->world, host->config.rank);
     }
 }
 

@@ -506,7 +506,7 @@ struct world_ops {
                     uint64_t *out_value);
     /* Reports to every process that runs or will run, through io_next_ended, that `member` ended
      * before the job did. NULL if no program knows this. */
-    void (*tell_ended)(struct world *world, uint32_t member);
+    void (*report_ended)(struct world *world, uint32_t member);
     /* The next two are implemented by worlds whose hosts are separate processes, and NULL in
      * others; such worlds have neither host_env nor loop. `launch` runs this very program as a
      * process (from 0) of `host`. The process finds its devices and management netdev in

@@ -33,7 +33,7 @@ size_t beacon_encode(const struct beacon *beacon, const uint8_t key[AUTH_KEY_BYT
     wire_put_u8(&writer, BEACON_VERSION);
     wire_put_u8(&writer, (uint8_t)beacon->flags);
     wire_put_u16(&writer, (uint16_t)beacon->n_neighbours);
-    wire_put_u64(&writer, beacon->teller);
+    wire_put_u64(&writer, beacon->sender);
     wire_put_u64(&writer, beacon->process);
     wire_put_u64(&writer, beacon->started_ns);
     wire_put_u32(&writer, beacon->sequence);
@@ -72,14 +72,14 @@ static bool read_fields(struct wire_reader *reader, struct beacon *out)
 
     out->flags = wire_get_u8(reader);
     out->n_neighbours = wire_get_u16(reader);
-    out->teller = wire_get_u64(reader);
+    out->sender = wire_get_u64(reader);
     out->process = wire_get_u64(reader);
     out->started_ns = wire_get_u64(reader);
     out->sequence = wire_get_u32(reader);
     wire_get_bytes(reader, out->name, sizeof(out->name));
     wire_get_bytes(reader, out->handle, sizeof(out->handle));
     if (reader->bad || out->n_neighbours > BEACON_NEIGHBOURS_MAX || out->flags > 3 ||
-        out->teller == 0 || out->process == 0 || out->sequence == 0 ||
+        out->sender == 0 || out->process == 0 || out->sequence == 0 ||
         !is_name(out->name) ||
         codec_decode_handle(out->handle, &handle, &ignored) != WEFT_OK) {
         return false;

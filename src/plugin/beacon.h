@@ -19,7 +19,7 @@
 
 /* One beacon, decoded. */
 struct beacon {
-    uint64_t teller;     /* the process that sent this datagram: its origin or a relay */
+    uint64_t sender;     /* the process that sent this datagram: its origin or a relay */
     uint64_t process;    /* the process that it describes; random, not 0 */
     uint64_t started_ns; /* start time on its host's monotonic clock */
     uint32_t sequence;   /* from 1; a higher one replaces a lower one */

@@ -13,7 +13,7 @@ static uint8_t key[AUTH_KEY_BYTES];
 static struct beacon example(uint32_t n_neighbours)
 {
     struct codec_handle handle = {.host_id = {1, 2, 3}, .cookie = {9}, .epoch = 7};
-    struct beacon beacon = {.teller = 5,
+    struct beacon beacon = {.sender = 5,
                             .process = UINT64_C(0x1122334455667788),
                             .started_ns = 99,
                             .sequence = 3,
@@ -105,7 +105,7 @@ START_TEST(nonsense_is_refused_even_if_sealed)
         wrong[i] = example(1);
     }
     wrong[0].process = 0;
-    wrong[1].teller = 0;
+    wrong[1].sender = 0;
     wrong[2].sequence = 0;
     wrong[3].name[2] = '\n';
     memset(wrong[4].handle, 0xff, sizeof(wrong[4].handle));

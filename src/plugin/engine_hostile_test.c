@@ -372,7 +372,7 @@ static size_t record(struct io_announcer *announcer, uint8_t out[IO_ANNOUNCEMENT
         ck_assert_int_eq(
             beacon_decode(bytes, n_bytes, harness.engines[0]->mesh.key, &beacon),
             WEFT_OK);
-        if (beacon.process == process && beacon.teller == process) {
+        if (beacon.process == process && beacon.sender == process) {
             memcpy(out, bytes, n_bytes);
             n = n_bytes;
         }

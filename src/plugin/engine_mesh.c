@@ -73,7 +73,7 @@ void engine_mesh_open(struct engine *engine, const uint8_t handle[CONN_HANDLE_BY
     while (self->process == 0) {
         env->ops->random(env, &self->process, sizeof(self->process));
     }
-    self->teller = self->process;
+    self->sender = self->process;
     self->started_ns = (uint64_t)io_now(env);
     self->flags = (engine->config.relays ? BEACON_MAY_RELAY : 0) |
                   (engine->config.is_dedicated ? BEACON_DEDICATED : 0);
@@ -296,7 +296,7 @@ static void take(struct engine *engine, const struct mesh_port *port,
     bool is_local = is_host(beacon, mesh->self.host_id);
     struct mesh_process *process;
 
-    if (beacon->process == mesh->self.process || beacon->teller == mesh->self.process) {
+    if (beacon->process == mesh->self.process || beacon->sender == mesh->self.process) {
         return;
     }
     process = process_of(engine, beacon);
@@ -307,7 +307,7 @@ static void take(struct engine *engine, const struct mesh_port *port,
         return; /* late, or replayed */
     }
     /* A relay can be faster than the process itself, so the beacon need not be new here. */
-    if (beacon->teller == beacon->process && port->ifindex != 0 && !is_local &&
+    if (beacon->sender == beacon->process && port->ifindex != 0 && !is_local &&
         beacon->sequence > process->direct_sequence) {
         process->direct_sequence = beacon->sequence;
         process->direct_ns = io_now(engine->env);
@@ -415,7 +415,7 @@ static void forward_others(struct engine *engine)
         struct mesh_process *process = &mesh->processes[i];
 
         if (process->must_forward && speaks) {
-            process->beacon.teller = mesh->self.process;
+            process->beacon.sender = mesh->self.process;
             for (uint32_t p = 0; p < mesh->n_ports; p++) {
                 if (mesh->ports[p].ifindex != 0) {
                     announce(engine, &mesh->ports[p], &process->beacon);

@@ -259,7 +259,7 @@ static void collect(struct gathering *g, uint32_t member,
     }
     /* Members that wait for it may not know yet that it ever started. */
     if (run->hosts[member]->state != HOST_DONE) {
-        run->world->ops->tell_ended(run->world, member);
+        run->world->ops->report_ended(run->world, member);
     }
     g->ended[member] = true;
     g->n_ended++;

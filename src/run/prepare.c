@@ -137,7 +137,7 @@ void run_configure(const struct run *run, struct host_config *config)
 
 bool run_reports_ends(const struct run *run)
 {
-    return run->policy == WEFT_POLICY_WEFT && run->world->ops->tell_ended != NULL;
+    return run->policy == WEFT_POLICY_WEFT && run->world->ops->report_ended != NULL;
 }
 
 void run_fini(struct run *run)
