@@ -142,7 +142,7 @@ struct diag_event {
 };
 
 /* Ports of a peer, as the peer described them to this host. */
-struct diag_told {
+struct diag_described {
     char peer[DIAG_NAME_BYTES];
     struct diag_port *ports; /* Owned [n_ports] */
     uint32_t n_ports;
@@ -188,8 +188,8 @@ struct diag_host {
     bool has_events;           /* `events` contains all events */
     struct diag_event *events; /* Owned [n_events], in order of time; the first ones */
     uint32_t n_events;
-    struct diag_told *told; /* Owned [n_told] */
-    uint32_t n_told;
+    struct diag_described *described; /* Owned [n_described] */
+    uint32_t n_described;
 };
 
 /* Number of pairs of neighbours in the ring of ranks that share no cable or switch: in the given

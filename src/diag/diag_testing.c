@@ -57,7 +57,7 @@ static void init_host(struct diag_host *host, const char *name)
     host->left_out = weft_calloc(2, sizeof(*host->left_out));
     host->events = weft_calloc(4, sizeof(*host->events));
     host->uses = weft_calloc(2, sizeof(*host->uses));
-    host->told = weft_calloc(2, sizeof(*host->told));
+    host->described = weft_calloc(2, sizeof(*host->described));
 }
 
 void scene_wait(struct diag_host *host, enum weft_wait_for what, const char *peer)

@@ -40,12 +40,12 @@ int64_t diag_number(const struct diag_case *c, enum weft_value_name name)
  * that failed, otherwise to any host. */
 static struct diag_ports ports_of_peer(const struct diag_case *c)
 {
-    struct diag_ports told = diag_ports_told(c->host, c->peer_name);
+    struct diag_ports described = diag_ports_described(c->host, c->peer_name);
 
-    if ((c->peer != NULL && c->peer->n_ports > 0) || told.n == 0) {
+    if ((c->peer != NULL && c->peer->n_ports > 0) || described.n == 0) {
         return diag_ports_of(c->input, c->peer_name);
     }
-    return told;
+    return described;
 }
 
 /* Returns the only port with this address; NULL if none or several have it, as fe80::1. */

@@ -6,10 +6,10 @@
 
 void diag_host_fini(struct diag_host *host)
 {
-    for (uint32_t j = 0; j < host->n_told; j++) {
-        free(host->told[j].ports);
+    for (uint32_t j = 0; j < host->n_described; j++) {
+        free(host->described[j].ports);
     }
-    free(host->told);
+    free(host->described);
     free(host->ports);
     free(host->uses);
     free(host->errors);
@@ -79,11 +79,12 @@ bool diag_is_same_machine(const char *a, const char *b)
     return n == strcspn(b, "/") && strncmp(a, b, n) == 0;
 }
 
-struct diag_ports diag_ports_told(const struct diag_host *host, const char *name)
+struct diag_ports diag_ports_described(const struct diag_host *host, const char *name)
 {
-    for (uint32_t j = 0; j < host->n_told; j++) {
-        if (strcmp(host->told[j].peer, name) == 0) {
-            return (struct diag_ports){host->told[j].ports, host->told[j].n_ports};
+    for (uint32_t j = 0; j < host->n_described; j++) {
+        if (strcmp(host->described[j].peer, name) == 0) {
+            return (struct diag_ports){host->described[j].ports,
+                                       host->described[j].n_ports};
         }
     }
     return (struct diag_ports){NULL, 0};
@@ -97,10 +98,10 @@ struct diag_ports diag_ports_of(const struct diag_input *input, const char *name
         return (struct diag_ports){host->ports, host->n_ports};
     }
     for (uint32_t i = 0; i < input->n_hosts; i++) {
-        struct diag_ports told = diag_ports_told(&input->hosts[i], name);
+        struct diag_ports described = diag_ports_described(&input->hosts[i], name);
 
-        if (told.n > 0) {
-            return told;
+        if (described.n > 0) {
+            return described;
         }
     }
     return (struct diag_ports){NULL, 0};

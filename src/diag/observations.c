@@ -364,19 +364,20 @@ static json_t *encode_events(const struct diag_host *host)
     return events;
 }
 
-static json_t *encode_told(const struct diag_host *host)
+static json_t *encode_described(const struct diag_host *host)
 {
-    json_t *told = json_array();
+    json_t *described = json_array();
 
-    for (uint32_t i = 0; i < host->n_told; i++) {
+    for (uint32_t i = 0; i < host->n_described; i++) {
         json_t *one = json_object();
 
-        field_put_text(one, "peer", host->told[i].peer);
-        json_object_set_new(one, "ports",
-                            encode_ports(host->told[i].ports, host->told[i].n_ports));
-        json_array_append_new(told, one);
+        field_put_text(one, "peer", host->described[i].peer);
+        json_object_set_new(
+            one, "ports",
+            encode_ports(host->described[i].ports, host->described[i].n_ports));
+        json_array_append_new(described, one);
     }
-    return told;
+    return described;
 }
 
 json_t *diag_host_encode(const struct diag_host *host)
@@ -402,7 +403,7 @@ json_t *diag_host_encode(const struct diag_host *host)
     if (host->has_uses) {
         json_object_set_new(object, "uses", encode_uses(host));
     }
-    json_object_set_new(object, "told", encode_told(host));
+    json_object_set_new(object, "told", encode_described(host));
     return object;
 }
 
@@ -457,20 +458,21 @@ static void decode_events(struct field_cursor *at, const json_t *object,
     }
 }
 
-static void decode_told(struct field_cursor *at, const json_t *object,
-                        struct diag_host *out)
+static void decode_described(struct field_cursor *at, const json_t *object,
+                             struct diag_host *out)
 {
     uint32_t n;
-    const json_t *told = field_get_list(at, object, "told", LIST_MAX, &n);
+    const json_t *described = field_get_list(at, object, "told", LIST_MAX, &n);
     size_t mark;
 
-    out->told = weft_calloc(n + 1, sizeof(*out->told));
+    out->described = weft_calloc(n + 1, sizeof(*out->described));
     for (uint32_t i = 0; i < n; i++) {
-        const json_t *item = field_enter(at, told, "told", i, &mark);
+        const json_t *item = field_enter(at, described, "told", i, &mark);
 
-        field_get_text(at, item, "peer", out->told[i].peer, sizeof(out->told[i].peer));
-        out->told[i].ports = decode_ports(at, item, &out->told[i].n_ports);
-        out->n_told = i + 1;
+        field_get_text(at, item, "peer", out->described[i].peer,
+                       sizeof(out->described[i].peer));
+        out->described[i].ports = decode_ports(at, item, &out->described[i].n_ports);
+        out->n_described = i + 1;
         field_leave(at, mark);
     }
 }
@@ -485,7 +487,7 @@ static void decode_host(struct field_cursor *at, const json_t *object,
     out->errors = decode_errors(at, object, "errors", &out->n_errors);
     out->left_out = decode_errors(at, object, "left_out", &out->n_left_out);
     decode_events(at, object, out);
-    decode_told(at, object, out);
+    decode_described(at, object, out);
 }
 
 weft_status diag_host_decode(const json_t *object, struct diag_host *out,

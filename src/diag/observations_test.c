@@ -33,11 +33,11 @@ START_TEST(a_written_observation_gives_the_same_findings)
     char *after;
 
     scene_write_case(_i, false, &s);
-    s.a->n_told = 1;
-    weft_format(s.a->told[0].peer, sizeof(s.a->told[0].peer), "iceberg");
-    s.a->told[0].ports = weft_calloc(1, sizeof(struct diag_port));
-    s.a->told[0].ports[0] = s.a->ports[0];
-    s.a->told[0].n_ports = 1;
+    s.a->n_described = 1;
+    weft_format(s.a->described[0].peer, sizeof(s.a->described[0].peer), "iceberg");
+    s.a->described[0].ports = weft_calloc(1, sizeof(struct diag_port));
+    s.a->described[0].ports[0] = s.a->ports[0];
+    s.a->described[0].n_ports = 1;
     s.b->ports[1].gids_cut = DIAG_YES;
     s.a->subnet_len = s.b->subnet_len = 29;
     scene_wait(s.a, WEFT_WAIT_CONNECTION, "iceberg");
@@ -157,10 +157,10 @@ static void check_every_list(const struct diag_host *host)
     ck_assert_int_eq(use->timed_bytes, 27);
     ck_assert_int_eq(use->best_bps, 28);
     ck_assert_int_eq(use->rtt_ns, 29);
-    ck_assert_str_eq(host->told[0].peer, "e");
-    ck_assert_str_eq(host->told[0].ports[0].name, "p3");
-    ck_assert_int_eq(host->told[0].ports[0].netdev_mtu, IO_UNKNOWN);
-    ck_assert_int_eq(host->told[0].ports[0].is_up, DIAG_UNKNOWN);
+    ck_assert_str_eq(host->described[0].peer, "e");
+    ck_assert_str_eq(host->described[0].ports[0].name, "p3");
+    ck_assert_int_eq(host->described[0].ports[0].netdev_mtu, IO_UNKNOWN);
+    ck_assert_int_eq(host->described[0].ports[0].is_up, DIAG_UNKNOWN);
 }
 
 /* A table serves both directions, so that only names show that it is right. */

@@ -92,7 +92,7 @@ const struct diag_port *diag_find_port(const struct diag_host *host, const char 
  * host. */
 struct diag_ports diag_ports_of(const struct diag_input *input, const char *name);
 /* Returns the ports of the peer `name`, as the peer described them to `host`. */
-struct diag_ports diag_ports_told(const struct diag_host *host, const char *name);
+struct diag_ports diag_ports_described(const struct diag_host *host, const char *name);
 /* Returns NULL if there is none with that name, or if `name` is NULL. */
 const struct diag_port *diag_port_named(const struct diag_ports *ports, const char *name);
 /* Returns true if the error is the launcher's report that a process exited before it joined. */

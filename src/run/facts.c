@@ -123,22 +123,22 @@ static void add_waits(const struct host *host, struct diag_host *out)
 }
 
 /* Records the ports of each peer as the peer described them. */
-static void add_told(const struct host *host, struct diag_host *out)
+static void add_described(const struct host *host, struct diag_host *out)
 {
     uint32_t n = host->has_peers ? host->config.n_members : 0;
 
-    out->told = weft_calloc((size_t)n + 1, sizeof(*out->told));
+    out->described = weft_calloc((size_t)n + 1, sizeof(*out->described));
     for (uint32_t rank = 0; rank < n; rank++) {
         const struct host_peer *peer = &host->peers[rank];
-        struct diag_told *told;
+        struct diag_described *described;
 
         if (rank == host->config.rank || peer->n_ports == 0) {
             continue;
         }
-        told = &out->told[out->n_told++];
-        weft_format(told->peer, sizeof(told->peer), "%u", rank);
-        told->n_ports = peer->n_ports;
-        told->ports = observe_ports(peer->ports, peer->n_ports);
+        described = &out->described[out->n_described++];
+        weft_format(described->peer, sizeof(described->peer), "%u", rank);
+        described->n_ports = peer->n_ports;
+        described->ports = observe_ports(peer->ports, peer->n_ports);
     }
 }
 
@@ -157,7 +157,7 @@ void run_facts(const struct host *host, struct diag_host *out)
     add_list(host->env, host->config.conn.policy, out);
     add_left_out(host, out);
     add_waits(host, out);
-    add_told(host, out);
+    add_described(host, out);
 }
 
 /* Writes the host's name of port `index`. A further port of a device has the device's name and its

@@ -121,13 +121,13 @@ static void name_left_out(const struct run *run, const struct host *host,
 }
 
 /* Facts have the numbers of the members whose ports they describe. */
-static void name_told(const struct run *run, struct diag_host *out)
+static void name_described(const struct run *run, struct diag_host *out)
 {
-    for (uint32_t i = 0; i < out->n_told; i++) {
-        unsigned long member = strtoul(out->told[i].peer, NULL, 10);
+    for (uint32_t i = 0; i < out->n_described; i++) {
+        unsigned long member = strtoul(out->described[i].peer, NULL, 10);
 
         name_member(run, member < run->n_members ? (uint32_t)member : HOST_NO_MEMBER,
-                    out->told[i].peer);
+                    out->described[i].peer);
     }
 }
 
@@ -162,7 +162,7 @@ static void observe_host(const struct run *run, const struct host *host,
     out->was_observed = true;
     name_left_out(run, host, out);
     name_waits(run, host, out);
-    name_told(run, out);
+    name_described(run, out);
     observe_uses(run, host, out);
     weft_format(
         out->state, sizeof(out->state), "%s",

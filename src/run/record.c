@@ -358,10 +358,10 @@ static void take_waits(struct record_decoder *decoder, const struct diag_host *f
 }
 
 /* Checks that the ports of peers are those of members. */
-static void check_told(struct record_decoder *decoder, const struct diag_host *facts)
+static void check_described(struct record_decoder *decoder, const struct diag_host *facts)
 {
-    for (uint32_t i = 0; i < facts->n_told; i++) {
-        if (member_of(decoder, facts->told[i].peer) == HOST_NO_MEMBER) {
+    for (uint32_t i = 0; i < facts->n_described; i++) {
+        if (member_of(decoder, facts->described[i].peer) == HOST_NO_MEMBER) {
             field_bad(&decoder->at, "told", "must be ports of members");
         }
     }
@@ -457,7 +457,7 @@ static void decode_facts(struct record_decoder *decoder, const json_t *facts)
     env->has_facts = true;
     env->info.memlock_bytes = env->facts.memlock_bytes;
     take_waits(decoder, &env->facts);
-    check_told(decoder, &env->facts);
+    check_described(decoder, &env->facts);
 }
 
 static void decode(struct record_decoder *decoder, const json_t *record)

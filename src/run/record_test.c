@@ -142,9 +142,9 @@ START_TEST(what_is_written_is_read_back)
     ck_assert_int_eq(got->error.wc_status, 12);
     ck_assert_str_eq(weft_error_value(&got->error, WEFT_VALUE_LOCAL_PORT)->text, "p0");
     check_port(&facts->ports[0]);
-    ck_assert_uint_eq(facts->n_told, 1);
-    ck_assert_str_eq(facts->told[0].peer, "0");
-    check_port(&facts->told[0].ports[0]);
+    ck_assert_uint_eq(facts->n_described, 1);
+    ck_assert_str_eq(facts->described[0].peer, "0");
+    check_port(&facts->described[0].ports[0]);
     ck_assert_mem_eq(&got->connections[0], &host->connections[0],
                      sizeof(host->connections[0]));
     ck_assert_uint_eq(got->journal.n, 2);
@@ -346,8 +346,8 @@ START_TEST(a_prefix_longer_than_its_address_is_malformed)
     struct host *host = make();
     json_t *record = run_record_encode(host);
     json_t *facts = json_object_get(record, "facts");
-    json_t *told = json_array_get(json_object_get(facts, "told"), 0);
-    json_t *port = json_array_get(json_object_get(told, "ports"), 0);
+    json_t *described = json_array_get(json_object_get(facts, "told"), 0);
+    json_t *port = json_array_get(json_object_get(described, "ports"), 0);
     json_t *gid = json_array_get(json_object_get(port, "gids"), 0);
 
     for (size_t i = 0; i < WEFT_LENGTH(prefixes); i++) {
@@ -371,13 +371,13 @@ START_TEST(ports_of_a_peer_that_is_no_member_are_malformed)
     struct host *host = make();
     json_t *record = run_record_encode(host);
     json_t *facts = json_object_get(record, "facts");
-    json_t *told = json_array_get(json_object_get(facts, "told"), 0);
+    json_t *described = json_array_get(json_object_get(facts, "told"), 0);
 
     for (size_t i = 0; i < WEFT_LENGTH(peers); i++) {
         struct weft_error error = {0};
         struct host *got;
 
-        json_object_set_new(told, "peer", json_string(peers[i]));
+        json_object_set_new(described, "peer", json_string(peers[i]));
         got = run_record_decode(record, "iceberg", &config, 0, &error);
         ck_assert_int_eq(error.status, WEFT_ERR_PROTOCOL);
         run_record_free(got);
