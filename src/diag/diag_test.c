@@ -1685,21 +1685,21 @@ START_TEST(a_stream_at_a_replaced_address_is_silent)
 {
     struct scene s;
     struct diag_findings findings;
-    struct diag_told *told;
+    struct diag_described *described;
 
     scene_set(&s);
     scene_hears_of_it(&s);
     weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_AUTH, "nothing came");
-    s.a->told = told = weft_calloc(1, sizeof(*told));
-    s.a->n_told = 1;
-    weft_format(told->peer, sizeof(told->peer), "iceberg");
-    told->n_ports = 1;
-    told->ports = weft_calloc(1, sizeof(*told->ports));
-    *told->ports = s.b->ports[1];
+    s.a->described = described = weft_calloc(1, sizeof(*described));
+    s.a->n_described = 1;
+    weft_format(described->peer, sizeof(described->peer), "iceberg");
+    described->n_ports = 1;
+    described->ports = weft_calloc(1, sizeof(*described->ports));
+    *described->ports = s.b->ports[1];
     if (_i == 0) {
-        for (uint32_t g = 0; g < told->ports->n_gids; g++) {
-            if (told->ports->gids[g].prefix_len > 0) {
-                told->ports->gids[g].ip = io_ip_v4(192, 168, 101, 77);
+        for (uint32_t g = 0; g < described->ports->n_gids; g++) {
+            if (described->ports->gids[g].prefix_len > 0) {
+                described->ports->gids[g].ip = io_ip_v4(192, 168, 101, 77);
             }
         }
     }

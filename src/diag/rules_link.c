@@ -224,15 +224,15 @@ static enum diag_known of_agreed(const struct diag_case *c,
 }
 
 /* Returns true if the peer described a port whose address was replaced since. */
-static bool was_told_otherwise(const struct diag_case *c)
+static bool has_another_address_since(const struct diag_case *c)
 {
-    struct diag_ports told = diag_ports_told(c->host, c->peer_name);
+    struct diag_ports described = diag_ports_described(c->host, c->peer_name);
 
-    for (uint32_t i = 0; i < told.n; i++) {
-        const struct diag_port *now = diag_find_port(c->peer, told.items[i].name);
+    for (uint32_t i = 0; i < described.n; i++) {
+        const struct diag_port *now = diag_find_port(c->peer, described.items[i].name);
 
-        for (uint32_t g = 0; now != NULL && g < told.items[i].n_gids; g++) {
-            const struct diag_gid *gid = &told.items[i].gids[g];
+        for (uint32_t g = 0; now != NULL && g < described.items[i].n_gids; g++) {
+            const struct diag_gid *gid = &described.items[i].gids[g];
 
             if (gid->prefix_len > 0 && is_gone(now, true, &gid->ip) == DIAG_YES &&
                 diag_was_renumbered(c->peer, now) &&
@@ -250,7 +250,7 @@ enum diag_known diag_is_agreed_addr_changed(const struct diag_case *c)
     bool is_early = c->phase == WEFT_PHASE_CHALLENGE || c->phase == WEFT_PHASE_AUTH;
 
     if (is_early && c->local_port == NULL && c->remote_port == NULL && c->peer != NULL &&
-        was_told_otherwise(c)) {
+        has_another_address_since(c)) {
         return DIAG_YES;
     }
     return of_agreed(c, diag_addr_changed_at);
