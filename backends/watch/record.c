@@ -91,7 +91,8 @@ static void append(struct watch_records *to, const char *line, size_t n, bool is
     memcpy(to->text + at, line, n);
 }
 
-static void record(bool is_error, const char *format, va_list list)
+__attribute__((format(printf, 2, 0))) static void record(bool is_error,
+                                                         const char *format, va_list list)
 {
     struct watch_records *to = records != NULL ? records : open_records();
     char line[LINE_BYTES];

@@ -288,7 +288,7 @@ static void collect_ended(struct gathering *g, weft_ns now)
 static bool is_stopped_for_good(const struct gathering *g, uint32_t member)
 {
     const struct world_spec *spec = &g->run->plan->spec;
-    struct world_ending ending;
+    struct world_ending ending = {.is_stopped = false};
     bool is_planned = false;
 
     for (uint32_t i = 0; i < spec->n_faults; i++) {

@@ -25,7 +25,8 @@ struct program_look {
     /* Owned [n_ports of the host]; carrier losses since the port exists, or IO_UNKNOWN. */
     int64_t *losses;
     struct program_given_up *given_up; /* Owned [n_ports of the host] */
-    char *watched; /* Owned; records of the host's processes (program_watched.h), or NULL */
+    /* Owned; records of the host's processes (program_watched.h), or NULL. */
+    char *watched;
 };
 
 /* Appends the encoded facts of this host; must run inside its namespace. Appends nothing if its

@@ -181,8 +181,7 @@ static void read_empty_slot(const char *output, struct weft_error *error)
     const char *part = NULL;
     size_t n;
     bool is_early = (error->phase == WEFT_PHASE_RTR && error->sys_errno == 0) ||
-                    (error->phase == WEFT_PHASE_BOOT &&
-                     find("^(client|server) read/write", output, &part, &n));
+                    error->phase == WEFT_PHASE_BOOT;
 
     if (is_early && find("^ *local address: .*GID ::$", output, &part, &n)) {
         weft_error_clear(error);
