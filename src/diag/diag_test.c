@@ -1690,7 +1690,7 @@ START_TEST(a_stream_at_a_replaced_address_is_silent)
     scene_set(&s);
     scene_hears_of_it(&s);
     weft_fail(&s.failure->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_AUTH, "nothing came");
-    s.a->described = described = weft_calloc(1, sizeof(*described));
+    described = s.a->described;
     s.a->n_described = 1;
     weft_format(described->peer, sizeof(described->peer), "iceberg");
     described->n_ports = 1;
