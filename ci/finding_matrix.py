@@ -797,7 +797,7 @@ AT_RANDOM = {"lossy", "corrupting", "lossy_one_way", "corrupting_one_way"}
 SET_UP = {"before start", "rendezvous", "hello", "facts", "rtr", "probe"}
 # An address in a network without other hosts may be changed for the right one, as `readdressed` does in the set-up.
 LACKING = {"gid_deleted", "address_gone", "unnumbered", "readdressed", "misnumbered",
-           "prefix_mismatch", "one_address"}
+           "prefix_mismatch"}
 IN_ROWS = {"first row", "mid-row", "between jobs"}
 DIRECT = {"pair", "twins", "switch"}
 BEFORE_TCP = {"before start", "rendezvous", "hello"}
@@ -820,8 +820,7 @@ def limit_s(cause, moment, kind, is_unmanaged=False):
         # In a mesh the outage counts from when the last lane failed, which a port that is held does after HELD_S.
         limit = max(limit, CABLE_S) if kind in DIRECT else max(limit, QUEUE_PAIR_S) + OUTAGE_S + RTR_S
     if moment in SET_UP and cause in LACKING and kind not in DIRECT:
-        # Over the cables, an attempt that begins after the outage shows whether the address is back.
-        limit = max(limit, OUTAGE_S + (ADDRESS_S if is_unmanaged else 0))
+        limit = max(limit, OUTAGE_S)
     if moment in SET_UP and cause in AT_RANDOM:
         limit += RTR_S + (SYNS_S if moment in BEFORE_TCP else 0)
     return limit

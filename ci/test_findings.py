@@ -85,8 +85,6 @@ def test_in_a_mesh_an_address_may_be_away_for_longer():
     assert matrix.limit_s("gid_deleted", "probe", "line") == 5
     assert matrix.limit_s("misnumbered", "before start", "star") == 5
     assert matrix.limit_s("gid_deleted", "mid-row", "line") == 0
-    assert matrix.limit_s("one_address", "before start", "star") == 5
-    assert matrix.limit_s("address_gone", "rtr", "line", is_unmanaged=True) == 5 + 1.3
 
 
 def test_a_mesh_with_data_has_the_longest_outage():
