@@ -153,7 +153,7 @@ static unsigned distance(const char *a, const char *b)
 const char *diagnose_nearest(const char *wrong, const char *const *names, size_t n)
 {
     size_t length = strlen(wrong);
-    unsigned best = length < 4 ? 2 : (unsigned)(length / 3 + 2);
+    unsigned best = length < 4 ? 2 : length < 8 ? 3 : (unsigned)(length / 3 + 2);
     const char *nearest = NULL;
     for (size_t i = 0; i < n; i++) {
         unsigned d = distance(wrong, names[i]);

@@ -18,44 +18,110 @@ static const struct walk_key *find_key(const struct walk_table *table, const cha
     return NULL;
 }
 
-/* Returns the table of a key that is often written one level too high or too low, or NULL for
- * other keys. */
-static const char *home_of(const char *key)
-{
-    static const struct {
-        const char *key, *home;
-    } keys[] = {
-        {"nodes", "topology"},      {"switches", "topology"}, {"links", "topology"},
-        {"management", "topology"}, {"defaults", "topology"}, {"jobs", "a scenario"},
-        {"faults", "a scenario"},   {"expect", "a scenario"}, {"policy", "a scenario"},
-        {"seed", "a scenario"},
-    };
+/* A word that is often written for a key, or a key that is often written in another table. */
+struct key_word {
+    const char *word;
+    const char *key;
+    const char *home; /* what the key's table is called */
+};
 
-    for (size_t i = 0; i < WEFT_LENGTH(keys); i++) {
-        if (strcmp(keys[i].key, key) == 0) {
-            return keys[i].home;
+static const struct key_word key_words[] = {
+    {"nodes", "nodes", "topology"},
+    {"hosts", "nodes", "topology"},
+    {"machines", "nodes", "topology"},
+    {"servers", "nodes", "topology"},
+    {"switches", "switches", "topology"},
+    {"links", "links", "topology"},
+    {"cables", "links", "topology"},
+    {"edges", "links", "topology"},
+    {"management", "management", "topology"},
+    {"defaults", "defaults", "topology"},
+    {"mesh", "topology", "a scenario"},
+    {"network", "topology", "a scenario"},
+    {"jobs", "jobs", "a scenario"},
+    {"job", "jobs", "a scenario"},
+    {"tests", "jobs", "a scenario"},
+    {"faults", "faults", "a scenario"},
+    {"fault", "faults", "a scenario"},
+    {"events", "faults", "a scenario"},
+    {"expect", "expect", "a scenario"},
+    {"assert", "expect", "a scenario"},
+    {"policy", "policy", "a scenario"},
+    {"seed", "seed", "a scenario"},
+    {"ends", "endpoints", "a link"},
+    {"between", "endpoints", "a link"},
+    {"hosts", "endpoints", "a link"},
+    {"nodes", "endpoints", "a link"},
+    {"network", "subnet", "a link"},
+    {"prefix", "subnet", "a link"},
+    {"bandwidth", "rate", "a link"},
+    {"speed", "rate", "a link"},
+    {"latency", "delay", "a link"},
+    {"nics", "ports", "a node"},
+    {"interfaces", "ports", "a node"},
+    {"devices", "ports", "a node"},
+    {"when", "at", "a fault"},
+    {"time", "at", "a fault"},
+    {"duration", "for", "a fault"},
+    {"type", "kind", "a fault"},
+    {"target", "on", "a fault"},
+};
+
+/* Returns the key that a word stands for, in this table if it has one, or else in the topology or
+ * at the top level; NULL if there is none. */
+static const struct key_word *find_word(const struct walk_table *table, const char *word)
+{
+    const struct key_word *elsewhere = NULL;
+
+    for (size_t i = 0; i < WEFT_LENGTH(key_words); i++) {
+        const struct key_word *entry = &key_words[i];
+        if (strcmp(entry->word, word) != 0) {
+            continue;
+        }
+        if (strcmp(entry->home, table->what) == 0) {
+            return entry;
+        }
+        if (elsewhere == NULL && (strcmp(entry->home, "topology") == 0 ||
+                                  strcmp(entry->home, "a scenario") == 0)) {
+            elsewhere = entry;
         }
     }
-    return NULL;
+    return elsewhere;
+}
+
+/* Stores what may be written instead, which begins with "; ", or "". */
+static void describe_remedy(const struct walk_table *table, const char *word, char *out,
+                            size_t out_bytes)
+{
+    const struct key_word *known = find_word(table, word);
+    const char *names[WALK_KEYS_MAX];
+
+    for (unsigned i = 0; i < table->n_keys; i++) {
+        names[i] = table->keys[i].name;
+    }
+    if (known == NULL) {
+        diagnose_hint(word, names, table->n_keys, out, out_bytes);
+    } else if (strcmp(known->home, table->what) == 0) {
+        weft_format(out, out_bytes, "; it is called '%s'", known->key);
+    } else {
+        const char *place = strcmp(known->home, "topology") == 0 ? "under 'topology'"
+                                                                 : "at the top level";
+        if (strcmp(known->key, word) == 0) {
+            weft_format(out, out_bytes, "; it belongs %s", place);
+        } else {
+            weft_format(out, out_bytes, "; write '%s' %s", known->key, place);
+        }
+    }
 }
 
 static void complain_unknown(struct loader *loader, const struct tree_node *key,
                              const struct walk_table *table)
 {
-    const char *names[WALK_KEYS_MAX];
-    char quoted[DIAGNOSE_QUOTE_BYTES], hint[96];
-    for (unsigned i = 0; i < table->n_keys; i++) {
-        names[i] = table->keys[i].name;
-    }
-    if (home_of(key->text) != NULL && strcmp(home_of(key->text), table->what) != 0) {
-        weft_format(hint, sizeof(hint), "; it belongs %s",
-                    strcmp(home_of(key->text), "topology") == 0 ? "under 'topology'"
-                                                                : "at the top level");
-    } else {
-        diagnose_hint(key->text, names, table->n_keys, hint, sizeof(hint));
-    }
+    char quoted[DIAGNOSE_QUOTE_BYTES], remedy[96];
+
+    describe_remedy(table, key->text, remedy, sizeof(remedy));
     complain(loader, key->mark, "unknown key '%s' in %s%s",
-             diagnose_quote(key->text, quoted), table->what, hint);
+             diagnose_quote(key->text, quoted), table->what, remedy);
 }
 
 /* Returns the first key that equals that of pair `i`, or NULL. */
