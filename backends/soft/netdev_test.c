@@ -20,7 +20,9 @@
 #include <unistd.h>
 
 #include "backends/linux/netns_testing.h"
-#include "backends/soft/host_private.h"
+#include "backends/soft/device.h"
+#include "backends/soft/follow.h"
+#include "backends/soft/host.h"
 #include "base/check.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
@@ -245,10 +247,15 @@ static void set_report_room(int n_bytes)
     ck_assert_uint_gt(n, 0);
 }
 
+static struct soft_engine *engine_of_host(void)
+{
+    return weft_container_of(device, struct soft_device, io)->engine;
+}
+
 /* Makes the kernel lose all reports until end_loss(). The engine's thread waits meanwhile. */
 static void begin_loss(void)
 {
-    soft_look(host->engine);
+    soft_look(engine_of_host());
     set_report_room(1);
     for (unsigned i = 1; i <= 50; i++) {
         char text[32];
@@ -260,7 +267,7 @@ static void begin_loss(void)
 static void end_loss(void)
 {
     set_report_room(1 << 20);
-    soft_looked(host->engine);
+    soft_looked(engine_of_host());
 }
 
 static bool is_state(const char *name)
@@ -363,8 +370,8 @@ START_TEST(what_an_interrupted_list_lacks_is_not_removed)
     interrupts = true;
     end_loss();
     ck_assert(eventually(is_list_over, NULL));
-    soft_look(host->engine); /* once its thread has handled the list's end */
-    soft_looked(host->engine);
+    soft_look(engine_of_host()); /* once its thread has handled the list's end */
+    soft_looked(engine_of_host());
     ck_assert(is_bound("10.77.0.2"));
 }
 END_TEST
@@ -418,13 +425,27 @@ static void send_there(void *context)
     close(fd);
 }
 
+static uint64_t mac_of_port(void)
+{
+    struct io_env *env = soft_host_env(host);
+    const struct io_hostinfo *info = env->ops->hostinfo(env);
+    uint64_t mac = 0;
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        for (int k = 0; k < 6 && strcmp(info->netdevs[i].name, port.name) == 0; k++) {
+            mac = mac << 8 | info->netdevs[i].mac[k];
+        }
+    }
+    ck_assert_uint_ne(mac, 0);
+    return mac;
+}
+
 /* The kernel removes the tag before a packet socket receives the frame. */
 START_TEST(a_frame_of_a_vlan_is_for_another_netdev)
 {
     static const uint8_t payload[8];
     struct sending tagged, plain;
     open_host("raw");
-    struct sim_roce packet = {.destination_mac = sim_port_mac(host->ports[0].sim),
+    struct sim_roce packet = {.destination_mac = mac_of_port(),
                               .source_mac = 0x020000000001,
                               .has_vlan = true,
                               .vlan_tci = VLAN,
