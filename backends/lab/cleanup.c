@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/lab/private.h"
+#include "backends/lab/fabric.h"
+#include "backends/lab/place.h"
 #include "backends/linux/shm.h"
 #include "base/check.h"
 #include "base/text.h"

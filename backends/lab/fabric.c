@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "backends/lab/chance.h"
-#include "backends/lab/private.h"
+#include "backends/lab/layout.h"
+#include "backends/lab/place.h"
 #include "base/check.h"
 #include "base/text.h"
 

@@ -114,6 +114,13 @@ bool lab_fault_is_expressible(const struct world_fault *fault);
 int lab_fault_apply(struct lab_fabric *fabric, const struct world_fault *fault,
                     bool undo);
 
+/* Computes what the kernel must add to a veth for this cable: if `is_exact`, all of its delay and
+ * rate, because a veth adds none in virtual time; otherwise only what is worse than a veth. */
+void lab_base_impairment(const struct world_cable *cable, uint32_t mtu_bytes,
+                         bool is_exact, struct netlink_impairment *out);
+/* Applies a port's current impairment. Returns an errno. */
+int lab_port_impair(struct lab_fabric *fabric, uint32_t host, uint32_t port);
+
 /* Builds the namespaces, cables and devices. LAB_NO_DEVICES is for kernels without soft-RoCE.
  * Removes everything again on failure. */
 weft_status lab_fabric_create(const struct world_spec *spec, enum lab_layout layout,
@@ -126,6 +133,9 @@ void lab_fabric_destroy(struct lab_fabric *fabric);
 int lab_place_enter(const struct lab_place *place);
 void lab_fabric_go_home(const struct lab_fabric *fabric);
 
+/* Starts to count the RoCE frames of one interface, if the kernel can. */
+void lab_tap_open(const struct lab_fabric *fabric, const struct lab_place *place,
+                  const char *netdev, struct lab_tap *out);
 /* Returns the number of RoCE frames (UDP port 4791) that have crossed an interface in both
  * directions. A `port` of UINT32_MAX is the management network's interface. */
 uint64_t lab_fabric_roce_frames(struct lab_fabric *fabric, uint32_t host, uint32_t port);

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/lab/private.h"
 #include "backends/rxe/backend.h"
 #include "base/check.h"
 #include "base/suite_testing.h"

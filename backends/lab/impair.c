@@ -2,7 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/lab/private.h"
+#include "backends/lab/fabric.h"
+#include "backends/lab/layout.h"
 #include "base/check.h"
 
 /* In real time a veth takes about 20 us per frame and has no line rate, so smaller delays and

@@ -2,7 +2,8 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "backends/lab/private.h"
+#include "backends/lab/layout.h"
+#include "backends/lab/place.h"
 #include "backends/lab/routes.h"
 #include "base/text.h"
 

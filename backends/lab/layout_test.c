@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backends/lab/private.h"
+#include "backends/lab/fabric.h"
 #include "base/check.h"
 #include "base/suite_testing.h"
 

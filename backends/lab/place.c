@@ -9,9 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backends/lab/private.h"
+#include "backends/lab/place.h"
 #include "base/check.h"
 #include "base/text.h"
+
+#define PATH_BYTES 256
 
 int lab_place_enter(const struct lab_place *place)
 {
@@ -26,15 +28,15 @@ void lab_fabric_go_home(const struct lab_fabric *fabric)
     weft_check(result == 0);
 }
 
-static void path_of(const char *name, char out[LAB_PATH_BYTES])
+static void path_of(const char *name, char out[PATH_BYTES])
 {
-    weft_format(out, LAB_PATH_BYTES, "%s/%s", LAB_NETNS_DIR, name);
+    weft_format(out, PATH_BYTES, "%s/%s", LAB_NETNS_DIR, name);
 }
 
 /* Names the calling thread's namespace as ip-netns(8) does. */
 static int pin_namespace(const char *name)
 {
-    char path[LAB_PATH_BYTES];
+    char path[PATH_BYTES];
     int fd;
 
     path_of(name, path);
@@ -57,7 +59,7 @@ static int pin_namespace(const char *name)
 
 void lab_unpin(const char *name)
 {
-    char path[LAB_PATH_BYTES];
+    char path[PATH_BYTES];
 
     path_of(name, path);
     umount2(path, MNT_DETACH);
@@ -95,7 +97,7 @@ void lab_apply_sysctl(const struct world_sysctl *sysctl, const char *scope)
     };
 
     for (size_t i = 0; i < WEFT_LENGTH(settings); i++) {
-        char path[LAB_PATH_BYTES];
+        char path[PATH_BYTES];
 
         weft_format(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/%s", scope,
                     settings[i].name);

@@ -19,9 +19,9 @@
 
 #include "backends/lab/capture.h"
 #include "backends/lab/chance.h"
+#include "backends/lab/fabric.h"
 #include "backends/lab/inside.h"
 #include "backends/lab/look.h"
-#include "backends/lab/private.h"
 #include "backends/lab/signals.h"
 #include "backends/lab/watch.h"
 #include "backends/linux/clock.h"

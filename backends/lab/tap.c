@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backends/lab/private.h"
+#include "backends/lab/fabric.h"
 #include "base/check.h"
 
 #define ROCE_PORT 4791

@@ -12,7 +12,7 @@
 #include "backends/lab/capture.h"
 #include "backends/lab/chance.h"
 #include "backends/lab/elsewhere.h"
-#include "backends/lab/private.h"
+#include "backends/lab/fabric.h"
 #include "backends/lab/process.h"
 #include "backends/lab/signals.h"
 #include "backends/linux/clock.h"
