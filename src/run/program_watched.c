@@ -215,6 +215,20 @@ static const char *next_line(const char *line)
     return end != NULL ? end + 1 : line + strlen(line);
 }
 
+static bool is_path(const struct record *record)
+{
+    return (is_call(record, "modify_qp") && record->to == STATE_RTR) ||
+           is_call(record, "create_ah");
+}
+
+/* Returns true if the process survived the failed call, because it connects after it. Programs read
+ * the GID table up to the slot that fails, and try what a device can do. */
+static bool is_survived(const struct record *failure, const struct record *later)
+{
+    return !is_call(failure, "completion") && later->pid == failure->pid &&
+           is_path(later) && later->problem == 0;
+}
+
 /* Finds the failure: the first that programs do not survive, otherwise the last one. Returns false
  * if there is none. */
 static bool find_failure(const char *records, uint32_t id, struct record *out)
@@ -231,18 +245,13 @@ static bool find_failure(const char *records, uint32_t id, struct record *out)
             *out = record;
             return true;
         }
+        has = has && !is_survived(out, &record);
         if (record.problem > 0 || (record.status > 0 && !has)) {
             *out = record;
             has = true;
         }
     }
     return has;
-}
-
-static bool is_path(const struct record *record)
-{
-    return (is_call(record, "modify_qp") && record->to == STATE_RTR) ||
-           is_call(record, "create_ah");
 }
 
 /* Finds the last connected QP or address: that of the failed QP, if one failed. */

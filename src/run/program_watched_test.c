@@ -18,6 +18,9 @@
 #define COMPLETION_OF(QP, STATUS)                                                        \
     "0 130 titanic 45 silent completion device=titanic-p0 qp=" QP " status=" STATUS      \
     " vendor=0 opcode=0\n"
+#define UNREAD_SLOT                                                                      \
+    "0 115 titanic 45 silent query_gid device=titanic-p0 port=1 index=9 gid=- errno=5\n"
+#define REFUSED_MR "0 116 titanic 45 silent reg_mr device=titanic-p0 errno=12\n"
 
 static const struct {
     const char *records;
@@ -57,10 +60,21 @@ static const struct {
          "17", "3", "101"),
      WEFT_ERR_SYSTEM, ENETUNREACH, WEFT_PHASE_RTR, "titanic-p0", "192.168.101.2", 1, 1024,
      false},
-    {"0 1 titanic 45 silent reg_mr device=titanic-p0 errno=12\n", WEFT_ERR_SYSTEM, ENOMEM,
-     WEFT_PHASE_REGISTER, "titanic-p0", "", PROGRAM_NO_INDEX, 0, false},
-    {"0 1 titanic 45 silent query_gid device=titanic-p0 port=1 index=9 gid=- errno=5\n",
-     WEFT_ERR_SYSTEM, ENODATA, WEFT_PHASE_RTR, "titanic-p0", "", 9, 0, false},
+    /* nor if its process connects afterwards */
+    {GID_READ UNREAD_SLOT REFUSED_MR RTR_OF("17", "3", "0"), WEFT_OK, 0, WEFT_PHASE_NONE,
+     "titanic-p0", "192.168.101.2", 1, 1024, true},
+    {UNREAD_SLOT "0 1 titanic 46 other modify_qp device=titanic-p0 qp=17 to=2 mtu=3 "
+                 "sgid_index=1 dgid=0000:0000:0000:0000:0000:ffff:c0a8:6502 errno=0\n",
+     WEFT_ERR_SYSTEM, ENODATA, WEFT_PHASE_RTR, "titanic-p0", "192.168.101.2", 1, 1024,
+     true},
+    {RTR_OF("17", "3", "0") REFUSED_MR, WEFT_ERR_SYSTEM, ENOMEM, WEFT_PHASE_REGISTER,
+     "titanic-p0", "192.168.101.2", 1, 1024, true},
+    {COMPLETION_OF("17", "5") RTR_OF("19", "3", "0"), WEFT_ERR_COMPLETION, 5,
+     WEFT_PHASE_DATA, "titanic-p0", "", PROGRAM_NO_INDEX, 0, false},
+    {REFUSED_MR, WEFT_ERR_SYSTEM, ENOMEM, WEFT_PHASE_REGISTER, "titanic-p0", "",
+     PROGRAM_NO_INDEX, 0, false},
+    {UNREAD_SLOT, WEFT_ERR_SYSTEM, ENODATA, WEFT_PHASE_RTR, "titanic-p0", "", 9, 0,
+     false},
     {"0 1 titanic 45 silent create_ah device=titanic-p0 sgid_index=1 "
      "dgid=0000:0000:0000:0000:0000:ffff:c0a8:6502 errno=110\n",
      WEFT_ERR_SYSTEM, ETIMEDOUT, WEFT_PHASE_RTR, "titanic-p0", "192.168.101.2", 1, 0,
