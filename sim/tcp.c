@@ -63,13 +63,7 @@ static struct sim_stream *tcp_stream_new(struct sim_tcp *tcp,
     stream->remote = *remote;
     stream->bucket_next = tcp->buckets[bucket];
     tcp->buckets[bucket] = stream;
-    stream->previous = tcp->last;
-    if (tcp->last == NULL) {
-        tcp->first = stream;
-    } else {
-        tcp->last->next = stream;
-    }
-    tcp->last = stream;
+    TAILQ_INSERT_TAIL(&tcp->streams, stream, link);
     stream->iss = (uint32_t)weft_rng_next(&tcp->rng);
     stream->snd_una = stream->iss;
     stream->snd_nxt = stream->iss;
@@ -90,16 +84,7 @@ static void tcp_stream_free(struct sim_stream *stream)
         at = &(*at)->bucket_next;
     }
     *at = stream->bucket_next;
-    if (stream->previous == NULL) {
-        tcp->first = stream->next;
-    } else {
-        stream->previous->next = stream->next;
-    }
-    if (stream->next == NULL) {
-        tcp->last = stream->previous;
-    } else {
-        stream->next->previous = stream->previous;
-    }
+    TAILQ_REMOVE(&tcp->streams, stream, link);
     tcp_ring_fini(&stream->tx);
     tcp_ring_fini(&stream->rx);
     free(stream);
@@ -735,9 +720,9 @@ void sim_tcp_close_listener(struct sim_listener *listener)
         return;
     }
     struct sim_tcp *tcp = listener->tcp;
-    struct sim_stream *stream = tcp->first;
+    struct sim_stream *stream = TAILQ_FIRST(&tcp->streams);
     while (stream != NULL) {
-        struct sim_stream *next = stream->next;
+        struct sim_stream *next = TAILQ_NEXT(stream, link);
         if (stream->listener == listener) {
             sim_tcp_close(stream, true);
         }
@@ -937,6 +922,7 @@ struct sim_tcp *sim_tcp_create(struct sim_stack *stack, uint32_t chunk_bytes)
     tcp->stack = stack;
     tcp->chunk_bytes = chunk_bytes;
     tcp->next_port = EPHEMERAL_FIRST;
+    TAILQ_INIT(&tcp->streams);
     weft_format(name, sizeof name, "tcp:%s", stack->host);
     weft_rng_init(&tcp->rng, sim_seed(stack->engine), name);
     return tcp;
@@ -944,8 +930,8 @@ struct sim_tcp *sim_tcp_create(struct sim_stack *stack, uint32_t chunk_bytes)
 
 void sim_tcp_destroy(struct sim_tcp *tcp)
 {
-    while (tcp->first != NULL) {
-        tcp_stream_free(tcp->first);
+    while (!TAILQ_EMPTY(&tcp->streams)) {
+        tcp_stream_free(TAILQ_FIRST(&tcp->streams));
     }
     while (tcp->listeners != NULL) {
         struct sim_listener *listener = tcp->listeners;
@@ -957,7 +943,8 @@ void sim_tcp_destroy(struct sim_tcp *tcp)
 
 void sim_tcp_reset_all(struct sim_tcp *tcp)
 {
-    for (struct sim_stream *stream = tcp->first; stream != NULL; stream = stream->next) {
+    struct sim_stream *stream = TAILQ_FIRST(&tcp->streams);
+    for (; stream != NULL; stream = TAILQ_NEXT(stream, link)) {
         if (stream->state == TCP_OPEN && !stream->is_orphan) {
             tcp_trace(stream, "reset", 0);
             (void)tcp_send_control(stream, SIM_TCP_RST);
@@ -974,8 +961,9 @@ void sim_tcp_reset_of(struct sim_tcp *tcp,
             l->at.port = 0; /* no client finds it */
         }
     }
-    for (struct sim_stream *stream = tcp->first; stream != NULL; stream = next) {
-        next = stream->next;
+    for (struct sim_stream *stream = TAILQ_FIRST(&tcp->streams); stream != NULL;
+         stream = next) {
+        next = TAILQ_NEXT(stream, link);
         if (stream->is_orphan || stream->state == TCP_BROKEN ||
             !is_its(stream->waker.context, who)) {
             continue;
@@ -991,7 +979,8 @@ void sim_tcp_reset_of(struct sim_tcp *tcp,
 void sim_tcp_stop(struct sim_tcp *tcp)
 {
     tcp->is_stopped = true;
-    for (struct sim_stream *stream = tcp->first; stream != NULL; stream = stream->next) {
+    struct sim_stream *stream = TAILQ_FIRST(&tcp->streams);
+    for (; stream != NULL; stream = TAILQ_NEXT(stream, link)) {
         sim_cancel(tcp->stack->engine, &stream->timer);
     }
 }
@@ -1002,8 +991,9 @@ void sim_tcp_count(const struct sim_stack *stack, uint32_t *out_streams,
     const struct sim_tcp *tcp = stack->tcp;
 
     *out_streams = *out_listeners = 0;
-    for (const struct sim_stream *at = tcp->first; at != NULL; at = at->next) {
-        *out_streams += at->is_orphan || at->listener != NULL ? 0 : 1;
+    const struct sim_stream *stream = TAILQ_FIRST(&tcp->streams);
+    for (; stream != NULL; stream = TAILQ_NEXT(stream, link)) {
+        *out_streams += stream->is_orphan || stream->listener != NULL ? 0 : 1;
     }
     for (const struct sim_listener *at = tcp->listeners; at != NULL; at = at->next) {
         (*out_listeners)++;

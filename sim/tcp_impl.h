@@ -2,6 +2,8 @@
 #ifndef WEFT_SIM_TCP_IMPL_H
 #define WEFT_SIM_TCP_IMPL_H
 
+#include <sys/queue.h>
+
 #include "sim/stack_impl.h"
 
 #define TCP_WINDOW_BYTES 65536u
@@ -19,7 +21,7 @@ enum tcp_state { TCP_SYN_SENT, TCP_SYN_RECEIVED, TCP_OPEN, TCP_BROKEN };
 
 struct sim_stream {
     struct sim_tcp *tcp;
-    struct sim_stream *next, *previous; /* all streams, in the order of creation */
+    TAILQ_ENTRY(sim_stream) link;
     struct sim_stream *bucket_next;
     struct sim_listener *listener; /* until accepted; then NULL */
     struct sim_stream *accept_next;
@@ -58,9 +60,9 @@ struct sim_tcp {
     bool is_stopped;
     struct weft_rng rng;
     uint16_t next_port;
-    struct sim_listener *listeners; /* in the order of listening */
-    struct sim_stream *first, *last;
-    struct sim_stream *buckets[TCP_BUCKETS]; /* for lookups only */
+    struct sim_listener *listeners;              /* in the order of listening */
+    TAILQ_HEAD(sim_streams, sim_stream) streams; /* Owned; in the order of creation */
+    struct sim_stream *buckets[TCP_BUCKETS];     /* for lookups only */
 };
 
 uint32_t tcp_ring_put(struct tcp_ring *ring, const uint8_t *bytes, uint32_t n_bytes);

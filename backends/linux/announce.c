@@ -25,9 +25,8 @@ static const struct in6_addr group_v6 = {
 enum { V4, V6, N_FAMILIES };
 
 struct linux_announcer {
-    struct linux_env *env;        /* Not owned. */
-    struct linux_announcer *next; /* in the env's list */
-    struct linux_announcer *previous;
+    struct linux_env *env; /* Not owned. */
+    LIST_ENTRY(linux_announcer) link;
     struct io_task *task; /* Not owned; may be NULL */
     uint32_t ifindex;     /* 0: within the host */
     uint32_t group_v4;    /* multicast group to which it sends */
@@ -169,14 +168,7 @@ static void on_ready(void *context)
 
 static void dispose(struct linux_announcer *self)
 {
-    if (self->previous != NULL) {
-        self->previous->next = self->next;
-    } else {
-        self->env->announcers = self->next;
-    }
-    if (self->next != NULL) {
-        self->next->previous = self->previous;
-    }
+    LIST_REMOVE(self, link);
     for (int i = 0; i < N_FAMILIES; i++) {
         if (self->fds[i] >= 0) {
             linux_loop_unwatch(self->watches[i]);
@@ -232,11 +224,7 @@ int linux_announcer_open(struct io_env *io, uint32_t ifindex, uint16_t port,
                                      .ifindex = ifindex,
                                      .port = port,
                                      .fds = {-1, -1}};
-    self->next = self->env->announcers;
-    if (self->next != NULL) {
-        self->next->previous = self;
-    }
-    self->env->announcers = self;
+    LIST_INSERT_HEAD(&self->env->announcers, self, link);
     int first_error = choose_group(self);
     bool only_v4 = ifindex == 0 || self->env->aliases != NULL;
     int n_families = first_error != 0 ? 0 : only_v4 ? V6 : N_FAMILIES;
@@ -347,7 +335,7 @@ void linux_announcer_close(struct io_announcer *announcer)
 
 void linux_announce_close_all(struct linux_env *env)
 {
-    while (env->announcers != NULL) {
-        dispose(env->announcers);
+    while (!LIST_EMPTY(&env->announcers)) {
+        dispose(LIST_FIRST(&env->announcers));
     }
 }

@@ -26,9 +26,8 @@
 
 /* An io_listener or an io_stream; the opaque pointers are converted in this file only. */
 struct linux_socket {
-    struct linux_env *env;     /* Not owned. */
-    struct linux_socket *next; /* in the env's list */
-    struct linux_socket *previous;
+    struct linux_env *env; /* Not owned. */
+    LIST_ENTRY(linux_socket) link;
     struct linux_watch *watch;
     struct io_task *task; /* Not owned; may be NULL */
     int fd;
@@ -118,25 +117,14 @@ static int adopt(struct linux_env *env, int fd, struct io_task *task,
         free(self);
         return error;
     }
-    self->next = env->sockets;
-    if (env->sockets != NULL) {
-        env->sockets->previous = self;
-    }
-    env->sockets = self;
+    LIST_INSERT_HEAD(&env->sockets, self, link);
     *out = self;
     return 0;
 }
 
 static void dispose(struct linux_socket *self)
 {
-    if (self->previous != NULL) {
-        self->previous->next = self->next;
-    } else {
-        self->env->sockets = self->next;
-    }
-    if (self->next != NULL) {
-        self->next->previous = self->previous;
-    }
+    LIST_REMOVE(self, link);
     linux_loop_unwatch(self->watch);
     close(self->fd);
     free(self);
@@ -490,9 +478,9 @@ static void oob_close(struct io_stream *stream, bool reset)
 
 void linux_oob_close_all(struct linux_env *env)
 {
-    while (env->sockets != NULL) {
-        reset_on_close(env->sockets->fd);
-        dispose(env->sockets);
+    while (!LIST_EMPTY(&env->sockets)) {
+        reset_on_close(LIST_FIRST(&env->sockets)->fd);
+        dispose(LIST_FIRST(&env->sockets));
     }
     linux_announce_close_all(env);
 }

@@ -2,6 +2,8 @@
 #ifndef WEFT_BACKENDS_LINUX_PRIVATE_H
 #define WEFT_BACKENDS_LINUX_PRIVATE_H
 
+#include <sys/queue.h>
+
 #include "backends/linux/env.h"
 #include "backends/linux/machine.h"
 #include "backends/linux/netns.h"
@@ -12,9 +14,10 @@ struct linux_announcer;
 
 struct linux_env {
     struct io_env io;
-    struct linux_socket *sockets;       /* Owned: open listeners and streams */
-    struct linux_announcer *announcers; /* Owned */
-    struct linux_loop *loop;            /* Not owned. */
+    LIST_HEAD(linux_sockets, linux_socket)
+    sockets; /* Owned: open listeners and streams */
+    LIST_HEAD(linux_announcers, linux_announcer) announcers; /* Owned */
+    struct linux_loop *loop;                                 /* Not owned. */
     struct linux_netns netns;
     const struct linux_aliases *aliases; /* Not owned; NULL if none */
     struct io_hostinfo info;             /* Owned: netdevs and their addresses */

@@ -12,34 +12,7 @@ void ipc_cache_init(struct ipc_cache *cache, const struct ipc_cache_config *conf
     weft_check(config->n_max > 0 && config->n_bytes_max > 0);
     memset(cache, 0, sizeof(*cache));
     cache->config = *config;
-}
-
-/* ---- order of use ---- */
-
-static void take_out(struct ipc_cache *cache, struct ipc_mapping *mapping)
-{
-    if (mapping->newer != NULL) {
-        mapping->newer->older = mapping->older;
-    } else {
-        cache->newest = mapping->older;
-    }
-    if (mapping->older != NULL) {
-        mapping->older->newer = mapping->newer;
-    } else {
-        cache->oldest = mapping->newer;
-    }
-}
-
-static void put_newest(struct ipc_cache *cache, struct ipc_mapping *mapping)
-{
-    mapping->newer = NULL;
-    mapping->older = cache->newest;
-    if (cache->newest != NULL) {
-        cache->newest->newer = mapping;
-    } else {
-        cache->oldest = mapping;
-    }
-    cache->newest = mapping;
+    TAILQ_INIT(&cache->mappings);
 }
 
 static void drop(struct ipc_cache *cache, struct ipc_mapping *mapping)
@@ -47,7 +20,7 @@ static void drop(struct ipc_cache *cache, struct ipc_mapping *mapping)
     struct io_gpu *gpu = cache->config.gpu;
 
     weft_check(mapping->n_users == 0);
-    take_out(cache, mapping);
+    TAILQ_REMOVE(&cache->mappings, mapping, link);
     cache->n--;
     cache->n_bytes -= mapping->memory.n_bytes;
     gpu->sharing->unimport(gpu, mapping->at);
@@ -68,8 +41,8 @@ static void make_stale(struct ipc_cache *cache, struct ipc_mapping *mapping)
 
 void ipc_cache_fini(struct ipc_cache *cache)
 {
-    while (cache->oldest != NULL) {
-        drop(cache, cache->oldest);
+    while (!TAILQ_EMPTY(&cache->mappings)) {
+        drop(cache, TAILQ_FIRST(&cache->mappings));
     }
 }
 
@@ -100,8 +73,8 @@ static struct ipc_mapping *find(struct ipc_cache *cache, const uint8_t *owner,
 {
     struct ipc_mapping *found = NULL, *next;
 
-    for (struct ipc_mapping *at = cache->newest; at != NULL; at = next) {
-        next = at->older;
+    for (struct ipc_mapping *at = TAILQ_FIRST(&cache->mappings); at != NULL; at = next) {
+        next = TAILQ_NEXT(at, link);
         if (at->is_stale || !is_of(at, owner)) {
             continue;
         }
@@ -116,7 +89,9 @@ static struct ipc_mapping *find(struct ipc_cache *cache, const uint8_t *owner,
 
 static bool evict_oldest(struct ipc_cache *cache)
 {
-    for (struct ipc_mapping *at = cache->oldest; at != NULL; at = at->newer) {
+    struct ipc_mapping *at = TAILQ_LAST(&cache->mappings, ipc_mappings);
+
+    for (; at != NULL; at = TAILQ_PREV(at, ipc_mappings, link)) {
         if (at->n_users == 0) {
             cache->n_evicted++;
             drop(cache, at);
@@ -200,7 +175,7 @@ int ipc_cache_acquire(struct ipc_cache *cache, const uint8_t owner[IPC_NONCE_BYT
 
     if (mapping != NULL) {
         cache->n_hits++;
-        take_out(cache, mapping);
+        TAILQ_REMOVE(&cache->mappings, mapping, link);
     } else {
         sys_errno = refused_lately(cache, owner, memory->buffer_id, now);
         if (sys_errno == 0 && !make_room(cache, memory->n_bytes)) {
@@ -226,7 +201,7 @@ int ipc_cache_acquire(struct ipc_cache *cache, const uint8_t owner[IPC_NONCE_BYT
     }
     mapping->generation = generation;
     mapping->n_users++;
-    put_newest(cache, mapping);
+    TAILQ_INSERT_HEAD(&cache->mappings, mapping, link);
     *out = mapping;
     return 0;
 }
@@ -245,8 +220,8 @@ bool ipc_cache_invalidate(struct ipc_cache *cache, const uint8_t owner[IPC_NONCE
 {
     struct ipc_mapping *next;
 
-    for (struct ipc_mapping *at = cache->newest; at != NULL; at = next) {
-        next = at->older;
+    for (struct ipc_mapping *at = TAILQ_FIRST(&cache->mappings); at != NULL; at = next) {
+        next = TAILQ_NEXT(at, link);
         if (at->memory.buffer_id == buffer_id && at->generation <= generation &&
             is_of(at, owner)) {
             make_stale(cache, at);
@@ -258,7 +233,9 @@ bool ipc_cache_invalidate(struct ipc_cache *cache, const uint8_t owner[IPC_NONCE
 bool ipc_cache_has(const struct ipc_cache *cache, const uint8_t owner[IPC_NONCE_BYTES],
                    uint64_t buffer_id)
 {
-    for (const struct ipc_mapping *at = cache->newest; at != NULL; at = at->older) {
+    const struct ipc_mapping *at = TAILQ_FIRST(&cache->mappings);
+
+    for (; at != NULL; at = TAILQ_NEXT(at, link)) {
         if (at->memory.buffer_id == buffer_id && is_of(at, owner)) {
             return true;
         }
@@ -270,8 +247,8 @@ void ipc_cache_forget(struct ipc_cache *cache, const uint8_t owner[IPC_NONCE_BYT
 {
     struct ipc_mapping *next;
 
-    for (struct ipc_mapping *at = cache->newest; at != NULL; at = next) {
-        next = at->older;
+    for (struct ipc_mapping *at = TAILQ_FIRST(&cache->mappings); at != NULL; at = next) {
+        next = TAILQ_NEXT(at, link);
         if (is_of(at, owner)) {
             make_stale(cache, at);
         }

@@ -4,6 +4,8 @@
 #ifndef WEFT_IPC_CACHE_H
 #define WEFT_IPC_CACHE_H
 
+#include <sys/queue.h>
+
 #include "ipc/message.h"
 
 struct ipc_cache_config {
@@ -15,7 +17,7 @@ struct ipc_cache_config {
 
 /* Memory imported from another process. Fields are read-only for users. */
 struct ipc_mapping {
-    struct ipc_mapping *newer, *older; /* Not owned. */
+    TAILQ_ENTRY(ipc_mapping) link;
     uint8_t owner[IPC_NONCE_BYTES];
     struct io_gpu_export memory;
     uint64_t generation; /* generation of the last offer of this memory */
@@ -37,7 +39,7 @@ struct ipc_refusal {
 /* Fields are read-only for users. */
 struct ipc_cache {
     struct ipc_cache_config config;
-    struct ipc_mapping *newest, *oldest; /* Owned. */
+    TAILQ_HEAD(ipc_mappings, ipc_mapping) mappings; /* Owned; last used first */
     uint32_t n;
     uint64_t n_bytes;
     struct ipc_refusal refusals[IPC_REFUSALS_MAX]; /* a ring buffer */

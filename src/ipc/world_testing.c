@@ -278,10 +278,10 @@ static void fini_side(struct ipc_side *side)
 
     free(side->got);
     if (side->is_dead) {
-        while (side->node.cache.newest != NULL) {
-            struct ipc_mapping *mapping = side->node.cache.newest;
+        while (!TAILQ_EMPTY(&side->node.cache.mappings)) {
+            struct ipc_mapping *mapping = TAILQ_FIRST(&side->node.cache.mappings);
 
-            side->node.cache.newest = mapping->older;
+            TAILQ_REMOVE(&side->node.cache.mappings, mapping, link);
             free(mapping);
         }
         free(side->channel.peer.offered);

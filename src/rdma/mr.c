@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -14,7 +15,7 @@
 enum entry_state { ENTRY_REGISTERING, ENTRY_READY, ENTRY_FAILED };
 
 struct rdma_mr_entry {
-    struct rdma_mr_entry *next, *prev; /* in the cache's list, most recently used first */
+    TAILQ_ENTRY(rdma_mr_entry) link; /* in the cache's list */
     enum entry_state state;
     uint32_t device_index;
     uintptr_t start, end; /* whole pages unless is_dmabuf; end is exclusive */
@@ -30,8 +31,8 @@ struct rdma_mr_entry {
 };
 
 struct rdma_mr_cache {
-    struct rdma *rdma; /* Not owned. */
-    struct rdma_mr_entry *first, *last;
+    struct rdma *rdma;                                  /* Not owned. */
+    TAILQ_HEAD(rdma_mr_entries, rdma_mr_entry) entries; /* Owned; last used first */
     uint32_t n_idle;
     struct rdma_mr_stats stats;
 };
@@ -40,33 +41,8 @@ struct rdma_mr_cache *rdma_mr_cache_create(struct rdma *rdma)
 {
     struct rdma_mr_cache *cache = weft_calloc(1, sizeof(*cache));
     cache->rdma = rdma;
+    TAILQ_INIT(&cache->entries);
     return cache;
-}
-
-static void link_first(struct rdma_mr_cache *cache, struct rdma_mr_entry *entry)
-{
-    entry->prev = NULL;
-    entry->next = cache->first;
-    if (cache->first != NULL) {
-        cache->first->prev = entry;
-    } else {
-        cache->last = entry;
-    }
-    cache->first = entry;
-}
-
-static void unlink_entry(struct rdma_mr_cache *cache, struct rdma_mr_entry *entry)
-{
-    if (entry->prev != NULL) {
-        entry->prev->next = entry->next;
-    } else {
-        cache->first = entry->next;
-    }
-    if (entry->next != NULL) {
-        entry->next->prev = entry->prev;
-    } else {
-        cache->last = entry->prev;
-    }
 }
 
 /* Deregisters or abandons the registration, without waiting, and frees the entry. */
@@ -81,7 +57,7 @@ static void drop(struct rdma_mr_cache *cache, struct rdma_mr_entry *entry)
         rdma_forget_op(device, &dereg);
         cache->stats.n_deregistered++;
     }
-    unlink_entry(cache, entry);
+    TAILQ_REMOVE(&cache->entries, entry, link);
     free(entry);
 }
 
@@ -90,8 +66,8 @@ void rdma_mr_cache_destroy(struct rdma_mr_cache *cache)
     if (cache == NULL) {
         return;
     }
-    while (cache->first != NULL) {
-        drop(cache, cache->first);
+    while (!TAILQ_EMPTY(&cache->entries)) {
+        drop(cache, TAILQ_FIRST(&cache->entries));
     }
     free(cache);
 }
@@ -102,7 +78,8 @@ static struct rdma_mr_entry *find(const struct rdma_mr_cache *cache,
                                   const struct rdma_mr_entry *wanted,
                                   const struct io_task *task)
 {
-    for (struct rdma_mr_entry *e = cache->first; e != NULL; e = e->next) {
+    struct rdma_mr_entry *e = TAILQ_FIRST(&cache->entries);
+    for (; e != NULL; e = TAILQ_NEXT(e, link)) {
         bool usable = e->state == ENTRY_READY ||
                       (e->state == ENTRY_REGISTERING && e->op.task == task);
         if (usable && !e->is_stale && e->device_index == wanted->device_index &&
@@ -117,9 +94,9 @@ static struct rdma_mr_entry *find(const struct rdma_mr_cache *cache,
 /* Deregisters the least recently used unreferenced entries beyond RDMA_MR_IDLE_MAX. */
 static void trim(struct rdma_mr_cache *cache)
 {
-    struct rdma_mr_entry *entry = cache->last;
+    struct rdma_mr_entry *entry = TAILQ_LAST(&cache->entries, rdma_mr_entries);
     while (entry != NULL && cache->n_idle > RDMA_MR_IDLE_MAX) {
-        struct rdma_mr_entry *before = entry->prev;
+        struct rdma_mr_entry *before = TAILQ_PREV(entry, rdma_mr_entries, link);
         if (entry->n_users == 0) {
             cache->n_idle--;
             drop(cache, entry);
@@ -169,7 +146,7 @@ static weft_status start(struct rdma_mr_cache *cache, const struct rdma_mr_entry
         free(entry);
         return status;
     }
-    link_first(cache, entry);
+    TAILQ_INSERT_HEAD(&cache->entries, entry, link);
     cache->stats.n_registered++;
     *out = entry;
     return WEFT_OK;
@@ -203,8 +180,8 @@ weft_status rdma_mr_get(struct rdma_mr_cache *cache, uint32_t device_index, void
     struct rdma_mr_entry *entry = find(cache, &wanted, task);
     if (entry != NULL) {
         cache->stats.n_hits++;
-        unlink_entry(cache, entry);
-        link_first(cache, entry);
+        TAILQ_REMOVE(&cache->entries, entry, link);
+        TAILQ_INSERT_HEAD(&cache->entries, entry, link);
         if (entry->n_users == 0) {
             cache->n_idle--;
         }
@@ -301,9 +278,9 @@ void rdma_mr_put(struct rdma_mr_cache *cache, struct rdma_mr *mr)
 void rdma_mr_invalidate(struct rdma_mr_cache *cache, const void *addr, size_t length)
 {
     uintptr_t start_at = (uintptr_t)addr;
-    struct rdma_mr_entry *entry = cache->first;
+    struct rdma_mr_entry *entry = TAILQ_FIRST(&cache->entries);
     while (entry != NULL) {
-        struct rdma_mr_entry *next = entry->next;
+        struct rdma_mr_entry *next = TAILQ_NEXT(entry, link);
         bool touches = entry->start < start_at + length && start_at < entry->end;
         if (touches && entry->n_users == 0) {
             cache->n_idle--;
