@@ -461,10 +461,10 @@ START_TEST(a_peer_that_dies_leaves_nothing_open)
     free(peers[dead].offered);
     free(peers[dead].closing);
     ipc_node_fini(&nodes[1 - dead]);
-    while (nodes[dead].cache.newest != NULL) {
-        struct ipc_mapping *mapping = nodes[dead].cache.newest;
+    while (!TAILQ_EMPTY(&nodes[dead].cache.mappings)) {
+        struct ipc_mapping *mapping = TAILQ_FIRST(&nodes[dead].cache.mappings);
 
-        nodes[dead].cache.newest = mapping->older;
+        TAILQ_REMOVE(&nodes[dead].cache.mappings, mapping, link);
         free(mapping);
     }
     hostmem_machine_destroy(machine);
