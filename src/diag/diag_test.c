@@ -314,7 +314,9 @@ START_TEST(a_pause_storm_is_found_only_where_nothing_is_lost)
                 {"far", true, scene_lossy, "link.lossy"},
                 {"near", false, scene_paused, "link.pause_storm"},
                 {"far", false, scene_paused, "link.pause_storm"},
-                {"long", true, scene_lossy, "link.pause_storm"}};
+                {"long", true, scene_lossy, "link.pause_storm"},
+                {"of a probe", true, scene_one_way, "link.pause_storm"},
+                {"of a transfer", true, scene_one_way, "link.one_way"}};
     bool is_near = strcmp(rows[_i].paused_end, "near") == 0;
     struct scene s;
     struct diag_findings findings;
@@ -330,6 +332,13 @@ START_TEST(a_pause_storm_is_found_only_where_nothing_is_lost)
     if (strcmp(rows[_i].paused_end, "long") == 0) {
         paused->counters[DIAG_RX_PAUSES] = 2;
         paused->counters[DIAG_RX_PAUSE_NS] = INT64_C(3000000000);
+    } else if (strncmp(rows[_i].paused_end, "of ", 3) == 0) {
+        paused->counters[DIAG_RX_PAUSES] = 1;
+        paused->counters[DIAG_RX_PAUSE_NS] = INT64_C(300000000);
+    }
+    if (strcmp(rows[_i].paused_end, "of a probe") == 0) {
+        s.failure->error.phase = WEFT_PHASE_PROBE;
+        weft_error_int(&s.failure->error, WEFT_VALUE_SMALL_PASSED, 0);
     }
     diag(&s.input, &findings);
     ck_assert_uint_eq(findings.n, 1);
@@ -1886,7 +1895,7 @@ int main(void)
     tcase_add_loop_test(tests, missing_evidence_never_names_another_cause, 0,
                         n_scene_cases);
     tcase_add_test(tests, undetermined_names_what_is_possible);
-    tcase_add_loop_test(tests, a_pause_storm_is_found_only_where_nothing_is_lost, 0, 7);
+    tcase_add_loop_test(tests, a_pause_storm_is_found_only_where_nothing_is_lost, 0, 9);
     tcase_add_test(tests, what_never_arrived_was_not_damaged);
     tcase_add_test(tests, what_a_host_did_not_send_was_not_lost);
     tcase_add_test(tests, a_direction_that_was_not_used_proves_nothing);

@@ -318,6 +318,9 @@ diag_test diag_is_port_held;
 /* Returns true if pauses of the port lasted a second each on average, which flow control never
  * does. */
 bool diag_is_stopped(const struct diag_port *port);
+/* Returns true if pauses stopped an end of the rail for longer than flow control does: for a second
+ * each on average, or 100 ms if a probe failed, which waits no longer. */
+bool diag_is_rail_stopped(const struct diag_case *c);
 /* rules_program.c: what a program sends to its peer */
 diag_test diag_is_qpn_truncated, diag_is_loopback;
 /* rules_transit.c: IP forwarding by a third host */

@@ -749,7 +749,7 @@ enum diag_known diag_is_pause_storm(const struct diag_case *c)
     enum diag_known lost = diag_or(loses_out(c), loses_in(c));
 
     /* A switch drops what it may not send to a port for so long. */
-    if (diag_is_stopped(c->local_port) || diag_is_stopped(c->remote_port)) {
+    if (diag_is_rail_stopped(c)) {
         return DIAG_YES;
     }
     return diag_and(diag_is_paused(c), diag_not(lost));

@@ -5,6 +5,9 @@
 
 #include "diag/private.h"
 
+/* Time for which a probe waits for one answer: it fails before pauses have lasted for HELD_NS. mlx5
+ * takes a port for stalled by pauses after as long (MLX5E_PFC_PREVEN_AUTO_TOUT_MSEC). */
+#define PROBE_NS INT64_C(100000000)
 /* Minimum time for which pauses must have held a port. Modify to RTR waits at least this long for a
  * neighbour. Ordinary flow control holds a port for microseconds at a time. The counter is the sum
  * over the run, so that a long run can reach this time without one long pause. */
@@ -84,10 +87,23 @@ enum diag_known diag_is_port_held(const struct diag_case *c)
                       : DIAG_NO;
 }
 
-bool diag_is_stopped(const struct diag_port *port)
+/* Returns true if pauses of the port lasted for `ns` each on average. */
+static bool is_stopped_for(const struct diag_port *port, int64_t ns)
 {
     return port != NULL && port->counters[DIAG_RX_PAUSES] > 0 &&
-           port->counters[DIAG_RX_PAUSE_NS] / HELD_NS >= port->counters[DIAG_RX_PAUSES];
+           port->counters[DIAG_RX_PAUSE_NS] / ns >= port->counters[DIAG_RX_PAUSES];
+}
+
+bool diag_is_stopped(const struct diag_port *port)
+{
+    return is_stopped_for(port, HELD_NS);
+}
+
+bool diag_is_rail_stopped(const struct diag_case *c)
+{
+    int64_t ns = c->phase == WEFT_PHASE_PROBE ? PROBE_NS : HELD_NS;
+
+    return is_stopped_for(c->local_port, ns) || is_stopped_for(c->remote_port, ns);
 }
 
 enum diag_known diag_is_held_at_rtr(const struct diag_case *c)
