@@ -825,6 +825,23 @@ static void lossy_behind_switch(struct scene *s)
     scene_completion(s, 12);
 }
 
+/* The same in a probe, whose small messages passed. */
+static void lossy_probe_behind_switch(struct scene *s)
+{
+    lossy_behind_switch(s);
+    s->failure->error = (struct weft_error){.status = WEFT_OK};
+    fails(s, WEFT_ERR_TIMEOUT, WEFT_PHASE_PROBE);
+    weft_error_int(&s->failure->error, WEFT_VALUE_SMALL_PASSED, 1);
+    scene_aim(s, "p0", "192.168.101.1", "192.168.101.2");
+}
+
+/* After every second of the lost frames another one arrived. */
+static void hole_behind_switch(struct scene *s)
+{
+    lossy_probe_behind_switch(s);
+    s->b->ports[1].counters[DIAG_OUT_OF_SEQUENCE] = 200;
+}
+
 /* Titanic sends more to iceberg than its queue pair takes, because the program at iceberg took the
  * MTU of titanic:p1, which is less than that of the port at the other end of its cable. */
 static void mtu_of_another_port(struct scene *s)
@@ -1051,6 +1068,8 @@ const struct scene_case scene_cases[] = {
     {request_invalid, "data.request_invalid", "titanic:p0 -> iceberg"},
     {request_invalid_of_program, "data.request_invalid", "titanic:p0 -> iceberg"},
     {lossy_behind_switch, "link.lossy", "titanic:p0 -> iceberg"},
+    {lossy_probe_behind_switch, "link.lossy", "titanic:p0 -> iceberg"},
+    {hole_behind_switch, "link.black_hole", "titanic:p0 -> iceberg"},
     {silenced_in_boot, "link.black_hole", "titanic -> iceberg"},
     {silenced_in_set_up, "link.black_hole", "titanic -> iceberg"},
     {mtu_of_another_port, "link.mtu_mismatch", "titanic:p1 -> carpathia"},

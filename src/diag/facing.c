@@ -371,3 +371,50 @@ enum diag_known diag_is_default_gid(bool has_gid, const struct io_ip *ip)
     return has_gid ? diag_known_of(ip->bytes[0] == 0xfe && ip->bytes[1] == 0x80)
                    : DIAG_UNKNOWN;
 }
+
+enum diag_known diag_is_in_subnet(const struct diag_host *host,
+                                  const struct diag_port *port,
+                                  const struct diag_host *other,
+                                  const struct diag_port *other_port)
+{
+    enum diag_known faces = diag_facing(port, other_port);
+
+    if (other_port == port) {
+        return DIAG_YES;
+    }
+    return faces == DIAG_YES
+               ? diag_known_of(!diag_is_same_machine(host->name, other->name))
+               : faces;
+}
+
+int64_t diag_sum_in_subnet(const struct diag_input *input, const struct diag_host *host,
+                           const struct diag_port *port, enum diag_counter counter)
+{
+    int64_t sum = 0;
+
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const struct diag_host *other = &input->hosts[h];
+
+        if (other->n_ports == 0) {
+            return IO_UNKNOWN;
+        }
+        /* All processes of a machine describe the same ports. */
+        for (uint32_t i = 0; strchr(other->name, '/') == NULL && i < other->n_ports;
+             i++) {
+            int64_t count = other->ports[i].counters[counter];
+
+            switch (diag_is_in_subnet(host, port, other, &other->ports[i])) {
+            case DIAG_YES:
+                if (count < 0 || __builtin_add_overflow(sum, count, &sum)) {
+                    return IO_UNKNOWN;
+                }
+                break;
+            case DIAG_UNKNOWN:
+                return IO_UNKNOWN;
+            case DIAG_NO:
+                break;
+            }
+        }
+    }
+    return sum;
+}

@@ -354,10 +354,20 @@ enum diag_known diag_damages(const struct diag_input *input, const struct diag_p
  * machine's port. */
 uint32_t diag_count_rails(const struct diag_input *input, const char *machine,
                           const char *port, enum diag_end end);
-/* Returns YES if the ports face each other and no other port faces `a`, so that one cable joins
- * them. */
+/* Returns YES if the ports face each other and no other port faces `a`, or faced it when it was
+ * used, so that one cable joins them. */
 enum diag_known diag_is_one_cable(const struct diag_input *input,
                                   const struct diag_port *a, const struct diag_port *b);
+
+/* Returns YES if the ports are in one subnet, on different machines, or are the same port. */
+enum diag_known diag_is_in_subnet(const struct diag_host *host,
+                                  const struct diag_port *port,
+                                  const struct diag_host *other,
+                                  const struct diag_port *other_port);
+/* Returns the sum of a counter over `port` of `host` and all ports in its subnet, or IO_UNKNOWN if
+ * one that may be among them does not count it. */
+int64_t diag_sum_in_subnet(const struct diag_input *input, const struct diag_host *host,
+                           const struct diag_port *port, enum diag_counter counter);
 
 /* ---- survived.c ---- */
 

@@ -431,6 +431,21 @@ enum diag_known diag_is_own_mtu_lesser(const struct diag_case *c)
     return is_lesser ? diag_and(is_software, diag_is_mtu_mismatch(c)) : DIAG_NO;
 }
 
+/* Evaluates the same for all ports of the subnet of `port`, because behind a switch the counters of
+ * a port include frames of other peers. */
+static enum diag_known full_ones_vanish_at_switch(const struct diag_input *input,
+                                                  const struct diag_host *host,
+                                                  const struct diag_port *port)
+{
+    int64_t sent = diag_sum_in_subnet(input, host, port, DIAG_TX_PACKETS);
+    int64_t received = diag_sum_in_subnet(input, host, port, DIAG_RX_PACKETS);
+    int64_t n_after = diag_sum_in_subnet(input, host, port, DIAG_OUT_OF_SEQUENCE);
+
+    return sent == IO_UNKNOWN || received == IO_UNKNOWN || n_after == IO_UNKNOWN
+               ? DIAG_UNKNOWN
+               : diag_known_of(n_after >= sent - received - n_after);
+}
+
 /* Returns YES if full-size packets are lost and small ones arrive. After each lost full-size WRITE,
  * the small READ request behind it arrives out of sequence. Their number must be at least half the
  * number of lost frames. */
@@ -438,28 +453,28 @@ static enum diag_known full_ones_vanish(const struct diag_case *c,
                                         const struct diag_port *from,
                                         const struct diag_port *to)
 {
-    int64_t n_lost = IO_UNKNOWN, n_after;
+    const struct diag_host *owner = from == c->local_port ? c->host : c->peer;
+    int64_t n_lost, n_after;
 
     if (from == NULL || to == NULL || to->counters[DIAG_OUT_OF_SEQUENCE] < 0) {
         return DIAG_UNKNOWN;
     }
     n_after = to->counters[DIAG_OUT_OF_SEQUENCE];
-    switch (diag_is_one_cable(c->input, from, to)) {
-    case DIAG_YES:
-        n_lost = diag_lost_frames(from, to);
-        break;
-    case DIAG_NO:
-        /* Behind a switch, the counters include frames of other ports. */
-        n_lost = n_after;
-        break;
-    case DIAG_UNKNOWN:
-        break;
-    }
     if (n_after == 0) {
         return DIAG_NO;
     }
-    return n_lost == IO_UNKNOWN ? DIAG_UNKNOWN
-                                : diag_known_of(n_after >= n_lost - n_after);
+    switch (diag_is_one_cable(c->input, from, to)) {
+    case DIAG_YES:
+        n_lost = diag_lost_frames(from, to);
+        return n_lost == IO_UNKNOWN ? DIAG_UNKNOWN
+                                    : diag_known_of(n_after >= n_lost - n_after);
+    case DIAG_NO:
+        return owner != NULL ? full_ones_vanish_at_switch(c->input, owner, from)
+                             : DIAG_UNKNOWN;
+    case DIAG_UNKNOWN:
+        break;
+    }
+    return DIAG_UNKNOWN;
 }
 
 /* Returns YES if small frames still arrive. If the cable loses or damages frames of any size, the

@@ -116,20 +116,11 @@ static bool is_sound(const struct diag_host *host, const struct diag_port *port)
            port->counters[DIAG_OUT_OF_SEQUENCE] != IO_UNKNOWN;
 }
 
-/* Returns false if the sum is not a number of packets. */
-static bool add(int64_t *sum, int64_t counter)
-{
-    return counter >= 0 && !__builtin_add_overflow(*sum, counter, sum);
-}
-
 static void count_port(struct segment *segment, const struct diag_host *host,
                        const struct diag_port *port)
 {
     segment->n_ports++;
-    segment->is_known = segment->is_known && is_sound(host, port) &&
-                        add(&segment->sent, port->counters[DIAG_TX_PACKETS]) &&
-                        add(&segment->received, port->counters[DIAG_RX_PACKETS]) &&
-                        add(&segment->retransmits, port->counters[DIAG_RETRANSMITS]);
+    segment->is_known = segment->is_known && is_sound(host, port);
     if (segment->port == NULL || port->counters[DIAG_OUT_OF_SEQUENCE] >
                                      segment->port->counters[DIAG_OUT_OF_SEQUENCE]) {
         segment->host = host;
@@ -143,21 +134,19 @@ static struct segment segment_of(const struct diag_input *input,
                                  const struct diag_host *host,
                                  const struct diag_port *port)
 {
-    struct segment segment = {.is_known = true};
+    struct segment segment = {
+        .sent = diag_sum_in_subnet(input, host, port, DIAG_TX_PACKETS),
+        .received = diag_sum_in_subnet(input, host, port, DIAG_RX_PACKETS),
+        .retransmits = diag_sum_in_subnet(input, host, port, DIAG_RETRANSMITS)};
 
+    segment.is_known = segment.sent != IO_UNKNOWN && segment.received != IO_UNKNOWN &&
+                       segment.retransmits != IO_UNKNOWN;
     for (uint32_t h = 0; h < input->n_hosts; h++) {
         const struct diag_host *other = &input->hosts[h];
 
-        segment.is_known = segment.is_known && other->n_ports > 0;
         for (uint32_t i = 0; strchr(other->name, '/') == NULL && i < other->n_ports;
              i++) {
-            enum diag_known faces = diag_facing(port, &other->ports[i]);
-
-            if (faces == DIAG_UNKNOWN) {
-                segment.is_known = false;
-            } else if (&other->ports[i] == port ||
-                       (faces == DIAG_YES &&
-                        !diag_is_same_machine(host->name, other->name))) {
+            if (diag_is_in_subnet(host, port, other, &other->ports[i]) == DIAG_YES) {
                 count_port(&segment, other, &other->ports[i]);
             }
         }
