@@ -1826,6 +1826,50 @@ START_TEST(a_port_without_carrier_behind_a_switch_separates_hosts)
 }
 END_TEST
 
+/* The members meet over the cables of a triangle. Titanic could not connect to iceberg, which
+ * missed carpathia as well: loop 0, its neighbour, so that nothing shows which end filters; loop 1,
+ * not at all, so that titanic drops the replies. */
+START_TEST(a_neighbour_that_was_missed_does_not_show_that_a_host_is_reached)
+{
+    struct scene s;
+    struct diag_findings findings;
+    struct diag_host *third;
+    struct diag_error *awaits;
+
+    scene_set(&s);
+    awaits = &s.b->errors[s.b->n_errors++];
+    s.input.cables = weft_calloc(3, sizeof(*s.input.cables));
+    add_cable(&s, "titanic", "p0", "iceberg", "p1");
+    add_cable(&s, "iceberg", "p0", "carpathia", "p0");
+    third = scene_add_host(&s, "carpathia");
+    s.failure = &s.a->errors[0];
+    third->errors[third->n_errors] =
+        (struct diag_error){.source = DIAG_HEARSAY, .at_ns = 1000};
+    weft_fail(&third->errors[third->n_errors++].error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT,
+              "cut off");
+    weft_format(third->errors[0].peer, sizeof(third->errors[0].peer), "titanic");
+    weft_fail_errno(&s.failure->error, ETIMEDOUT, WEFT_PHASE_BOOT, "cannot be reached");
+    weft_error_text(&s.failure->error, WEFT_VALUE_RENDEZVOUS, "none");
+    weft_error_int(&s.failure->error, WEFT_VALUE_HEARD, 1);
+    s.failure->at_ns = 1000;
+    *awaits = (struct diag_error){.source = DIAG_HEARSAY, .at_ns = 1000};
+    weft_fail(&awaits->error, WEFT_ERR_TIMEOUT, WEFT_PHASE_BOOT, "does not connect");
+    weft_error_text(&awaits->error, WEFT_VALUE_RENDEZVOUS, "none");
+    weft_error_int(&awaits->error, WEFT_VALUE_HEARD, 1);
+    weft_format(awaits->peer, sizeof(awaits->peer), "titanic");
+    scene_wait(s.b, WEFT_WAIT_ROUND, "titanic");
+    if (_i == 0) {
+        scene_wait(s.b, WEFT_WAIT_ROUND, "carpathia");
+    }
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code, "conn.filtered");
+    ck_assert_str_eq(findings.items[0].peer, _i == 0 ? "iceberg" : "titanic");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 START_TEST(different_mtus_that_work_are_a_warning)
 {
     struct scene s;
@@ -1943,6 +1987,8 @@ int main(void)
     tcase_add_loop_test(tests, a_port_that_finds_no_neighbour_is_not_filtered, 0, 2);
     tcase_add_loop_test(tests, a_port_without_carrier_behind_a_switch_separates_hosts, 0,
                         3);
+    tcase_add_loop_test(
+        tests, a_neighbour_that_was_missed_does_not_show_that_a_host_is_reached, 0, 2);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);
     tcase_add_loop_test(tests, mtus_are_those_of_the_ends_of_a_cable, 0, 2);
     tcase_add_test(tests, nothing_wrong_finds_nothing);

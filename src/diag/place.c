@@ -39,8 +39,9 @@ static void name_dropper(const struct diag_case *c, struct diag_finding *out)
 }
 
 /* Returns true if the caller itself filters the packets. If other hosts reach the called host, the
- * caller drops the replies. If others fail as well, the called host drops the requests. With only
- * two hosts this is unknown, and false is returned. */
+ * caller drops the replies. If others fail as well, the called host drops the requests. A neighbour
+ * that the called host missed, too, may have been kept from it by anything. With only two hosts
+ * this is unknown, and false is returned. */
 static bool is_callers_filter(const struct diag_case *caller)
 {
     enum diag_known others_reach = DIAG_NO;
@@ -56,7 +57,10 @@ static bool is_callers_filter(const struct diag_case *caller)
             if (in_vain != DIAG_NO) {
                 return false;
             }
-            others_reach = DIAG_YES;
+            if (caller->peer == NULL ||
+                !diag_misses_neighbour(caller->input, caller->peer, other)) {
+                others_reach = DIAG_YES;
+            }
         }
     }
     return others_reach == DIAG_YES && caller->peer != NULL;

@@ -399,6 +399,9 @@ diag_test diag_is_dark;
 /* Returns true if the failure is one of boot, where no rendezvous was and the members met over the
  * cables. */
 bool diag_is_boot_over_cables(const struct diag_case *c);
+/* Returns true if the host missed that neighbour in boot. */
+bool diag_misses_neighbour(const struct diag_input *input, const struct diag_host *host,
+                           const struct diag_host *member);
 /* If the members met over the cables, and the host gave up because of a member that is not its
  * neighbour, but also missed a neighbour, makes that one the peer of the failure and returns true.
  * The host reaches all others through its neighbours. */

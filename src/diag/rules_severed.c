@@ -275,6 +275,13 @@ static bool also_missed(const struct diag_host *host, const struct diag_host *me
     return missed(host, member->name);
 }
 
+bool diag_misses_neighbour(const struct diag_input *input, const struct diag_host *host,
+                           const struct diag_host *member)
+{
+    return member != host && also_missed(host, member) &&
+           are_neighbours(input, host->name, member->name);
+}
+
 /* Returns the first neighbour that the host missed in boot, and that `other` missed, too; NULL if
  * there is none. */
 static const struct diag_host *missed_neighbour(const struct diag_input *input,
@@ -284,8 +291,7 @@ static const struct diag_host *missed_neighbour(const struct diag_input *input,
     for (uint32_t i = 0; i < input->n_hosts; i++) {
         const struct diag_host *member = &input->hosts[i];
 
-        if (member != host && also_missed(host, member) && also_missed(other, member) &&
-            are_neighbours(input, host->name, member->name)) {
+        if (diag_misses_neighbour(input, host, member) && also_missed(other, member)) {
             return member;
         }
     }
