@@ -980,6 +980,18 @@ ONCE_WRONG = {
     # The waits of the two ends of a cable were not asked, but those of a third host.
     ("vlan_mismatch", "star", "before start", "weft", "/24", 9464338556): "right",
     ("vlan_mismatch", "star", "before start", "weft", "/31", 12031702312): "right",
+    # A probe failed before the pause had lasted for a second, and the switch dropped what the port did not take.
+    ("paused", "switch", "probe", "nccl-2.25", "ipv6", 10864290386): "right",
+    # Of what was lost behind a switch, only the frames that came out of sequence were counted.
+    ("lossy_one_way", "switch", "hello", "weft", "/24", 12453831392): "right",
+    # A third host, which had not reached the peer either, was proof that the peer filters nothing.
+    ("cut_one_way", "triangle", "probe", "weft", "/31", 10439078018, "firewall_tcp"): "right",
+    # Two peers of the port that damages received errors, and all their cables were named.
+    ("corrupting_one_way", "switch", "between jobs", "nccl-2.29-port-recovery", "/24", 11175138849): "right",
+    # Once a third port had lost its address, two ports of a switch were taken for the ends of one cable.
+    ("address_gone", "switch", "first row", "nccl-2.25", "/31", 11372822327): "right",
+    # Frames that are no packets of RoCE are not counted.
+    ("corrupting", "triangle", "hello", "weft", "/24", 10776592574): "undetermined",
 }
 
 # Settings of which something was said too late once.

@@ -291,12 +291,42 @@ static bool is_same_port(const char *owner_a, const struct diag_port *a,
            (diag_is_same_machine(owner_a, owner_b) && strcmp(a->name, b->name) == 0);
 }
 
+/* Returns true if `port` faces a GID that another host than its own and `peer` used. The port of
+ * that GID may have lost it since. */
+static bool faced_others(const struct diag_input *input, const struct diag_port *port,
+                         const char *owner, const char *peer)
+{
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const struct diag_host *host = &input->hosts[h];
+
+        for (uint32_t i = 0; i < host->n_uses; i++) {
+            const struct diag_use *use = &host->uses[i];
+            const char *const users[] = {host->name, use->peer};
+            const char *const gids[] = {use->local_gid, use->remote_gid};
+            struct io_ip gid;
+
+            for (int k = 0; k < 2; k++) {
+                if (!diag_is_same_machine(users[k], owner) &&
+                    !diag_is_same_machine(users[k], peer) && io_ip_parse(gids[k], &gid) &&
+                    diag_faces(port, &gid) == DIAG_YES) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
 enum diag_known diag_is_one_cable(const struct diag_input *input,
                                   const struct diag_port *a, const struct diag_port *b)
 {
     enum diag_known answer = diag_facing(a, b);
     const char *owner_a = owner_of(input, a), *owner_b = owner_of(input, b);
 
+    if (owner_a[0] != '\0' && owner_b[0] != '\0' &&
+        faced_others(input, a, owner_a, owner_b)) {
+        return DIAG_NO;
+    }
     for (uint32_t h = 0; h < input->n_hosts; h++) {
         struct diag_ports ports = diag_ports_of(input, input->hosts[h].name);
 

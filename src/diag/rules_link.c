@@ -616,6 +616,39 @@ enum diag_known diag_is_rp_filter(const struct diag_case *c)
 
 /* ---- counters of both ends ---- */
 
+/* Returns true if `from` repeated nothing and another port that faces `to` did, so that the damaged
+ * frames of `to` may all be those of the other. */
+static bool is_other_repeating(const struct diag_input *input,
+                               const struct diag_port *from, const struct diag_port *to)
+{
+    if (from == NULL || to == NULL || from->counters[DIAG_RETRANSMITS] != 0) {
+        return false;
+    }
+    for (uint32_t h = 0; h < input->n_hosts; h++) {
+        const struct diag_host *host = &input->hosts[h];
+
+        for (uint32_t i = 0; i < host->n_ports; i++) {
+            const struct diag_port *other = &host->ports[i];
+
+            if (other != from && other != to && other->counters[DIAG_RETRANSMITS] > 0 &&
+                diag_facing(other, to) == DIAG_YES) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static enum diag_known is_damaging(const struct diag_case *c,
+                                   const struct diag_port *from,
+                                   const struct diag_port *to)
+{
+    enum diag_known damages = diag_damages(c->input, from, to);
+
+    return damages == DIAG_YES && is_other_repeating(c->input, from, to) ? DIAG_UNKNOWN
+                                                                         : damages;
+}
+
 /* Returns true if most of `n_lost` packets did not arrive, according to the netdevs' counters of
  * frames of any protocol. A netdev whose counters are older than the other's is short of far more
  * frames, or of none. */
@@ -661,8 +694,8 @@ enum diag_known diag_damages(const struct diag_input *input, const struct diag_p
 
 enum diag_known diag_is_corrupting(const struct diag_case *c)
 {
-    return diag_or(diag_damages(c->input, c->local_port, c->remote_port),
-                   diag_damages(c->input, c->remote_port, c->local_port));
+    return diag_or(is_damaging(c, c->local_port, c->remote_port),
+                   is_damaging(c, c->remote_port, c->local_port));
 }
 
 /* Returns YES if more frames were sent than received, beyond those in flight. Only for a cable that
