@@ -13,6 +13,7 @@
 struct survey {
     bool is_stale; /* it changed the state of a host, or a host has ended since */
     bool all_over;
+    bool rest_is_stopped; /* no host that is not over will go on */
     uint32_t n_over, n_new;
     weft_ns next_start; /* WEFT_NEVER if all have started */
     uint64_t n_pauses;  /* io_loop.n_pauses at the time of the survey */
@@ -39,6 +40,7 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
     const struct world_ops *ops = loop->world->ops;
     struct survey result = {
         .all_over = true,
+        .rest_is_stopped = loop->is_stopped != NULL,
         .next_start = WEFT_NEVER,
         .n_pauses = ops->loop(loop->world)->n_pauses,
     };
@@ -68,6 +70,9 @@ static struct survey survey(const struct host_loop *loop, weft_ns now)
         }
         result.n_new += host->state == HOST_NEW;
         result.all_over = result.all_over && host_is_over(host);
+        result.rest_is_stopped =
+            result.rest_is_stopped &&
+            (host_is_over(host) || loop->is_stopped(loop->context, host));
     }
     return result;
 }
@@ -97,6 +102,9 @@ static bool end_hanging(const struct host_loop *loop, const struct survey *seen,
         if (seen->n_over > 0 && seen->n_new == 0 && loop->hang_ns > 0) {
             patience->until = now + loop->hang_ns;
         }
+    }
+    if (seen->rest_is_stopped && patience->until != WEFT_NEVER) {
+        patience->until = now;
     }
     if (now < patience->until) {
         return false;
@@ -229,7 +237,7 @@ weft_status host_loop_run(const struct host_loop *loop, struct weft_error *error
             continue; /* a host was started */
         }
         if (loop->progress != NULL && n_steps++ % REPORT_EVERY == 0) {
-            loop->progress(loop->progress_context, world->ops->now(world));
+            loop->progress(loop->context, world->ops->now(world));
         }
         if (loop->is_asked != NULL && loop->is_asked()) {
             report_waits(loop);

@@ -138,6 +138,11 @@ void io_loop_pause(struct io_loop *loop, uint32_t host, bool paused)
     update_ready(loop, host);
 }
 
+bool io_loop_is_paused(const struct io_loop *loop, uint32_t host)
+{
+    return test_bit(loop->is_paused, host);
+}
+
 void io_loop_expire(struct io_loop *loop, weft_ns now)
 {
     struct weft_heap_node *node;

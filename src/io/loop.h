@@ -65,6 +65,7 @@ void io_task_wake_by(struct io_task *task, weft_ns at);
 /* Holds back the tasks of `host` (which is stopped or dead), or releases them: they are still
  * queued, but io_loop_pop does not return them. For backends only. */
 void io_loop_pause(struct io_loop *loop, uint32_t host, bool paused);
+bool io_loop_is_paused(const struct io_loop *loop, uint32_t host);
 
 /* Wakes every task whose deadline is at or before `now`, and removes these deadlines. */
 void io_loop_expire(struct io_loop *loop, weft_ns now);

@@ -287,17 +287,9 @@ static void collect_ended(struct gathering *g, weft_ns now)
 /* Returns true if a fault of the scenario has stopped the process of that member for good. */
 static bool is_stopped_for_good(const struct gathering *g, uint32_t member)
 {
-    const struct world_spec *spec = &g->run->plan->spec;
+    bool is_planned = run_stops_for_good(g->run, g->run->member_hosts[member]);
     struct world_ending ending = {.is_stopped = false};
-    bool is_planned = false;
 
-    for (uint32_t i = 0; i < spec->n_faults; i++) {
-        const struct world_fault *fault = &spec->faults[i];
-
-        is_planned =
-            is_planned || (fault->kind == WORLD_FAULT_STOP && fault->for_ns == 0 &&
-                           fault->host == g->run->member_hosts[member]);
-    }
     if (is_planned) {
         g->run->world->ops->ending(g->run->world, g->run->member_hosts[member],
                                    g->run->member_processes[member], &ending);

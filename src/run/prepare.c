@@ -135,6 +135,21 @@ void run_configure(const struct run *run, struct host_config *config)
     config->mesh = &run->mesh;
 }
 
+bool run_stops_for_good(const struct run *run, uint32_t host)
+{
+    const struct world_spec *spec = &run->plan->spec;
+
+    for (uint32_t i = 0; i < spec->n_faults; i++) {
+        const struct world_fault *fault = &spec->faults[i];
+
+        if (fault->kind == WORLD_FAULT_STOP && fault->for_ns == 0 &&
+            fault->host == host) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool run_reports_ends(const struct run *run)
 {
     return run->policy == WEFT_POLICY_WEFT && run->world->ops->report_ended != NULL;

@@ -140,6 +140,8 @@ weft_status run_plan(struct run *run, struct weft_error *error) WEFT_MUST_CHECK;
 /* Returns true if the members are notified of one that failed or exited before it joined. Policies
  * of NCCL are not, because NCCL's ranks are not. */
 bool run_reports_ends(const struct run *run);
+/* Returns true if a fault of the scenario stops the processes of that host for good. */
+bool run_stops_for_good(const struct run *run, uint32_t host);
 /* Sets what is common to all members; `start_ns` is left to the caller. */
 void run_configure(const struct run *run, struct host_config *config);
 /* Sets the fields of `config` that differ between members. */

@@ -154,6 +154,15 @@ static bool any_failed(const struct run *run)
     return false;
 }
 
+static bool is_stopped(void *context, const struct host *host)
+{
+    const struct run *run = context;
+    const struct io_env *env = host->env;
+
+    return run_stops_for_good(run, env->world_host) &&
+           io_loop_is_paused(run->world->ops->loop(run->world), env->host);
+}
+
 /* Runs all hosts in this process. */
 static void run_loop(struct run *run)
 {
@@ -163,7 +172,8 @@ static void run_loop(struct run *run)
         .limit_ns = RUN_LIMIT_NS,
         .reports_ends = run_reports_ends(run),
         .progress = run->options->progress != NULL ? report_progress : NULL,
-        .progress_context = run,
+        .is_stopped = is_stopped,
+        .context = run,
     };
 
     run->answers = weft_calloc(1, sizeof(*run->answers));

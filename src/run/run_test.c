@@ -516,6 +516,36 @@ START_TEST(a_host_that_stops_for_good_is_named_in_bounded_time)
 }
 END_TEST
 
+/* The ranks are done without the relay, which is stopped before the last rows and had nothing left to
+ * do. It is not waited for, unless it goes on. */
+START_TEST(a_relay_that_stops_for_good_is_not_waited_for)
+{
+    static const char *const moments[] = {"row 2", "row 3"};
+    bool goes_on = _i >= 2;
+    char text[1024];
+    struct outcome out;
+
+    weft_format(text, sizeof(text),
+                "name: t\n"
+                "topology:\n"
+                "  defaults: {ports: [p0, p1], rate: 100Gbps, delay: 1us}\n"
+                "  nodes: {a: {}, b: {}, c: {ranks: 0, gpus: 0}}\n"
+                "  links:\n"
+                "    - {endpoints: ['a:p0', 'b:p1'], subnet: 10.1.0.0/24}\n"
+                "    - {endpoints: ['b:p0', 'c:p1'], subnet: 10.2.0.0/24}\n"
+                "    - {endpoints: ['c:p0', 'a:p1'], subnet: 10.3.0.0/24}\n"
+                "jobs: [{all_reduce: {bytes: [4096, 65536, 8]}}]\n"
+                "faults: [{at: '%s', on: c, kind: stop%s}]\n"
+                "expect: {result: %s}\n",
+                moments[_i % 2], goes_on ? ", for: 3s" : "", goes_on ? "pass" : "fail");
+    out = run(text);
+    ck_assert_int_eq(out.result, RUN_PASS);
+    ck_assert_int_lt(int_at(out.document, "sim_time_ns"),
+                     goes_on ? INT64_C(4000000000) : INT64_C(1000000000));
+    outcome_fini(&out);
+}
+END_TEST
+
 /* ---- expectations ---- */
 
 static const struct {
@@ -657,6 +687,7 @@ int main(void)
     tcase_add_test(tests, a_rail_that_was_left_out_led_to_a_process);
     tcase_add_loop_test(tests, events_that_were_not_kept_are_said_to_be_missing, 0, 2);
     tcase_add_test(tests, a_host_that_stops_for_good_is_named_in_bounded_time);
+    tcase_add_loop_test(tests, a_relay_that_stops_for_good_is_not_waited_for, 0, 4);
     tcase_add_loop_test(tests, who_works_is_waited_for, 0, 2);
     tcase_add_loop_test(tests, expectations_are_judged, 0,
                         (int)(sizeof(judged) / sizeof(judged[0])));
