@@ -18,8 +18,8 @@ struct host_loop {
     weft_ns hang_ns;
     /* Reports the failure or death of a member to the others, as a launcher does. */
     bool reports_ends;
-    /* Returns true if the process of a host is stopped and will not go on. Once all others are over,
-     * such ones are killed as hanging, without a wait of hang_ns. May be NULL. */
+    /* Returns true if the process of a host is stopped and will not go on. Once all others are
+     * over, such ones are killed as hanging, without a wait of hang_ns. May be NULL. */
     bool (*is_stopped)(void *context, const struct host *host);
     /* Called occasionally, between two steps of the world. May be NULL. */
     void (*progress)(void *context, weft_ns now);

@@ -516,8 +516,8 @@ START_TEST(a_host_that_stops_for_good_is_named_in_bounded_time)
 }
 END_TEST
 
-/* The ranks are done without the relay, which is stopped before the last rows and had nothing left to
- * do. It is not waited for, unless it goes on. */
+/* The ranks are done without the relay, which is stopped before the last rows and had nothing left
+ * to do. It is not waited for, unless it goes on. */
 START_TEST(a_relay_that_stops_for_good_is_not_waited_for)
 {
     static const char *const moments[] = {"row 2", "row 3"};

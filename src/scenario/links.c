@@ -259,6 +259,24 @@ static void set_end(struct topology *topology, const struct topology_place *plac
     }
 }
 
+/* Refuses a list of values, and writes the map that it stands for. */
+static void refuse_list(struct loader *loader, const struct link_in *in,
+                        const struct tree_node *list, const char *name)
+{
+    char quoted[2][DIAGNOSE_QUOTE_BYTES];
+    const char *values[2] = {"...", "..."};
+
+    for (uint32_t i = 0; i < 2 && list->n == 2; i++) {
+        if (list->items[i]->kind == TREE_SCALAR) {
+            values[i] = diagnose_quote(list->items[i]->text, quoted[i]);
+        }
+    }
+    complain(loader, list->mark,
+             "%s: a list does not say which end has which value; write {'%s': %s, '%s': "
+             "%s}, or one value for both ends",
+             name, in->texts[0], values[0], in->texts[1], values[1]);
+}
+
 /* Reads one value for both ends, or a map from end to value. */
 static void read_ends(struct topology *topology, const struct link_in *in, unsigned key,
                       end_reader read, end_setter set)
@@ -268,6 +286,10 @@ static void read_ends(struct topology *topology, const struct link_in *in, unsig
     const char *name = link_keys[key].name;
     uint32_t value;
     if (node == NULL) {
+        return;
+    }
+    if (node->kind == TREE_LIST) {
+        refuse_list(loader, in, node, name);
         return;
     }
     if (node->kind != TREE_MAP) {
