@@ -440,16 +440,41 @@ enum diag_known diag_has_peer_no_route(const struct diag_case *c)
                     diag_failed_to_reach(c->peer, c->host->name, ENETUNREACH));
 }
 
+/* Returns true if one of the errors is that a stream to the peer was up, and nothing came over it. */
+static bool any_fell_silent(const struct diag_error *errors, uint32_t n, const char *peer)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct weft_error *error = &errors[i].error;
+        bool is_after_tcp = error->phase == WEFT_PHASE_HELLO ||
+                            error->phase == WEFT_PHASE_CHALLENGE ||
+                            error->phase == WEFT_PHASE_AUTH;
+
+        if (is_after_tcp && error->status == WEFT_ERR_TIMEOUT && error->sys_errno == 0 &&
+            strcmp(errors[i].peer, peer) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool fell_silent(const struct diag_host *host, const char *peer)
+{
+    return host != NULL && (any_fell_silent(host->errors, host->n_errors, peer) ||
+                            any_fell_silent(host->left_out, host->n_left_out, peer));
+}
+
 /* Returns YES if a connection between the two hosts timed out although both processes ran, so that
  * a filter drops its packets. NO if one found no neighbour at the address of the other, because a
- * filter of TCP ports does not keep neighbours from answering. */
+ * filter of TCP ports does not keep neighbours from answering, or if another stream of theirs came
+ * up and then fell silent, because a filter passes either both or none. */
 enum diag_known diag_is_filtered(const struct diag_case *c)
 {
     enum diag_known has_timed_out =
         diag_or(diag_known_of(c->sys_errno == ETIMEDOUT),
                 diag_failed_to_reach(c->peer, c->host->name, ETIMEDOUT));
 
-    if (c->sys_errno == EHOSTUNREACH || found_no_neighbour(c)) {
+    if (c->sys_errno == EHOSTUNREACH || found_no_neighbour(c) ||
+        fell_silent(c->host, c->peer_name) || fell_silent(c->peer, c->host->name)) {
         return DIAG_NO;
     }
     return diag_and(both_lived(c), has_timed_out);

@@ -899,6 +899,22 @@ static bool is_held_by(const struct diag_host *host, const char *peer)
     return false;
 }
 
+/* Returns true if RoCE packets may have passed between the two ports. Behind a switch, what a port
+ * sent may have been for others; one that counted none at all exchanged none with the other. */
+static bool may_have_exchanged(const struct diag_case *c, const struct diag_port *a,
+                               const struct diag_port *b)
+{
+    bool used_a = a->counters[DIAG_TX_PACKETS] > 0,
+         used_b = b->counters[DIAG_TX_PACKETS] > 0;
+
+    if (diag_is_one_cable(c->input, a, b) != DIAG_NO) {
+        return used_a || used_b;
+    }
+    used_a = used_a || a->counters[DIAG_RX_PACKETS] != 0;
+    used_b = used_b || b->counters[DIAG_RX_PACKETS] != 0;
+    return used_a && used_b;
+}
+
 /* Returns UNKNOWN if two running hosts held each other up while none of their rails had sent a RoCE
  * packet, otherwise NO. Few devices count other frames, so the counters do not show whether
  * the cable passes any. */
@@ -916,8 +932,7 @@ static enum diag_known is_uncounted(const struct diag_case *c)
 
             if (diag_facing(a, b) == DIAG_YES) {
                 any = true;
-                if (a->counters[DIAG_TX_PACKETS] > 0 ||
-                    b->counters[DIAG_TX_PACKETS] > 0) {
+                if (may_have_exchanged(c, a, b)) {
                     return DIAG_NO;
                 }
             }
