@@ -11,6 +11,7 @@
 #include "backends/verbs/host.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "io/gpu.h"
 #include "io/machine.h"
 
 struct node_world {

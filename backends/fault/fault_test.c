@@ -9,6 +9,8 @@
 #include "backends/sim/backend.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
+#include "io/oob.h"
+#include "io/shm.h"
 
 static int do_op(struct io_op *op)
 {

@@ -7,6 +7,10 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "io/gpu.h"
+#include "io/oob.h"
+#include "io/shm.h"
+#include "io/verbs.h"
 
 struct fault_world;
 struct fault_env;

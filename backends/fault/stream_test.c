@@ -5,6 +5,7 @@
 
 #include "backends/fault/bed_testing.h"
 #include "base/suite_testing.h"
+#include "io/oob.h"
 
 #define PORT 4000
 

@@ -12,6 +12,7 @@
 #include "backends/linux/netns_testing.h"
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "io/oob.h"
 
 #define S ((weft_ns)1000000000)
 

@@ -12,6 +12,7 @@
 #include "backends/linux/env.h"
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "io/oob.h"
 
 #define N_CLIENTS 4
 

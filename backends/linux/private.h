@@ -8,6 +8,7 @@
 #include "backends/linux/machine.h"
 #include "backends/linux/netns.h"
 #include "base/check.h"
+#include "io/oob.h"
 
 struct linux_socket;
 struct linux_announcer;

@@ -7,6 +7,8 @@
 
 #include "backends/sim/backend.h"
 #include "base/check.h"
+#include "io/gpu.h"
+#include "io/verbs.h"
 
 #define SECOND INT64_C(1000000000)
 

@@ -4,6 +4,7 @@
 #define WEFT_BACKENDS_SIM_BED_TESTING_H
 
 #include "base/text.h"
+#include "io/verbs.h"
 #include "io/world.h"
 
 #define BED_HOSTS 4

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "io/gpu.h"
 
 #define PAGE_BYTES 4096
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)

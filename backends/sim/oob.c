@@ -1,6 +1,7 @@
 /* Out-of-band streams over sim/tcp, announcements over sim/udp. An io_stream is a sim_stream, an
  * io_listener a sim_listener, an io_announcer a sim_announcer; the opaque pointers are converted
  * in this file only. */
+#include "io/oob.h"
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
 #include "sim/tcp.h"

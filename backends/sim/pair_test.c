@@ -7,6 +7,7 @@
 #include "backends/sim/bed_testing.h"
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "io/verbs.h"
 
 static struct bed bed;
 static struct bed_end ends[2];

@@ -9,6 +9,8 @@
 #include "backends/sim/bed_testing.h"
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "io/gpu.h"
+#include "io/verbs.h"
 
 #define MS ((weft_ns)1000000)
 

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "io/shm.h"
 
 #define PAGE_BYTES 4096
 

@@ -3,7 +3,9 @@
 #define WEFT_BACKENDS_SIM_WORLD_H
 
 #include "base/check.h"
+#include "io/gpu.h"
 #include "io/machine.h"
+#include "io/verbs.h"
 #include "io/world.h"
 #include "sim/gpu.h"
 #include "sim/memory.h"

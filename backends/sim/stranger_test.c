@@ -7,6 +7,7 @@
 #include "backends/sim/bed_testing.h"
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "io/oob.h"
 
 #define MS ((weft_ns)1000000)
 #define TEXT "GET / HTTP/1.0\r\n\r\n"

@@ -7,6 +7,9 @@
 #include "base/check.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
+#include "io/gpu.h"
+#include "io/oob.h"
+#include "io/verbs.h"
 
 #define MS ((weft_ns)1000000)
 

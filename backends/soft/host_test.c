@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
+#include "io/verbs.h"
 
 #define S INT64_C(1000000000)
 #define N_BYTES (1u << 20)

@@ -13,6 +13,7 @@
 #include "backends/verbs/fake_testing.h"
 #include "base/check.h"
 #include "base/suite_testing.h"
+#include "io/verbs.h"
 
 static struct linux_loop *loop;
 static struct verbs_host *host;

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "boot/private.h"
+#include "io/oob.h"
 
 void boot_client_open(struct boot *boot)
 {

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "boot/private.h"
+#include "io/oob.h"
 
 /* Limits logging, because a log whose reader is blocked would delay the refusals. */
 #define LOG_EVERY_NS INT64_C(1000000000)

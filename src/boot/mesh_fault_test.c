@@ -7,6 +7,7 @@
 #include "base/suite_testing.h"
 #include "base/text.h"
 #include "boot/mesh_testing.h"
+#include "io/oob.h"
 
 static const struct town_cable line[] = {{.a = 0, .b = 1}, {.a = 1, .b = 2}};
 static const struct town_cable ring[] = {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "boot/mesh.h"
+#include "io/oob.h"
 
 static void add_port(struct mesh *mesh, uint32_t ifindex, uint8_t number)
 {

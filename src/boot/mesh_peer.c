@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "boot/mesh.h"
+#include "io/oob.h"
 
 /* ---- the end of a stream, or of an attempt ---- */
 

@@ -6,6 +6,7 @@
 #include "base/suite_testing.h"
 #include "boot/job_testing.h"
 #include "boot/private.h"
+#include "io/oob.h"
 
 #define RANKS JOB_RANKS
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "boot/private.h"
+#include "io/oob.h"
 
 weft_status boot_server_open(struct boot *boot, struct weft_error *error)
 {

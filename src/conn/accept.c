@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "conn/private.h"
 #include "conn/prove.h"
+#include "io/oob.h"
 
 #define ACCEPTS_MAX 256
 

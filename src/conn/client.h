@@ -4,6 +4,7 @@
 
 #include "conn/codec.h"
 #include "conn/frame.h"
+#include "io/oob.h"
 
 /* Maximum number of received bytes that an unauthenticated client can make this process hold. */
 #define CLIENT_RX_BYTES 64u

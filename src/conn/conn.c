@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "conn/private.h"
+#include "io/oob.h"
 #include "rdma/path_mtu.h"
 
 /* Minimum time after which TCP retransmits a lost segment (Linux TCP_RTO_MIN). */

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "conn/private.h"
 #include "conn/prove.h"
+#include "io/oob.h"
 #include "mesh/mesh.h"
 #include "rdma/timers.h"
 

@@ -10,6 +10,7 @@
 #include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 #include "conn/private.h"
+#include "io/oob.h"
 #include "rdma/timers.h"
 
 static const char happy_story[] = "titanic c:connector tcp from=new\n"

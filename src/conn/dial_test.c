@@ -7,6 +7,7 @@
 #include "base/suite_testing.h"
 #include "conn/conn_testing.h"
 #include "conn/private.h"
+#include "io/oob.h"
 #include "rdma/timers.h"
 
 START_TEST(a_peer_that_is_not_there_is_waited_for)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "io/oob.h"
 
 void frame_init(struct frame_link *link, struct io_env *env, struct io_stream *stream,
                 enum auth_label self, uint8_t *rx, size_t rx_cap, uint8_t *tx,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "io/oob.h"
 
 void hand_ignore_task(struct bed *bed, struct io_task *task)
 {

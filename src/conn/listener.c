@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "conn/client.h"
 #include "conn/private.h"
+#include "io/oob.h"
 #include "rdma/policy.h"
 
 #define BACKLOG 128

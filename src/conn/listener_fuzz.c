@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "conn/conn.h"
 #include "conn/private.h"
+#include "io/oob.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

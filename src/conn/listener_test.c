@@ -8,6 +8,7 @@
 #include "base/suite_testing.h"
 #include "base/text.h"
 #include "conn/hand_testing.h"
+#include "io/oob.h"
 
 START_TEST(silence_costs_a_slot_for_five_seconds)
 {

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "conn/private.h"
+#include "io/gpu.h"
 #include "nccl/policies.h"
 #include "rdma/policy.h"
 

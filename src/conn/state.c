@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "conn/private.h"
+#include "io/oob.h"
 #include "rdma/timers.h"
 
 static const char *const state_names[] = {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/conformance_testing.h"
+#include "io/oob.h"
 
 #define PORT 22341
 

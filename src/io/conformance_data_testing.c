@@ -4,6 +4,8 @@
 
 #include "base/check.h"
 #include "io/conformance_testing.h"
+#include "io/gpu.h"
+#include "io/verbs.h"
 
 #define N_BYTES 20000   /* several packets, not a multiple of the MTU */
 #define IMM 0xcafe1234u /* delivered unchanged */

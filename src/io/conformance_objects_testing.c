@@ -5,6 +5,9 @@
 
 #include "base/check.h"
 #include "io/conformance_testing.h"
+#include "io/gpu.h"
+#include "io/oob.h"
+#include "io/verbs.h"
 
 #define PSN 0x123456
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "io/conformance_testing.h"
+#include "io/oob.h"
 
 static const struct io_oob_ops *oob;
 static struct io_listener *listener;

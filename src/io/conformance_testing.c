@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "io/gpu.h"
 
 #define MS ((weft_ns)1000000)
 

@@ -6,6 +6,7 @@
 
 #include <check.h>
 
+#include "io/verbs.h"
 #include "io/world.h"
 
 /* Adds all cases. `ops` must be able to build two hosts, "left" (10.77.0.1/24) and "right"

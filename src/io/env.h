@@ -12,14 +12,14 @@
 #include "base/observe.h"
 #include "base/status.h"
 #include "base/trace.h"
-#include "io/gpu.h"
 #include "io/hostinfo.h"
 #include "io/loop.h"
-#include "io/oob.h"
-#include "io/shm.h"
-#include "io/verbs.h"
 
+struct io_device; /* io/verbs.h */
 struct io_env;
+struct io_gpu;     /* io/gpu.h */
+struct io_oob_ops; /* io/oob.h */
+struct io_shm_ops; /* io/shm.h */
 
 /* Stages of a process in its job, from which the times of some faults count. */
 enum io_stage {

@@ -1,6 +1,7 @@
 /* One side of the test environment: produces messages, sends them, and compares what it
  * receives. */
 #include <check.h>
+#include <errno.h>
 
 #include "base/check.h"
 #include "ipc/world_testing.h"

@@ -10,6 +10,7 @@
 #include "base/suite_testing.h"
 #include "base/text.h"
 #include "conn/codec.h"
+#include "io/oob.h"
 #include "plugin/engine.h"
 #include "plugin/engine_testing.h"
 #include "plugin/finding.h"

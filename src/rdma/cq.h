@@ -2,6 +2,7 @@
 #ifndef WEFT_RDMA_CQ_H
 #define WEFT_RDMA_CQ_H
 
+#include "io/verbs.h"
 #include "rdma/rdma.h"
 
 /* Polls like io_device_ops.poll_cq, but drops completions with GENERAL_ERR on devices where that

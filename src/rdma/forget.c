@@ -1,5 +1,6 @@
 #include <errno.h>
 
+#include "io/verbs.h"
 #include "rdma/rdma.h"
 
 /* Starts a verb, and abandons it if it is not done at once. Returns an errno if it failed at

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "io/verbs.h"
 
 /* Ranges are rounded to 4 KiB. Host pages are multiples of it, so that no page is registered that
  * the range does not touch, whatever the kernel's page size. */

@@ -3,6 +3,7 @@
 #ifndef WEFT_RDMA_QP_H
 #define WEFT_RDMA_QP_H
 
+#include "io/verbs.h"
 #include "rdma/rdma.h"
 
 enum rdma_qp_state {

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "io/verbs.h"
 #include "rdma/mr.h"
 
 /* ibv_global_route.sgid_index has 8 bits, so that higher slots cannot be used. */

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "io/env.h"
+#include "io/verbs.h"
 
 /* One used slot of a GID table, and the prefix length of the address behind it. */
 struct rdma_gid {

@@ -4,6 +4,7 @@
 #define WEFT_RDMA_TESTING_H
 
 #include "base/text.h"
+#include "io/verbs.h"
 #include "rdma/rdma.h"
 
 #define FAKE_DEVICES_MAX 4

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "io/verbs.h"
 #include "run/drill_world.h"
 
 enum { N_STEPS = 40, N_BITS = 21, PORT_NONE = 0 };

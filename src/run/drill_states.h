@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "io/env.h"
+#include "io/verbs.h"
 
 struct run;
 

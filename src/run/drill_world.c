@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/verbs.h"
 #include "run/carrier.h"
 #include "run/private.h"
 

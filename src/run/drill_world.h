@@ -4,6 +4,7 @@
 #define WEFT_RUN_DRILL_WORLD_H
 
 #include "io/env.h"
+#include "io/verbs.h"
 
 struct run;
 

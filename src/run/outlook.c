@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/verbs.h"
 #include "rdma/timers.h"
 #include "run/carrier.h"
 

@@ -1,6 +1,7 @@
 /* Reads the arguments of faults: verbs, calls of the I/O interface, events, and addresses of
  * ports. */
 #include "base/check.h"
+#include "io/verbs.h"
 #include "scenario/sections.h"
 
 #define STRANGERS_MAX 1024u /* at each port */

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "io/oob.h"
 #include "transport/inside_private.h"
 
 #define STRANGERS_MAX 32u /* places besides one for each process of the host */

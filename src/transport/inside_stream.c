@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "io/oob.h"
 #include "transport/inside_private.h"
 
 struct inside_stream *inside_stream_at(struct inside *inside, uint32_t i)

@@ -1,5 +1,6 @@
 /* Tests ranks of several hosts and their transports inside a host, from the first all-gather
  * over messages to an orderly end. */
+#include "io/oob.h"
 #include "transport/inside.h"
 
 #include <check.h>

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "base/suite_testing.h"
 #include "base/text.h"
+#include "io/gpu.h"
 #include "transport/steps.h"
 
 #define STEP 4096u

@@ -7,6 +7,7 @@
 #include "backends/sim/backend.h"
 #include "backends/sim/sim_world.h"
 #include "base/check.h"
+#include "io/gpu.h"
 #include "sim/nic_objects.h"
 
 /* The description of the test environment, which must exist as long as that does. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "io/gpu.h"
 #include "xfer/grid_testing.h"
 
 /* ---- traffic ---- */

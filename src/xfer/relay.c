@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "io/gpu.h"
 #include "rdma/timers.h"
 #include "xfer/attempt.h"
 #include "xfer/suspects.h"

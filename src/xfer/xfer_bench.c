@@ -20,6 +20,7 @@
 #include "backends/verbs/host.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "io/gpu.h"
 #include "xfer/xfer.h"
 
 #define TAG 7
