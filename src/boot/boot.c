@@ -343,6 +343,23 @@ static weft_ns deadline(const struct boot *boot)
     return boot->ended_ns < at ? boot->ended_ns : at;
 }
 
+/* Ends the wait for work of others in the last round once no rank is missing. A relay has no rows of
+ * its own, and none to carry any more. */
+static void expect_relays(struct boot *boot)
+{
+    weft_ns now = io_now(boot->env);
+
+    if (!boot->is_active || !boot->is_last || boot->started_ns <= now) {
+        return;
+    }
+    for (uint32_t r = 0; r < boot->config.n_ranks; r++) {
+        if (r != boot->config.rank && boot_awaits(boot, r)) {
+            return;
+        }
+    }
+    boot->started_ns = now;
+}
+
 weft_status boot_progress(struct boot *boot, struct weft_error *error)
 {
     weft_status status = boot->error.status;
@@ -350,6 +367,7 @@ weft_status boot_progress(struct boot *boot, struct weft_error *error)
 
     if (!failed_before) {
         status = progress(boot);
+        expect_relays(boot);
         status = status == WEFT_AGAIN ? give_up_ended(boot) : status;
     }
     if (status < 0) {

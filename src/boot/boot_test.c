@@ -296,13 +296,16 @@ static const struct worker_case {
     int64_t limit_s;
     bool has_ended; /* its launcher reports that after 10 s */
     bool comes;
+    bool is_relay;      /* the third has no rank, and no work */
     weft_status status; /* of rank 0 */
     weft_status others;
 } worker_cases[] = {
-    {"it comes then", 50 + 30, false, true, WEFT_OK, WEFT_OK},
-    {"it never comes", 50 + 30, false, false, WEFT_ERR_TIMEOUT, WEFT_ERR_CLOSED},
+    {"it comes then", 50 + 30, false, true, false, WEFT_OK, WEFT_OK},
+    {"it never comes", 50 + 30, false, false, false, WEFT_ERR_TIMEOUT, WEFT_ERR_CLOSED},
+    {"a relay never comes", 30, false, false, true, WEFT_ERR_TIMEOUT, WEFT_ERR_CLOSED},
+    {"a relay comes then", 30, false, true, true, WEFT_OK, WEFT_OK},
     /* Its stream would report that at once, so it is cut off. */
-    {"it has ended", 10 + 1, true, false, WEFT_ERR_CLOSED, WEFT_ERR_CLOSED},
+    {"it has ended", 10 + 1, true, false, false, WEFT_ERR_CLOSED, WEFT_ERR_CLOSED},
 };
 
 START_TEST(who_works_is_waited_for)
@@ -313,6 +316,8 @@ START_TEST(who_works_is_waited_for)
     int64_t limit_s = given->limit_s;
 
     job_open(&job, 67, NULL);
+    job.config.n_ranks = given->is_relay ? 2 : 3;
+    job.config.n_members = 3;
     open_all(&job);
     round_of_all(&job, 1, 4);
     since = bed_now(&job.bed);
