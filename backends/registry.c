@@ -360,9 +360,19 @@ int64_t backend_program_losses(const char *netdev)
     return lab_count_losses(netdev);
 }
 
-void backend_program_watched(struct weft_text *out)
+bool backend_program_is_active(const char *device)
 {
-    lab_watch_read(out);
+    return lab_is_active(device);
+}
+
+bool backend_program_gid(const char *device, int index, struct io_ip *out, int *out_type)
+{
+    return lab_gid(device, index, out, out_type);
+}
+
+void backend_program_watched(const char *host, struct weft_text *out)
+{
+    lab_watch_read(host, out);
 }
 
 void backend_observe_begin(void)

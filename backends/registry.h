@@ -141,8 +141,11 @@ void backend_program_device(const struct world_spec *spec, uint32_t host, uint32
  * those of a netdev from inside its host. */
 int64_t backend_program_count(const char *device, enum world_program_count count);
 int64_t backend_program_losses(const char *netdev);
+/* Read the state and a GID of an RDMA device as in lab/counts.h, from where all are visible. */
+bool backend_program_is_active(const char *device);
+bool backend_program_gid(const char *device, int index, struct io_ip *out, int *out_type);
 /* Appends what programs did with RDMA devices (lab_watch_read() in lab/watch.h). */
-void backend_program_watched(struct weft_text *out);
+void backend_program_watched(const char *host, struct weft_text *out);
 /* Runs the guest, in its first process, and does not return; does nothing in other processes. */
 void backend_guest_init(void);
 /* Mark the calls between them as only observing a job (base/observe.h). */

@@ -115,6 +115,85 @@ def test_a_silent_program_of_exec_and_of_a_lab_ends_with_its_finding(tmp_path):
         labs.end()
 
 
+# ---- findings while programs run ----
+
+def compile_chooser(folder):
+    program = folder / "chooser"
+    subprocess.run(["cc", "-O1", "-o", program, ROOT / "ci" / "guest" / "chooser.c", "-libverbs"], check=True)
+    return str(program)
+
+
+def swallowing(program, nap):
+    """Two that fail as with NCCL's net_ib, print nothing, and sleep; and one that has nothing to do with it."""
+    return (TRIANGLE, "titanic", "--", program, "nccl", "0", nap, ":", "iceberg", "--", program, "nccl", "0", nap,
+            "titanic", ":", "carpathia", "--", "sh", "-c", "sleep 9; echo here; exit 0")
+
+
+@pytest.mark.parametrize("clock", ["virtual", "real"])
+def test_the_finding_comes_before_the_end_of_a_program_that_swallows_its_error(tmp_path, clock):
+    """All are in one file of the guest, so that the order of their lines is that in which they were written."""
+    code, out, errors = exec_in("--clock", clock, "--findings", "now",
+                                *swallowing(compile_chooser(tmp_path), "30" if clock == "virtual" else "5"))
+    lines = errors.splitlines()
+    assert (code, out) == (0, "carpathia: here\n"), errors
+    found = [line for line in lines if line.startswith("error ")]
+    assert found == ["error route.wrong_nic at iceberg:p0 → titanic"]
+    assert lines.index(found[0]) < min(lines.index(f"{host}: over") for host in ("titanic", "iceberg"))
+
+
+@pytest.mark.parametrize("nap", ["0", "30"])
+@pytest.mark.parametrize("seed", ["1", "5"])
+def test_output_status_and_capture_are_the_same_whenever_findings_come(tmp_path, nap, seed):
+    """Of programs that end by their failure or swallow it, and of others that exchange frames at that moment."""
+    needs("ibv_rc_pingpong")
+    program = compile_chooser(tmp_path)
+    pingpong = "ibv_rc_pingpong -e -g 1 -n 400 -d"
+    ask = (TRIANGLE, "carpathia", "--", *pingpong.split(), "carpathia-p0", ":",
+           "titanic", "--", program, "nccl", "0", nap, ":", "iceberg", "--", program, "nccl", "0", nap, "titanic", ":", "titanic", "--", "sh", "-c",
+           f"sleep 0.037; {pingpong} titanic-p1 carpathia; date +%s.%N; echo $$; cat /proc/sys/kernel/random/uuid")
+    runs = [exec_in("--findings", when, "--seed", seed, "--pcap", tmp_path / when, *ask)
+            for when in ("now", "exit", "off")]
+    found = [[line for line in run[2].splitlines() if line.startswith("error ")] for run in runs]
+    right = ["error route.wrong_nic at iceberg:p0 → titanic"]
+    assert found == [right, right if nap == "0" else [], []], runs
+    assert "400 iters" in runs[0][1] and runs[0][0] == (nap == "0")
+    assert runs[0][:2] == runs[1][:2] == runs[2][:2]
+    said = [[line for line in run[2].splitlines() if ": " in line.split("  ")[0]] for run in runs]
+    assert said[0] == said[1] == said[2]
+    captures = [(tmp_path / when).read_bytes() for when in ("now", "exit", "off")]
+    assert captures[0] == captures[1] == captures[2] and len(captures[0]) > 10000
+
+
+def test_one_that_waits_and_fails_in_nothing_has_no_finding(tmp_path):
+    needs("ibv_rc_pingpong")
+    code, _, errors = exec_in("--findings", "now", PAIR, "titanic", "--", "sh", "-c",
+                              "ibv_rc_pingpong -g 1 -d titanic-p0 & sleep 60; kill $!")
+    assert (code, errors) == (0, "")
+
+
+def test_a_lab_prints_the_finding_while_the_programs_run(tmp_path):
+    """The client whose program failed; another one prints nothing. The variable is as the flag."""
+    program = compile_chooser(tmp_path)
+    labs = Labs()
+    try:
+        labs.up(TRIANGLE)
+        with labs.start("exec", "--findings", "now", "carpathia", "--", "sleep", "1000") as other, labs.start(
+                "exec", "titanic", "--", program, "nccl", "0", "1000", ":",
+                "iceberg", "--", program, "nccl", "0", "1000", "titanic", env={"WEFT_FINDINGS": "now"}) as running:
+            line = ""
+            while not line.startswith("error "):
+                line = running.stderr.readline()
+                assert line
+            assert line == "error route.wrong_nic at iceberg:p0 → titanic\n"
+            assert running.poll() is None
+            for client in (running, other):
+                client.terminate()
+            assert "error " not in running.communicate()[1]
+            assert "error " not in other.communicate()[1]
+    finally:
+        labs.end()
+
+
 # ---- what is recorded ----
 
 def records_of(*command, program=0, env=None):

@@ -112,6 +112,28 @@ static weft_ns listener_now(const struct show *show)
     return show->what->watch != NULL ? since_begun(show) : show->now_ns - show->begun_ns;
 }
 
+/* Returns the callback for failures while programs run; NULL if there is none. */
+static const struct world_program_watch *failures_listener(const struct show *show)
+{
+    const struct world_program_watch *witness = show->what->witness;
+
+    return show->what->watch == NULL && witness != NULL && witness->failing != NULL
+               ? witness
+               : NULL;
+}
+
+/* Reports that a program may have failed, if others still run. Takes no virtual time. */
+static void report_failure(const struct show *show)
+{
+    const struct world_program_watch *listener = failures_listener(show);
+
+    if (listener != NULL) {
+        weft_observe_begin();
+        listener->failing(listener->context, since_begun(show));
+        weft_observe_end();
+    }
+}
+
 /* ---- starting ---- */
 
 int lab_programs_settle(const struct world_host *host)
@@ -430,6 +452,9 @@ static void reap(struct show *show, struct running *running)
     }
     if (code != 0 && !running->is_killed && !show->has_asked) {
         fail(show, running, code);
+        if (count(show, RUNS) > 0) {
+            report_failure(show);
+        }
     }
 }
 
@@ -694,16 +719,42 @@ static bool is_stuck(const struct show *show)
     return is;
 }
 
-/* Fetches captured frames until an event. Its calls are free, and poll(2) then returns at once, so
- * that calls and times are those without a capture. */
-static void capture_meanwhile(struct show *show, struct pollfd *fds, uint32_t n)
+static void take_failures(const struct show *show, const struct pollfd *failures)
 {
-    const struct timespec time = {.tv_nsec = LAB_CAPTURE_NS};
+    char bytes[256];
+
+    if ((failures->revents & POLLIN) != 0) {
+        (void)!read(failures->fd, bytes, sizeof(bytes));
+        report_failure(show);
+    }
+}
+
+/* Fetches captured frames, and reports failures, until an event. Its calls are free, and poll(2)
+ * then returns at once, so that calls and times are those without a capture. `fds` [n + 1] ends
+ * with the descriptor of failures, which is no such event. */
+static void observe_meanwhile(const struct show *show, struct pollfd *fds, uint32_t n)
+{
+    weft_ns fetch_ns = 0; /* when captured frames are fetched again */
+    int n_ready = 0;
 
     weft_observe_begin();
-    do {
-        lab_capture_fetch(show->capture);
-    } while (show->capture != NULL && ppoll(fds, n, &time, NULL) <= 0);
+    while (n_ready <= 0 && (show->capture != NULL || fds[n].fd >= 0)) {
+        weft_ns now = linux_clock_now();
+        weft_ns left;
+        struct timespec time;
+
+        if (fetch_ns <= now) { /* a failure does not move the moments of the next */
+            lab_capture_fetch(show->capture);
+            fetch_ns = now + LAB_CAPTURE_NS;
+        }
+        left = fetch_ns - now;
+        time = (struct timespec){.tv_sec = left / SECOND, .tv_nsec = left % SECOND};
+        n_ready = ppoll(fds, n + 1, show->capture != NULL ? &time : NULL, NULL);
+        if (n_ready > 0) {
+            take_failures(show, &fds[n]);
+            n_ready -= fds[n].revents != 0;
+        }
+    }
     weft_observe_end();
 }
 
@@ -712,7 +763,7 @@ static void capture_meanwhile(struct show *show, struct pollfd *fds, uint32_t n)
 static void await(struct show *show, weft_ns until)
 {
     uint32_t n = 0;
-    struct pollfd *fds = weft_calloc(3 * (size_t)show->what->n + 2, sizeof(*fds));
+    struct pollfd *fds = weft_calloc(3 * (size_t)show->what->n + 3, sizeof(*fds));
     const struct itimerspec timer = {
         .it_value = {.tv_sec = until == WEFT_NEVER ? 0 : until / SECOND,
                      .tv_nsec = until == WEFT_NEVER ? 0 : until % SECOND}};
@@ -727,7 +778,10 @@ static void await(struct show *show, weft_ns until)
         fds[n++] = (struct pollfd){.fd = running->fds[0], .events = POLLIN};
         fds[n++] = (struct pollfd){.fd = running->fds[1], .events = POLLIN};
     }
-    capture_meanwhile(show, fds, n);
+    fds[n] =
+        (struct pollfd){.fd = failures_listener(show) != NULL ? lab_watch_failures() : -1,
+                        .events = POLLIN};
+    observe_meanwhile(show, fds, n);
     poll(fds, n, -1);
     free(fds);
 }

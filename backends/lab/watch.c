@@ -18,6 +18,7 @@
 #define FOLDER "/run/weft-watch"
 
 static bool has_library; /* in FOLDER */
+static int failures_fd = -1;
 
 /* Where `make` and `make install` put the library, seen from the folder of this program. */
 static const char *const places[] = {"", "../lib/weft/"};
@@ -76,6 +77,21 @@ static void make_folder(uint32_t id)
     }
 }
 
+/* Opens both ends, so that neither waits for the other and none ends. */
+static void make_failures(void)
+{
+    static const char path[] = FOLDER "/" WATCH_FAILURES;
+
+    if (mkfifo(path, 0666) == 0 && chmod(path, 0666) == 0) {
+        failures_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    }
+}
+
+int lab_watch_failures(void)
+{
+    return failures_fd;
+}
+
 void lab_watch_begin(uint32_t n)
 {
     int from, to;
@@ -92,6 +108,7 @@ void lab_watch_begin(uint32_t n)
         for (uint32_t i = 0; i < n; i++) {
             make_folder(i);
         }
+        make_failures();
     }
     if (from >= 0) {
         close(from);
@@ -194,7 +211,7 @@ static int is_number(const struct dirent *entry)
     return entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
 }
 
-void lab_watch_read(struct weft_text *out)
+void lab_watch_read(const char *host, struct weft_text *out)
 {
     struct utsname names;
     struct dirent **folders = NULL;
@@ -205,7 +222,7 @@ void lab_watch_read(struct weft_text *out)
         n = scandir(FOLDER, &folders, is_number, by_number);
     }
     for (int i = 0; i < n; i++) {
-        read_records(folders[i]->d_name, names.nodename, out);
+        read_records(folders[i]->d_name, host != NULL ? host : names.nodename, out);
         free(folders[i]);
     }
     free(folders);

@@ -11,12 +11,16 @@
  * programs 0 to n - 1. If there is no library, programs are not watched. Takes no virtual time. New
  * files draw random numbers (shmem_get_inode() of mm/shmem.c), so chance must begin afterwards. */
 void lab_watch_begin(uint32_t n);
+/* Returns a descriptor that is readable once a process of a watched program has failed, and does
+ * not wait; -1 if programs are not watched. */
+int lab_watch_failures(void);
 /* Makes a folder for the records of program `id`, unless it exists. Takes no virtual time. */
 void lab_watch_prepare(uint32_t id);
 /* Adds the library to LD_PRELOAD of the calling process. Returns an errno. */
 int lab_watch_preload(uint32_t id);
-/* Appends the records of all processes of the calling process's host, each line as "ID LINE" with
- * the number of its program (backends/watch/records.h). Takes no virtual time. */
-void lab_watch_read(struct weft_text *out);
+/* Appends the records of all processes of a host, each line as "ID LINE" with the number of its
+ * program (backends/watch/records.h). `host` is NULL for the calling process's host. Takes no
+ * virtual time. */
+void lab_watch_read(const char *host, struct weft_text *out);
 
 #endif

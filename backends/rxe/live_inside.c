@@ -26,6 +26,7 @@
 #include "backends/rxe/live_terminal.h"
 #include "backends/rxe/scratch.h"
 #include "base/check.h"
+#include "base/observe.h"
 #include "base/text.h"
 
 #define SECOND INT64_C(1000000000)
@@ -545,6 +546,18 @@ static void send_out(const struct inside *inside)
     }
 }
 
+/* Notes for the next door that calls of watched programs have failed. Takes no virtual time. */
+static void note_failures(struct inside *inside)
+{
+    char bytes[256];
+
+    weft_observe_begin();
+    if (read(lab_watch_failures(), bytes, sizeof(bytes)) > 0) {
+        add_ended(inside, WORLD_LAB_FAILURE, 0);
+    }
+    weft_observe_end();
+}
+
 /* Opens the next door and waits until the machine answers. Returns false if it does not. */
 static bool knock(struct inside *inside)
 {
@@ -555,6 +568,7 @@ static bool knock(struct inside *inside)
     int fd;
 
     send_out(inside);
+    note_failures(inside);
     weft_text_add(&said, "%lld %u\n", (long long)linux_clock_now(), inside->n);
     weft_text_add_bytes(&said, inside->ended.bytes, inside->ended.n);
     inside->ended.n = 0;

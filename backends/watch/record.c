@@ -50,19 +50,25 @@ static void free_end(int *word)
     errno = kept;
 }
 
-/* Returns NULL if there is no place for records. */
-static struct watch_records *open_records(void)
+/* Opens a file beside this library. Returns -1 if it cannot be opened. */
+static int open_beside(const char *name, int flags)
 {
     char path[512];
     size_t n = watch_folder(path, sizeof(path));
-    struct watch_records *found = MAP_FAILED, *none = NULL;
-    int fd;
 
-    if (n == 0 || n + sizeof(WATCH_RECORDS) > sizeof(path)) {
-        return NULL;
+    if (n == 0 || n + strlen(name) >= sizeof(path)) {
+        return -1;
     }
-    memcpy(path + n, WATCH_RECORDS, sizeof(WATCH_RECORDS));
-    fd = open(path, O_RDWR | O_CLOEXEC);
+    memcpy(path + n, name, strlen(name) + 1);
+    return open(path, flags | O_CLOEXEC);
+}
+
+/* Returns NULL if there is no place for records. */
+static struct watch_records *open_records(void)
+{
+    struct watch_records *found = MAP_FAILED, *none = NULL;
+    int fd = open_beside(WATCH_RECORDS, O_RDWR);
+
     if (fd >= 0) {
         found =
             mmap(WANTED_AT, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -123,6 +129,25 @@ void watch_record(bool is_error, const char *format, ...)
     va_start(list, format);
     record(is_error, format, list);
     va_end(list);
+    free_end(&word);
+    errno = kept;
+}
+
+void watch_wake(void)
+{
+    static atomic_flag has_woken = ATOMIC_FLAG_INIT;
+    int kept = errno;
+    int word, fd;
+
+    if (atomic_flag_test_and_set(&has_woken)) {
+        return;
+    }
+    free_begin(&word);
+    fd = open_beside("../" WATCH_FAILURES, O_WRONLY | O_NONBLOCK);
+    if (fd >= 0) {
+        (void)!write(fd, "", 1);
+        close(fd);
+    }
     free_end(&word);
     errno = kept;
 }

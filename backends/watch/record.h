@@ -8,5 +8,8 @@
  * quarters of the file are full. Does not change errno, and takes no virtual time in a guest. */
 __attribute__((format(printf, 2, 3))) void watch_record(bool is_error, const char *format,
                                                         ...);
+/* Wakes the reader of WATCH_FAILURES, if there is one, at the first call of each process. Takes no
+ * virtual time, and does not change errno. */
+void watch_wake(void);
 
 #endif

@@ -7,6 +7,8 @@
 
 #define WATCH_LIBRARY "libweft-watch.so"
 #define WATCH_RECORDS "records" /* in the folder through which the library was loaded */
+/* Beside these folders: a FIFO that receives a byte from each process at its first failure. */
+#define WATCH_FAILURES "failures"
 
 /* Records of all processes of a program. Each line is "NS HOST PID PROGRAM CALL KEY=VALUE...",
  * where NS is CLOCK_MONOTONIC. Zeros are in place of a line that is being written. */

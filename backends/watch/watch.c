@@ -148,6 +148,9 @@ static void record_completion(const struct ibv_cq *cq, const struct ibv_wc *wc)
                      cq->context->device->name, wc->qp_num, (int)wc->status,
                      wc->vendor_err, (int)wc->opcode);
     }
+    if (wc->status != IBV_WC_WR_FLUSH_ERR) {
+        watch_wake();
+    }
 }
 
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *completions)
@@ -338,6 +341,9 @@ static void record_modify(const struct ibv_qp *qp, const struct ibv_qp_attr *att
     }
     watch_record(problem != 0, "modify_qp device=%s qp=%u%s errno=%d",
                  qp->context->device->name, qp->qp_num, text, problem);
+    if (problem != 0) {
+        watch_wake();
+    }
 }
 
 EXPORTED int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
@@ -363,7 +369,26 @@ EXPORTED struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *att
     } else {
         record_call("create_ah", pd->context, ah == NULL, problem);
     }
+    if (ah == NULL) {
+        watch_wake();
+    }
     return ah;
+}
+
+/* Returns true if what the event is about does not work any more. */
+static bool is_fatal(enum ibv_event_type type)
+{
+    static const enum ibv_event_type fatal[] = {
+        IBV_EVENT_CQ_ERR,        IBV_EVENT_QP_FATAL,     IBV_EVENT_QP_REQ_ERR,
+        IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_DEVICE_FATAL, IBV_EVENT_SRQ_ERR,
+        IBV_EVENT_WQ_FATAL,
+    };
+    bool is = false;
+
+    for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+        is = is || type == fatal[i];
+    }
+    return is;
 }
 
 EXPORTED int ibv_get_async_event(struct ibv_context *context,
@@ -373,8 +398,12 @@ EXPORTED int ibv_get_async_event(struct ibv_context *context,
     int result = next(context, event);
 
     if (result == 0) {
-        watch_record(false, "event device=%s type=%d", context->device->name,
-                     (int)event->event_type);
+        watch_record(is_fatal(event->event_type), "event device=%s type=%d fatal=%d",
+                     context->device->name, (int)event->event_type,
+                     is_fatal(event->event_type));
+        if (is_fatal(event->event_type)) {
+            watch_wake();
+        }
     }
     return result;
 }

@@ -86,7 +86,7 @@ struct cli_options {
     bool times;                                        /* of explain */
     bool reads_stdin;                                  /* of lab */
     bool wants_terminal;                               /* of lab */
-    const char *findings;  /* of exec and lab: "exit", "off" or NULL */
+    const char *findings;  /* of exec and lab: "exit", "now", "off" or NULL */
     const char *watch;     /* of exec, lab and run: "on", "off" or NULL */
     int64_t patience_s;    /* 0: default */
     uint32_t patience;     /* run, explain: factor of all limits; 0: none given */

@@ -9,6 +9,7 @@
 #include "backends/registry.h"
 #include "base/check.h"
 #include "cli/failed.h"
+#include "run/program_glance.h"
 #include "run/program_look.h"
 #include "run/program_observed.h"
 
@@ -22,7 +23,8 @@ struct exec_witness {
     struct program_cut *cuts;            /* Owned [n_cuts] */
     uint32_t n_cuts;
     bool *keeps_down; /* Owned [n_faults] */
-    bool has_looked;
+    bool *is_active;  /* Owned [n_faults]; began, and has not ended */
+    bool has_looked, has_told;
     off_t written[2]; /* bytes in the files of stdout and stderr before the run */
 };
 
@@ -56,6 +58,7 @@ static void take_fault(void *context, uint32_t index, bool undo, weft_ns now, in
     if (problem != 0) {
         return;
     }
+    witness->is_active[index] = !undo;
     if (fault->kind == WORLD_FAULT_STOP) {
         program_stop(witness->facts, witness->plan->n, fault->host, undo, now);
     }
@@ -153,14 +156,16 @@ static void add_lines_of(const char *host, const struct weft_text *all,
     }
 }
 
-static void add_outputs(const struct exec_witness *witness)
+/* Appends what each program wrote to its facts. */
+static void add_outputs(const struct exec_witness *witness,
+                        struct program_facts *all_facts)
 {
     struct weft_text all = {NULL, 0, 0};
 
     read_back(witness, 0, &all);
     read_back(witness, 1, &all);
     for (uint32_t i = 0; i < witness->plan->n; i++) {
-        struct program_facts *facts = &witness->facts[i];
+        struct program_facts *facts = &all_facts[i];
 
         if (witness->plan->n == 1) {
             weft_text_add_bytes(&facts->output, all.bytes, all.n);
@@ -172,6 +177,114 @@ static void add_outputs(const struct exec_witness *witness)
     weft_text_fini(&all);
 }
 
+static void free_outputs(const struct exec_witness *witness, struct program_facts *facts)
+{
+    for (uint32_t i = 0; i < witness->plan->n; i++) {
+        weft_text_fini(&facts[i].output);
+    }
+}
+
+/* ---- reporting ---- */
+
+static void add_command(char *const *argv, struct weft_text *out)
+{
+    for (size_t i = 0; argv[i] != NULL; i++) {
+        weft_text_add(out, "%s%s", i > 0 ? " " : "", argv[i]);
+    }
+}
+
+/* Prints the findings, if a rule decides. */
+static void tell(struct exec_witness *witness, const struct program_facts *facts,
+                 const struct program_look *before, const struct program_look *after)
+{
+    uint32_t n = witness->plan->n;
+    struct weft_text *texts = weft_calloc((size_t)n + 1, sizeof(*texts));
+    const char **commands = weft_calloc((size_t)n + 1, sizeof(*commands));
+    const struct program_causes causes = {.spec = witness->spec,
+                                          .device = backend_program_device,
+                                          .facts = facts,
+                                          .commands = commands,
+                                          .n = n,
+                                          .before = before,
+                                          .after = after,
+                                          .cuts = witness->cuts,
+                                          .n_cuts = witness->n_cuts};
+    json_t *document;
+
+    for (uint32_t i = 0; i < n; i++) {
+        add_command(witness->plan->items[i].argv, &texts[i]);
+        commands[i] = texts[i].bytes;
+    }
+    document = failed_findings(&causes);
+    witness->has_told = json_array_size(json_object_get(document, "findings")) > 0;
+    failed_tell(witness->options, document);
+    json_decref(document);
+    for (uint32_t i = 0; i < n; i++) {
+        weft_text_fini(&texts[i]);
+    }
+    free(texts);
+    free(commands);
+}
+
+/* ---- while programs run ---- */
+
+/* Adds to `look` what faults have changed at its host since. */
+static void apply_faults(const struct exec_witness *witness, uint32_t host,
+                         struct program_look *look)
+{
+    const struct world_spec *spec = witness->spec;
+
+    for (uint32_t i = 0; i < spec->hosts[host].n_ports; i++) {
+        for (uint32_t k = 0; k < witness->n_cuts; k++) {
+            look->losses[i] += program_shares_carrier(spec, host, i, &witness->cuts[k]);
+        }
+        for (uint32_t k = 0; k < spec->n_faults; k++) {
+            const struct world_fault *fault = &spec->faults[k];
+
+            if (witness->is_active[k] && fault->kind == WORLD_FAULT_MTU &&
+                fault->host == host && fault->has_port && fault->port == i) {
+                program_glance_mtu(&look->host.ports[i], fault->size_bytes);
+            }
+        }
+    }
+}
+
+static void take_failure(void *context, weft_ns now)
+{
+    struct exec_witness *witness = context;
+    uint32_t n_hosts = witness->spec->n_hosts;
+    uint32_t n = witness->plan->n;
+    struct program_look *before, *after;
+    struct program_facts *facts;
+
+    if (witness->has_told) {
+        return;
+    }
+    before = weft_calloc((size_t)n_hosts + 1, sizeof(*before));
+    after = weft_calloc((size_t)n_hosts + 1, sizeof(*after));
+    facts = weft_calloc((size_t)n + 1, sizeof(*facts));
+    program_glance(witness->spec, backend_program_device, before, after);
+    for (uint32_t i = 0; i < n_hosts; i++) {
+        apply_faults(witness, i, &after[i]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        facts[i] = witness->facts[i];
+        program_end_now(&facts[i], &after[facts[i].host], now);
+    }
+    add_outputs(witness, facts);
+    if (program_causes_any(facts, n)) {
+        tell(witness, facts, before, after);
+    }
+    free_outputs(witness, facts);
+    for (uint32_t i = 0; i < n_hosts; i++) {
+        program_look_fini(&before[i]);
+        program_look_fini(&after[i]);
+    }
+    free(before);
+    free(after);
+    free(facts);
+}
+
 /* ---- life ---- */
 
 struct exec_witness *exec_witness_create(const struct cli_options *options,
@@ -180,6 +293,9 @@ struct exec_witness *exec_witness_create(const struct cli_options *options,
 {
     struct exec_witness *witness = weft_calloc(1, sizeof(*witness));
     struct stat status;
+
+    json_object_seed(
+        1); /* draws no random number while programs run, as it does otherwise */
 
     *witness = (struct exec_witness){
         .options = options,
@@ -191,10 +307,12 @@ struct exec_witness *exec_witness_create(const struct cli_options *options,
                   .fault = take_fault,
                   .over = take_over,
                   .look = look,
-                  .saw = take_look},
+                  .saw = take_look,
+                  .failing = failed_is_now(options) ? take_failure : NULL},
         .facts = weft_calloc((size_t)plan->n + 1, sizeof(*witness->facts)),
         .before = weft_calloc((size_t)spec->n_hosts + 1, sizeof(*witness->before)),
         .after = weft_calloc((size_t)spec->n_hosts + 1, sizeof(*witness->after)),
+        .is_active = weft_calloc((size_t)spec->n_faults + 1, sizeof(bool)),
         .cuts = weft_calloc((size_t)spec->n_faults + 1, sizeof(*witness->cuts)),
         .keeps_down = weft_calloc((size_t)spec->n_faults + 1, sizeof(bool)),
     };
@@ -216,44 +334,12 @@ const struct world_program_watch *exec_witness_hooks(struct exec_witness *witnes
     return &witness->hooks;
 }
 
-static void add_command(char *const *argv, struct weft_text *out)
+void exec_witness_tell(struct exec_witness *witness)
 {
-    for (size_t i = 0; argv[i] != NULL; i++) {
-        weft_text_add(out, "%s%s", i > 0 ? " " : "", argv[i]);
+    if (witness->has_looked && !witness->has_told) {
+        add_outputs(witness, witness->facts);
+        tell(witness, witness->facts, witness->before, witness->after);
     }
-}
-
-void exec_witness_tell(const struct exec_witness *witness)
-{
-    uint32_t n = witness->plan->n;
-    struct weft_text *texts = weft_calloc((size_t)n + 1, sizeof(*texts));
-    const char **commands = weft_calloc((size_t)n + 1, sizeof(*commands));
-    const struct program_causes causes = {.spec = witness->spec,
-                                          .device = backend_program_device,
-                                          .facts = witness->facts,
-                                          .commands = commands,
-                                          .n = n,
-                                          .before = witness->before,
-                                          .after = witness->after,
-                                          .cuts = witness->cuts,
-                                          .n_cuts = witness->n_cuts};
-    json_t *document = NULL;
-
-    for (uint32_t i = 0; i < n; i++) {
-        add_command(witness->plan->items[i].argv, &texts[i]);
-        commands[i] = texts[i].bytes;
-    }
-    if (witness->has_looked) {
-        add_outputs(witness);
-        document = failed_findings(&causes);
-        failed_tell(witness->options, document);
-    }
-    json_decref(document);
-    for (uint32_t i = 0; i < n; i++) {
-        weft_text_fini(&texts[i]);
-    }
-    free(texts);
-    free(commands);
 }
 
 void exec_witness_free(struct exec_witness *witness)
@@ -261,9 +347,7 @@ void exec_witness_free(struct exec_witness *witness)
     if (witness == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < witness->plan->n; i++) {
-        weft_text_fini(&witness->facts[i].output);
-    }
+    free_outputs(witness, witness->facts);
     for (uint32_t i = 0; i < witness->spec->n_hosts; i++) {
         program_look_fini(&witness->before[i]);
         program_look_fini(&witness->after[i]);
@@ -271,6 +355,7 @@ void exec_witness_free(struct exec_witness *witness)
     free(witness->facts);
     free(witness->before);
     free(witness->after);
+    free(witness->is_active);
     free(witness->cuts);
     free(witness->keeps_down);
     free(witness);

@@ -13,8 +13,9 @@ struct exec_witness *exec_witness_create(const struct cli_options *options,
                                          const struct world_spec *spec,
                                          const struct program_plan *plan);
 const struct world_program_watch *exec_witness_hooks(struct exec_witness *witness);
-/* Prints the findings after the run, if a program failed and a rule decides why. */
-void exec_witness_tell(const struct exec_witness *witness);
+/* Prints the findings after the run, if a program failed and a rule decides why, unless they were
+ * printed while programs ran (`--findings now`). */
+void exec_witness_tell(struct exec_witness *witness);
 void exec_witness_free(struct exec_witness *witness);
 
 #endif

@@ -19,6 +19,11 @@ bool failed_is_wanted(const struct cli_options *options)
     return options->findings == NULL || strcmp(options->findings, "off") != 0;
 }
 
+bool failed_is_now(const struct cli_options *options)
+{
+    return options->findings != NULL && strcmp(options->findings, "now") == 0;
+}
+
 bool failed_is_watched(const struct cli_options *options)
 {
     return options->watch == NULL || strcmp(options->watch, "off") != 0;

@@ -11,6 +11,8 @@
 
 /* Returns false if `--findings off` is set. */
 bool failed_is_wanted(const struct cli_options *options);
+/* Returns true if `--findings now` is set. */
+bool failed_is_now(const struct cli_options *options);
 /* Returns false if `--watch off` is set. */
 bool failed_is_watched(const struct cli_options *options);
 /* Returns a document with only "findings": errors that a rule decided. There are none if no program

@@ -5,14 +5,16 @@
  *
  *   "exec" SIZE N hosts[N] CWD M variables[M] words...   "ls"   "down"   "clear"
  *   "fault" TEXT   "capture" PATH ("": ends it)   "diagnose"   "why" ID
+ *   "now" ID N (why some of these N programs fail, while others of them may run)
  *
  * An answer consists of lines:
  *
  *   "error TEXT"
  *   "begun", FOLDER, ID and a host for each program, separated by tabs; programs are numbered from
  *            ID on. Then "ended ID CODE" for each program
+ *   "failing" after "begun": a call of some program in the lab has failed
  *   "ended ID ERRNO" for a fault, a capture or clear
- *   text for ls; JSON for diagnose and why
+ *   text for ls; JSON for diagnose, why and now
  *   "down TEXT": the lab ended, and why
  *
  * After an exec each byte from the client is the number of a signal for the programs; or LAB_TYPES,

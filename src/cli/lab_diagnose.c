@@ -355,7 +355,7 @@ static json_t *program_of(const struct program_facts *facts, const char *command
 }
 
 /* The facts of a diagnosis: of programs that ended, and of those that wait as if their time was
- * over now. Programs that make progress are left out. */
+ * over now. Programs that make progress are left out. With `is_now` all that run end now. */
 struct judged {
     struct program_facts *facts; /* Owned [n], and their output */
     const char **commands;       /* Owned [n] */
@@ -365,7 +365,7 @@ struct judged {
 };
 
 static void judge(const struct lab_session *session, const struct looks *looks,
-                  const char *folder, weft_ns now, struct judged *out)
+                  bool is_now, const char *folder, weft_ns now, struct judged *out)
 {
     *out = (struct judged){
         .facts = weft_calloc((size_t)session->n + 1, sizeof(*out->facts)),
@@ -381,7 +381,7 @@ static void judge(const struct lab_session *session, const struct looks *looks,
                                                         is_new  ? "starts"
                                                         : waits ? "waits"
                                                                 : "runs"));
-        if (!facts->has_ended && !waits) {
+        if (!facts->has_ended && !waits && !is_now) {
             continue;
         }
         *copy = *facts;
@@ -389,6 +389,9 @@ static void judge(const struct lab_session *session, const struct looks *looks,
         if (facts->has_ended) {
             weft_text_add_bytes(&copy->output, facts->output.bytes, facts->output.n);
             weft_text_add(&copy->output, "%s", "");
+        } else if (is_now) {
+            program_end_now(copy, &looks->after[copy->host], now);
+            add_output(folder, session->ids[i], &copy->output);
         } else {
             copy->has_ended = true;
             copy->end = WORLD_PROGRAM_LATE;
@@ -435,7 +438,7 @@ json_t *lab_diagnosis(const struct world_spec *spec, const struct lab_session *s
         struct judged judged;
         struct program_causes causes;
 
-        judge(session, &looks, folder, now, &judged);
+        judge(session, &looks, false, folder, now, &judged);
         causes = causes_of(spec, &looks, &judged);
         program_causes_observe(&causes, &all->input);
         for (uint32_t i = 0; i < spec->n_hosts; i++) {
@@ -466,9 +469,23 @@ static bool has_program(const struct lab_session *session, uint32_t id)
     return has;
 }
 
+/* Returns true if one of the `n` programs from `id` on has failed. */
+static bool any_has_failed(const struct judged *judged, uint32_t id, uint32_t n)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < judged->n; i++) {
+        const struct program_facts *facts = &judged->facts[i];
+
+        any = any ||
+              (facts->id >= id && facts->id - id < n && program_causes_any(facts, 1));
+    }
+    return any;
+}
+
 json_t *lab_failure(const struct world_spec *spec, const struct lab_session *session,
-                    uint32_t id, const char *folder, weft_ns now, const char *bytes,
-                    size_t n)
+                    uint32_t id, uint32_t n_now, const char *folder, weft_ns now,
+                    const char *bytes, size_t n)
 {
     struct looks looks;
     json_t *document = NULL;
@@ -480,9 +497,11 @@ json_t *lab_failure(const struct world_spec *spec, const struct lab_session *ses
         struct program_causes causes;
         struct judged judged;
 
-        judge(session, &looks, folder, now, &judged);
+        judge(session, &looks, n_now != 0, folder, now, &judged);
         causes = causes_of(spec, &looks, &judged);
-        document = failed_findings(&causes);
+        document = n_now == 0 || any_has_failed(&judged, id, n_now)
+                       ? failed_findings(&causes)
+                       : json_pack("{s:[]}", "findings");
         json_decref(judged.programs);
         judged_fini(&judged);
     }
@@ -568,11 +587,23 @@ int lab_diagnose(const struct cli_options *options)
     return code;
 }
 
+bool lab_tell_answer(const struct cli_options *options, const struct weft_text *answer)
+{
+    json_error_t syntax;
+    json_t *document = json_loadb(answer->bytes != NULL ? answer->bytes : "", answer->n,
+                                  JSON_DISABLE_EOF_CHECK, &syntax);
+    bool any = json_array_size(json_object_get(document, "findings")) > 0;
+
+    if (any) {
+        failed_tell(options, document);
+    }
+    json_decref(document);
+    return any;
+}
+
 void lab_tell_failure(const struct cli_options *options, unsigned long id)
 {
     struct weft_text text = {NULL, 0, 0};
-    json_error_t syntax;
-    json_t *document = NULL;
     char word[32];
     int fd = lab_find(options->name);
 
@@ -582,10 +613,26 @@ void lab_tell_failure(const struct cli_options *options, unsigned long id)
     weft_format(word, sizeof(word), "%lu", id);
     lab_ask_words(fd, "why", word, true, &text);
     close(fd);
-    document = json_loadb(text.bytes, text.n, JSON_DISABLE_EOF_CHECK, &syntax);
-    if (document != NULL) {
-        failed_tell(options, document);
-    }
-    json_decref(document);
+    (void)lab_tell_answer(options, &text);
     weft_text_fini(&text);
+}
+
+int lab_ask_failure(const struct cli_options *options, unsigned long id, size_t n)
+{
+    const struct weft_text none = {NULL, 0, 0};
+    struct weft_text words = {NULL, 0, 0};
+    char word[32];
+    int fd = lab_find(options->name);
+
+    lab_add_word(&words, "now");
+    weft_format(word, sizeof(word), "%lu", id);
+    lab_add_word(&words, word);
+    weft_format(word, sizeof(word), "%zu", n);
+    lab_add_word(&words, word);
+    if (fd >= 0 && !lab_ask(fd, &words, &none)) {
+        close(fd);
+        fd = -1;
+    }
+    weft_text_fini(&words);
+    return fd;
 }

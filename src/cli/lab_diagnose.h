@@ -34,16 +34,22 @@ json_t *lab_diagnosis(const struct world_spec *spec, const struct lab_session *s
                       const char *folder, weft_ns now, const char *looks, size_t n);
 
 /* Returns the document of failed_findings() about the programs of the session, or, if `id` is none
- * of them, one without findings. NULL if what backend_lab_look() wrote is malformed. The caller
- * frees it. */
+ * of them, one without findings. If `n_now` is not 0, programs that run have failed only if a call
+ * of them has, and there are no findings if none of the `n_now` programs from `id` on has failed.
+ * NULL if what backend_lab_look() wrote is malformed. The caller frees it. */
 json_t *lab_failure(const struct world_spec *spec, const struct lab_session *session,
-                    uint32_t id, const char *folder, weft_ns now, const char *looks,
-                    size_t n);
+                    uint32_t id, uint32_t n_now, const char *folder, weft_ns now,
+                    const char *looks, size_t n);
 
 /* Asks the lab for its document and prints it. Returns an exit status. */
 int lab_diagnose(const struct cli_options *options);
 /* Prints the findings about program `id`, which failed, to stderr. Prints nothing if there are none
  * or the lab has gone. */
 void lab_tell_failure(const struct cli_options *options, unsigned long id);
+/* Asks for the findings about the `n` programs from `id` on, while they run. Returns a descriptor
+ * from which the answer for lab_tell_answer() is read, to its end; -1 if the lab has gone. */
+int lab_ask_failure(const struct cli_options *options, unsigned long id, size_t n);
+/* Prints the findings of an answer to stderr. Returns false if there are none. */
+bool lab_tell_answer(const struct cli_options *options, const struct weft_text *answer);
 
 #endif

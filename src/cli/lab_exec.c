@@ -37,7 +37,17 @@ struct running {
     bool is_over;
 };
 
+/* Findings that are asked for while programs run (`--findings now`). */
+struct question {
+    int fd; /* -1: none is under way */
+    struct weft_text answer;
+    bool is_new;      /* another failure came since it was asked */
+    bool is_answered; /* findings were printed; they are once for each client */
+};
+
 struct client {
+    const struct cli_options *options;
+    struct question why;
     int fd, signal_fd, inotify_fd;
     char *begun;             /* Owned; the line with the hosts' names */
     struct running *running; /* Owned [n]; n is 0 until the programs have begun */
@@ -244,6 +254,49 @@ static void watch(struct client *client, const char *path)
     }
 }
 
+/* ---- findings while programs run ---- */
+
+static void ask_why(struct client *client)
+{
+    struct question *why = &client->why;
+
+    if (!failed_is_now(client->options) || client->has_terminal || why->is_answered ||
+        client->n == 0) {
+        return;
+    }
+    why->is_new = why->fd >= 0;
+    if (why->fd < 0) {
+        why->answer.n = 0;
+        why->fd = lab_ask_failure(client->options, client->first_id, client->n);
+        if (why->fd >= 0) {
+            (void)fcntl(why->fd, F_SETFL, O_NONBLOCK);
+        }
+    }
+}
+
+/* Reads the answer, and prints its findings at its end. */
+static void hear_why(struct client *client)
+{
+    struct question *why = &client->why;
+    char bytes[4096];
+    ssize_t n;
+
+    while ((n = read(why->fd, bytes, sizeof(bytes))) > 0) {
+        weft_text_add_bytes(&why->answer, bytes, (size_t)n);
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    close(why->fd);
+    why->fd = -1;
+    why->is_answered = lab_tell_answer(client->options, &why->answer);
+    if (why->is_new) {
+        ask_why(client);
+    }
+}
+
+/* ---- answers of the daemon ---- */
+
 /* Parses an answer "begun": FOLDER, ID and hosts, separated by tabs. */
 static void begin(struct client *client, const char *line)
 {
@@ -288,6 +341,9 @@ static void end(struct client *client, const char *line)
     }
     client->code = client->code != 0 ? client->code : code;
     client->is_over = ++client->n_over == client->n || client->is_let_go;
+    if (code != 0 && !client->is_over && !client->has_asked) {
+        ask_why(client);
+    }
 }
 
 /* Ends because the lab went down. `why` is NULL if a user asked for it. */
@@ -309,6 +365,8 @@ static void obey(struct client *client, const char *line)
         begin(client, line + 6);
     } else if (strncmp(line, "ended ", 6) == 0) {
         end(client, line + 6);
+    } else if (strcmp(line, "failing") == 0) {
+        ask_why(client);
     } else if (strcmp(line, "took") == 0) {
         client->n_asked = 0;
     } else if (strncmp(line, "down ", 5) == 0) {
@@ -362,7 +420,8 @@ static int follow(struct client *client)
             {.fd = client->signal_fd, .events = POLLIN},
             {.fd = client->inotify_fd, .events = POLLIN},
             {.fd = client->has_terminal && client->n > 0 ? STDIN_FILENO : -1,
-             .events = POLLIN}};
+             .events = POLLIN},
+            {.fd = client->why.fd, .events = POLLIN}};
         char events[4096];
         bool is_typed = poll(fds, WEFT_LENGTH(fds), patience(client, is_more)) > 0 &&
                         fds[3].revents != 0;
@@ -376,6 +435,9 @@ static int follow(struct client *client)
         is_more = false;
         for (size_t i = 0; i < client->n; i++) {
             is_more = pass_some_on(client, &client->running[i]) || is_more;
+        }
+        if (fds[4].revents != 0) {
+            hear_why(client);
         }
         if (!client->is_over && !hear(client)) {
             lose(client, NULL);
@@ -414,12 +476,21 @@ static void add_words(struct weft_text *text, char *const *words, size_t n)
 
 /* Prints the finding of a failed program after the programs' own output. Signals end this process
  * again from here on. */
-static void tell_failure(const struct cli_options *options, const struct client *client)
+static void tell_failure(const struct cli_options *options, struct client *client)
 {
+    struct question *why = &client->why;
     sigset_t none;
 
+    if (why->fd >= 0 && !client->has_asked && !client->is_lost) {
+        why->is_new = false;
+        (void)fcntl(why->fd, F_SETFL, 0); /* wait for the answer that is under way */
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        hear_why(client);
+    }
     if (client->code != 0 && client->n > 0 && client->n_over == client->n &&
-        !client->has_asked && !client->is_lost && failed_is_wanted(options)) {
+        !client->has_asked && !client->is_lost && failed_is_wanted(options) &&
+        !why->is_answered) {
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         lab_tell_failure(options, client->first_id);
@@ -440,6 +511,10 @@ static void client_fini(struct client *client)
     }
     free(client->running);
     free(client->begun);
+    if (client->why.fd >= 0) {
+        close(client->why.fd);
+    }
+    weft_text_fini(&client->why.answer);
     weft_text_fini(&client->heard);
 }
 
@@ -473,7 +548,7 @@ static void add_request(const struct cli_options *options, const char *cwd,
 
 int lab_exec(const struct cli_options *options, bool on_all)
 {
-    struct client client = {.fd = -1};
+    struct client client = {.options = options, .fd = -1, .why = {.fd = -1}};
     struct weft_text words = {NULL, 0, 0};
     struct weft_text input = {NULL, 0, 0};
     char cwd[LAB_PATH_MAX * 8];

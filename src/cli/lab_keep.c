@@ -35,6 +35,7 @@ struct client {
     bool is_diagnosis; /* it asked for a diagnosis, which has a file but no programs */
     bool asks_why;     /* diagnose only program `why_id`, which failed */
     uint32_t why_id;
+    uint32_t n_why; /* not 0: of those that follow too, and while some of them may run */
     bool has_hung_up;          /* the client is gone, and its programs still run */
     bool has_signalled;        /* it sent a signal, and waits for "took" */
     uint32_t signal_id;        /* the last */
@@ -402,8 +403,9 @@ static void answer(struct keeper *keeper, struct client *client,
     } else if (strcmp(what, "diagnose") == 0) {
         await(client, backend_lab_look(keeper->lab));
         client->is_diagnosis = true;
-    } else if (strcmp(what, "why") == 0) {
+    } else if (strcmp(what, "why") == 0 || strcmp(what, "now") == 0) {
         client->why_id = (uint32_t)strtoul(next_word(&words), NULL, 10);
+        client->n_why = (uint32_t)strtoul(next_word(&words), NULL, 10);
         await(client, backend_lab_look(keeper->lab));
         client->is_diagnosis = client->asks_why = true;
     } else if (strcmp(what, "capture") == 0) {
@@ -572,10 +574,11 @@ static json_t *document_of(const struct keeper *keeper, const struct client *cli
     const struct world_spec *spec = &keeper->world->spec;
     weft_ns now = backend_lab_now(keeper->lab);
 
-    return client->asks_why ? lab_failure(spec, &keeper->session, client->why_id,
-                                          keeper->folder, now, looks->bytes, looks->n)
-                            : lab_diagnosis(spec, &keeper->session, keeper->folder, now,
-                                            looks->bytes, looks->n);
+    return client->asks_why
+               ? lab_failure(spec, &keeper->session, client->why_id, client->n_why,
+                             keeper->folder, now, looks->bytes, looks->n)
+               : lab_diagnosis(spec, &keeper->session, keeper->folder, now, looks->bytes,
+                               looks->n);
 }
 
 /* Answers with what the hosts looked like. */
@@ -640,10 +643,25 @@ static void end_with_capture(struct keeper *keeper, int problem)
     keeper->is_ending = true;
 }
 
+static void tell_failing(struct keeper *keeper)
+{
+    for (size_t i = 0; i < keeper->n; i++) {
+        struct client *client = &keeper->clients[i];
+
+        if (client->state == RUNS && client->has_files && !client->has_hung_up) {
+            weft_text_add(&client->unsent, "failing\n");
+        }
+    }
+}
+
 static void ended(void *context, uint32_t id, int code)
 {
     struct keeper *keeper = context;
 
+    if (id == WORLD_LAB_FAILURE) {
+        tell_failing(keeper);
+        return;
+    }
     lab_session_end(&keeper->session, id, code, backend_lab_now(keeper->lab),
                     keeper->folder);
     for (size_t i = 0; i < keeper->n; i++) {

@@ -293,8 +293,10 @@ static const struct flag_spec specs[] = {
     {"sequences", "N", 0, "plugin-check",
      "of random calls, with each version; default 20", TEXT(sequences)},
     {"findings", "WHEN", 0, "exec lab",
-     "a program that fails: exit (default), why, on stderr after its end; or off",
-     .choices = "exit off", TEXT(findings)},
+     "a program that fails: exit (default), why, on stderr after its end; now, as soon "
+     "as "
+     "the failure shows, while others run; or off",
+     .choices = "exit now off", TEXT(findings)},
     {"watch", "WHEN", 0, "exec lab run",
      "on (default): programs are watched by libweft-watch.so, so that what fails in "
      "silence has its finding, too; or off",

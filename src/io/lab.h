@@ -21,6 +21,9 @@ struct world_lab_program {
     uint16_t rows, columns;
 };
 
+/* Instead of a program's number: a call of a watched program has failed. */
+#define WORLD_LAB_FAILURE UINT32_MAX
+
 /* What a lab asks of who keeps it, in the process that keeps it. */
 struct world_lab_hooks {
     void *context;
@@ -31,7 +34,7 @@ struct world_lab_hooks {
     size_t (*wants)(void *context, struct pollfd *fds, size_t n_max);
     /* What came of those [n]. Returns false if the lab is to end. */
     bool (*look)(void *context, const struct pollfd *fds, size_t n);
-    /* A program is over; `code` is as shells have it. */
+    /* A program is over; `code` is as shells have it. WORLD_LAB_FAILURE: a call failed. */
     void (*ended)(void *context, uint32_t id, int code);
 };
 

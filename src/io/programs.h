@@ -48,6 +48,10 @@ struct world_program_watch {
     /* Delivers the result of `look` [n], with n = 0 if it failed. `job` is WORLD_PROGRAM_BEFORE for
      * the inspection before the first job. */
     void (*saw)(void *context, uint32_t job, uint32_t host, const char *bytes, size_t n);
+    /* Reports to a witness, unless it is NULL, that a program has ended with a failure, or that a
+     * call of a watched one has failed, while programs run. It is called outside the hosts; its
+     * calls take no virtual time, and it must start no process. */
+    void (*failing)(void *context, weft_ns now);
 };
 /* Counters of a device that the kernel shows in no network namespace. */
 enum world_program_count {
@@ -84,8 +88,8 @@ struct world_programs {
     weft_ns patience_ns;
     const struct world_program_watch *watch; /* or NULL */
     /* Without a watch, or NULL: as a watch, but changes nothing about how the programs run. Its
-     * times are those at which starts and faults were last due. Not called: `job_began` and `line`,
-     * nor `look` before the job. */
+     * times are those at which starts and faults were last due, but for `failing`. Not called:
+     * `job_began` and `line`, nor `look` before the job. */
     const struct world_program_watch *witness;
     uint32_t n_jobs;          /* with a watch */
     const weft_ns *limits_ns; /* with a watch: limit of each job [n_jobs] */

@@ -22,6 +22,18 @@ bool program_causes_any(const struct program_facts *facts, uint32_t n)
     return any;
 }
 
+void program_end_now(struct program_facts *facts, const struct program_look *look,
+                     weft_ns now)
+{
+    if (facts->has_begun && !facts->has_ended) {
+        facts->has_ended = true;
+        facts->end = WORLD_PROGRAM_EXITED;
+        facts->ended_ns = now;
+        facts->code =
+            look->watched != NULL && program_watched_has_failed(look->watched, facts->id);
+    }
+}
+
 /* ---- lost carriers ---- */
 
 void program_cuts_follow(const struct world_spec *spec, uint32_t fault, bool undo,

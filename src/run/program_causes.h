@@ -29,6 +29,11 @@ struct program_causes {
 /* Returns true if any program failed or did not end. A program that a fault killed has not
  * failed. */
 bool program_causes_any(const struct program_facts *facts, uint32_t n);
+/* Ends a program that runs now, in a copy of its facts, to judge what has failed so far: with a
+ * failure if one of its calls has failed, and otherwise with none, because it may wait for what is
+ * still to come. `look` is at its host. */
+void program_end_now(struct program_facts *facts, const struct program_look *look,
+                     weft_ns now);
 /* Follows a fault of a port, which begins or (`undo`) ends at `now`. If the port loses its carrier,
  * appends the moment to `cuts`; a cable that another fault keeps down has none to lose. The last
  * change of a port counts. `keeps_down` [n_faults] is true while a fault keeps its port down. */

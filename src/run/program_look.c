@@ -76,7 +76,7 @@ void program_look_make(const struct world_host *host, struct weft_log *log,
         return;
     }
     if (look_at_devices(world->ops->host_env(world, 0, 0), &facts)) {
-        backend_program_watched(&watched);
+        backend_program_watched(NULL, &watched);
         add_json(json_pack("{s:o, s:o, s:s%}", "host", diag_host_encode(&facts), "losses",
                            losses_of(host), "watched", watched.n > 0 ? watched.bytes : "",
                            watched.n),

@@ -20,7 +20,7 @@ struct record {
     char call[CALL_BYTES];
     char device[PROGRAM_NAME_BYTES];
     char gid[IO_IP_TEXT_BYTES]; /* "" if it has none */
-    int64_t qp, to, mtu, index, status, problem;
+    int64_t qp, to, mtu, index, status, problem, fatal;
 };
 
 /* ---- one line ---- */
@@ -64,6 +64,7 @@ static void read_value(struct word word, struct record *out)
         {"sgid_index=", &out->index, NULL, 0},
         {"status=", &out->status, NULL, 0},
         {"errno=", &out->problem, NULL, 0},
+        {"fatal=", &out->fatal, NULL, 0},
     };
 
     for (size_t i = 0; i < WEFT_LENGTH(values); i++) {
@@ -93,7 +94,8 @@ static bool read_line(const char *line, uint32_t id, struct record *out)
                            .mtu = -1,
                            .index = -1,
                            .status = -1,
-                           .problem = -1};
+                           .problem = -1,
+                           .fatal = -1};
     for (size_t i = 0; i < WEFT_LENGTH(words); i++) {
         words[i] = next_word(&line);
     }
@@ -134,8 +136,8 @@ static enum weft_phase phase_of(const struct record *record)
         {"completion", WEFT_PHASE_DATA},     {"create_ah", WEFT_PHASE_RTR},
         {"query_gid", WEFT_PHASE_RTR},       {"open_device", WEFT_PHASE_DISCOVER},
         {"alloc_pd", WEFT_PHASE_DISCOVER},   {"reg_mr", WEFT_PHASE_REGISTER},
-        {"create_cq", WEFT_PHASE_CREATE_CQ}, {"create_srq", WEFT_PHASE_CREATE},
-        {"create_qp", WEFT_PHASE_CREATE},
+        {"create_cq", WEFT_PHASE_CREATE_CQ}, {"create_cq_ex", WEFT_PHASE_CREATE_CQ},
+        {"create_srq", WEFT_PHASE_CREATE},   {"create_qp", WEFT_PHASE_CREATE},
     };
 
     for (size_t i = 0; i < WEFT_LENGTH(phases); i++) {
@@ -154,6 +156,9 @@ static void fail(const struct record *record, struct weft_error *out)
     if (is_call(record, "completion")) {
         weft_fail_completion(out, (int)record->status, phase_of(record),
                              "a completion says so");
+    } else if (is_call(record, "event")) {
+        weft_fail(out, WEFT_ERR_SYSTEM, WEFT_PHASE_DATA,
+                  "the device reported a fatal event");
     } else {
         /* An empty GID slot has no data, with an errno that depends on the library. */
         weft_fail_errno(out,
@@ -225,8 +230,8 @@ static bool is_path(const struct record *record)
  * the GID table up to the slot that fails, and try what a device can do. */
 static bool is_survived(const struct record *failure, const struct record *later)
 {
-    return !is_call(failure, "completion") && later->pid == failure->pid &&
-           is_path(later) && later->problem == 0;
+    return failure->problem > 0 && later->pid == failure->pid && is_path(later) &&
+           later->problem == 0;
 }
 
 /* Finds the failure: the first that programs do not survive, otherwise the last one. Returns false
@@ -246,10 +251,22 @@ static bool find_failure(const char *records, uint32_t id, struct record *out)
             return true;
         }
         has = has && !is_survived(out, &record);
-        if (record.problem > 0 || (record.status > 0 && !has)) {
+        if (record.problem > 0 || ((record.status > 0 || record.fatal > 0) && !has)) {
             *out = record;
             has = true;
         }
+    }
+    return has;
+}
+
+bool program_watched_has_failed(const char *records, uint32_t id)
+{
+    bool has = false;
+
+    for (const char *line = records; *line != '\0' && !has; line = next_line(line)) {
+        struct record record;
+
+        has = read_line(line, id, &record) && (is_fatal(&record) || record.fatal > 0);
     }
     return has;
 }

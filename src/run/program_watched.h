@@ -7,6 +7,10 @@
 
 #include "run/program_words.h"
 
+/* Returns true if a call of the program failed that programs do not survive, or a request of it
+ * ended in error, according to `records` (see below). */
+bool program_watched_has_failed(const char *records, uint32_t id);
+
 /* Adds to `words` what `records` say about processes of program `id`. They are lines "ID NS HOST
  * PID PROGRAM CALL KEY=VALUE..." (backends/watch/records.h), in the order in which they were
  * written. Others are ignored. What `words` already contain is kept. */

@@ -71,6 +71,15 @@ static const struct {
      "titanic-p0", "192.168.101.2", 1, 1024, true},
     {COMPLETION_OF("17", "5") RTR_OF("19", "3", "0"), WEFT_ERR_COMPLETION, 5,
      WEFT_PHASE_DATA, "titanic-p0", "", PROGRAM_NO_INDEX, 0, false},
+    /* an event is the failure if nothing else failed */
+    {"0 1 titanic 45 silent event device=titanic-p0 type=4 fatal=0\n", WEFT_OK, 0,
+     WEFT_PHASE_NONE, "", "", PROGRAM_NO_INDEX, 0, false},
+    {"0 1 titanic 45 silent event device=titanic-p0 type=3 fatal=1\n", WEFT_ERR_SYSTEM, 0,
+     WEFT_PHASE_DATA, "titanic-p0", "", PROGRAM_NO_INDEX, 0, false},
+    {"0 1 titanic 45 silent event device=titanic-p0 type=3 fatal=1\n" COMPLETION_OF("17",
+                                                                                    "10"),
+     WEFT_ERR_COMPLETION, 10, WEFT_PHASE_DATA, "titanic-p0", "", PROGRAM_NO_INDEX, 0,
+     false},
     {REFUSED_MR, WEFT_ERR_SYSTEM, ENOMEM, WEFT_PHASE_REGISTER, "titanic-p0", "",
      PROGRAM_NO_INDEX, 0, false},
     {UNREAD_SLOT, WEFT_ERR_SYSTEM, ENODATA, WEFT_PHASE_RTR, "titanic-p0", "", 9, 0,
@@ -129,6 +138,29 @@ START_TEST(an_errno_that_the_program_did_not_print_is_added)
 }
 END_TEST
 
+START_TEST(a_program_fails_while_it_runs_by_what_it_does_not_survive)
+{
+    static const struct {
+        const char *records;
+        bool has;
+    } all[] = {
+        {"", false},
+        {OPEN GID_READ RTR_OF("17", "3", "0"), false},
+        {OPEN RTR_OF("17", "3", "110"), true},
+        {COMPLETION_OF("17", "12") OPEN, true},
+        {COMPLETION_OF("17", "5"), false},
+        {"0 1 titanic 45 silent reg_mr device=titanic-p0 errno=12\n", false},
+        {"0 1 titanic 45 silent event device=titanic-p0 type=1 fatal=1\n", true},
+        {"0 1 titanic 45 silent event device=titanic-p0 type=10 fatal=0\n", false},
+        {"1 1 titanic 45 silent event device=titanic-p0 type=1 fatal=1\n", false},
+    };
+
+    for (size_t i = 0; i < WEFT_LENGTH(all); i++) {
+        ck_assert_int_eq(program_watched_has_failed(all[i].records, 0), all[i].has);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("run/program_watched");
@@ -138,6 +170,7 @@ int main(void)
                         (int)WEFT_LENGTH(cases));
     tcase_add_test(all, what_the_program_printed_is_kept);
     tcase_add_test(all, an_errno_that_the_program_did_not_print_is_added);
+    tcase_add_test(all, a_program_fails_while_it_runs_by_what_it_does_not_survive);
     suite_add_tcase(suite, all);
     return suite_run(suite);
 }
