@@ -196,6 +196,55 @@ def test_a_lab_prints_the_finding_while_the_programs_run(tmp_path):
 
 # ---- what is recorded ----
 
+EXTENDED = """
+#include <infiniband/verbs.h>
+#include <unistd.h>
+int main(void)
+{
+    struct ibv_context *context = ibv_open_device(ibv_get_device_list(0)[0]);
+    struct ibv_cq_init_attr_ex wanted = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &wanted), *other = ibv_create_cq_ex(context, &wanted);
+    struct ibv_qp_init_attr init = {.send_cq = ibv_cq_ex_to_cq(cq), .recv_cq = ibv_cq_ex_to_cq(cq),
+                                    .cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_qp *qps[2] = {ibv_create_qp(pd, &init), ibv_create_qp(pd, &init)};
+    struct ibv_send_wr second = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, first = second, *bad;
+    struct ibv_poll_cq_attr none = {0};
+    union ibv_gid gid;
+    ibv_query_gid(context, 1, 1, &gid);
+    for (int i = 0; i < 2; i++) {
+        struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .path_mtu = IBV_MTU_1024,
+            .dest_qp_num = qps[!i]->qp_num, .timeout = 14, .retry_cnt = 3, .rnr_retry = 0, .min_rnr_timer = 1,
+            .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .sgid_index = 1, .hop_limit = 1}}};
+        ibv_modify_qp(qps[i], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+        attr.qp_state = IBV_QPS_RTR;
+        ibv_modify_qp(qps[i], &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+        attr.qp_state = IBV_QPS_RTS;
+        ibv_modify_qp(qps[i], &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                      IBV_QP_MAX_QP_RD_ATOMIC);
+    }
+    first.next = &second;
+    ibv_post_send(qps[0], &first, &bad);
+    usleep(100000);
+    if (ibv_start_poll(cq, &none) != 0 || cq->status != IBV_WC_RNR_RETRY_EXC_ERR) return 1;
+    if (ibv_next_poll(cq) != 0 || cq->status != IBV_WC_WR_FLUSH_ERR) return 2;
+    ibv_end_poll(cq);
+    if (ibv_start_poll(other, &none) == 0) return 3;
+    return ibv_destroy_qp(qps[0]) || ibv_destroy_qp(qps[1]) || ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) ||
+           ibv_destroy_cq(ibv_cq_ex_to_cq(other)) ? 4 : 0;
+}
+"""
+
+
+def test_completions_of_extended_queues_are_recorded(tmp_path):
+    """The first of a poll, and the next ones; each with its queue pair."""
+    records = records_of(compile_program(tmp_path, EXTENDED, "-libverbs"))
+    qp = next(record.split("qp=")[1].split()[0] for record in records if record.startswith("create_qp"))
+    assert [record for record in records if record.startswith("completion")] == [
+        f"completion device=titanic-p0 qp={qp} status={status} vendor=0 opcode=0" for status in (13, 5)]
+
+
 def records_of(*command, program=0, env=None):
     """Of a program of titanic, without times."""
     code, out, errors = exec_in(PAIR, "titanic", "--", "sh", "-c", f"""{" ".join(map(str, command))}

@@ -19,6 +19,7 @@
 
 #define VERBS "libibverbs.so"
 #define N_CONTEXTS 64
+#define N_EXTENDED 512 /* extended CQs; a power of two */
 #define FLUSHES_MAX 16 /* recorded for one process; they follow from another error */
 #define GID_TEXT_BYTES 48
 
@@ -27,6 +28,8 @@
 typedef int poll_function(struct ibv_cq *cq, int n, struct ibv_wc *completions);
 typedef struct ibv_qp *create_qp_ex_function(struct ibv_context *context,
                                              struct ibv_qp_init_attr_ex *attributes);
+typedef struct ibv_cq_ex *create_cq_ex_function(struct ibv_context *context,
+                                                struct ibv_cq_init_attr_ex *attributes);
 
 /* ---- the real functions ---- */
 
@@ -39,6 +42,7 @@ enum function {
     REG_MR,
     REG_MR_IOVA2,
     CREATE_CQ,
+    DESTROY_CQ,
     CREATE_SRQ,
     CREATE_QP,
     MODIFY_QP,
@@ -63,6 +67,7 @@ static const struct {
     [REG_MR] = {"ibv_reg_mr", ibv_reg_mr},
     [REG_MR_IOVA2] = {"ibv_reg_mr_iova2", ibv_reg_mr_iova2},
     [CREATE_CQ] = {"ibv_create_cq", ibv_create_cq},
+    [DESTROY_CQ] = {"ibv_destroy_cq", ibv_destroy_cq},
     [CREATE_SRQ] = {"ibv_create_srq", ibv_create_srq},
     [CREATE_QP] = {"ibv_create_qp", ibv_create_qp},
     [MODIFY_QP] = {"ibv_modify_qp", ibv_modify_qp},
@@ -126,6 +131,7 @@ struct watched_context {
     _Atomic(struct ibv_context *) context; /* NULL if the entry is free */
     poll_function *poll;
     create_qp_ex_function *create_qp_ex;
+    create_cq_ex_function *create_cq_ex;
 };
 
 static struct watched_context contexts[N_CONTEXTS];
@@ -174,6 +180,118 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *context,
     return qp;
 }
 
+/* ---- extended CQs ---- */
+
+/* Functions that verbs.h defines inline call those in the CQ. */
+struct watched_cq {
+    _Atomic(const struct ibv_cq_ex *) cq; /* NULL if the entry is free */
+    int (*start)(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attributes);
+    int (*next)(struct ibv_cq_ex *cq);
+};
+
+static struct watched_cq extended[N_EXTENDED];
+
+/* Returns the entry of the CQ, the first after its hash; NULL if there is none. */
+static struct watched_cq *extended_of(const struct ibv_cq_ex *cq)
+{
+    size_t hash = (uintptr_t)cq / 64;
+
+    for (size_t i = 0; i < N_EXTENDED; i++) {
+        struct watched_cq *entry = &extended[(hash + i) % N_EXTENDED];
+
+        if (entry->cq == cq) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* Records the completion at hand if it is in error; only its status and QP are valid then. */
+static void record_current(struct ibv_cq_ex *cq)
+{
+    struct ibv_wc wc = {.status = cq->status};
+
+    if (wc.status != IBV_WC_SUCCESS) {
+        wc.qp_num = cq->read_qp_num != NULL ? ibv_wc_read_qp_num(cq) : 0;
+        wc.vendor_err = cq->read_vendor_err != NULL ? ibv_wc_read_vendor_err(cq) : 0;
+        record_completion(ibv_cq_ex_to_cq(cq), &wc);
+    }
+}
+
+static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attributes)
+{
+    int result = extended_of(cq)->start(cq, attributes);
+
+    if (result == 0) {
+        record_current(cq);
+    }
+    return result;
+}
+
+static int next_poll(struct ibv_cq_ex *cq)
+{
+    int result = extended_of(cq)->next(cq);
+
+    if (result == 0) {
+        record_current(cq);
+    }
+    return result;
+}
+
+static void watch_cq(struct ibv_cq_ex *cq)
+{
+    size_t hash = (uintptr_t)cq / 64;
+    const struct ibv_cq_ex *none = NULL;
+
+    for (size_t i = 0; i < N_EXTENDED; i++) {
+        struct watched_cq *entry = &extended[(hash + i) % N_EXTENDED];
+
+        if (!atomic_compare_exchange_strong(&entry->cq, &none, cq)) {
+            none = NULL;
+            continue;
+        }
+        entry->start = cq->start_poll;
+        entry->next = cq->next_poll;
+        cq->start_poll = start_poll;
+        cq->next_poll = next_poll;
+        break;
+    }
+}
+
+static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context,
+                                      struct ibv_cq_init_attr_ex *attributes)
+{
+    struct ibv_cq_ex *cq = entry_of(context)->create_cq_ex(context, attributes);
+
+    record_call("create_cq_ex", context, cq == NULL, errno);
+    if (cq != NULL) {
+        watch_cq(cq);
+    }
+    return cq;
+}
+
+EXPORTED int ibv_destroy_cq(struct ibv_cq *cq)
+{
+    int (*next)(struct ibv_cq *) = real(DESTROY_CQ);
+    struct ibv_cq_ex *own = (struct ibv_cq_ex *)cq;
+    struct watched_cq *entry = extended_of(own);
+    int result;
+
+    if (entry == NULL) {
+        return next(cq);
+    }
+    own->start_poll = entry->start;
+    own->next_poll = entry->next;
+    entry->cq = NULL; /* before another thread may have a CQ at this address */
+    result = next(cq);
+    if (result != 0) {
+        watch_cq(own);
+    }
+    return result;
+}
+
+/* ---- contexts ---- */
+
 /* Functions that verbs.h defines inline call the context's. */
 static void watch_context(struct ibv_context *context)
 {
@@ -192,6 +310,10 @@ static void watch_context(struct ibv_context *context)
         if (more != NULL && more->create_qp_ex != NULL) {
             entry->create_qp_ex = more->create_qp_ex;
             more->create_qp_ex = create_qp_ex;
+        }
+        if (more != NULL && more->create_cq_ex != NULL) {
+            entry->create_cq_ex = more->create_cq_ex;
+            more->create_cq_ex = create_cq_ex;
         }
         break;
     }
