@@ -194,6 +194,34 @@ def test_a_lab_prints_the_finding_while_the_programs_run(tmp_path):
         labs.end()
 
 
+# ---- devices that others choose ----
+
+def test_netib_s_device_at_the_same_place_is_the_wrong_nic(tmp_path):
+    """Between each pair of hosts: a triangle whose cables are crossed has none that is right."""
+    program = compile_chooser(tmp_path)
+    for server, client in (("titanic", "iceberg"), ("iceberg", "carpathia"), ("titanic", "carpathia")):
+        for place in ("0", "1"):
+            code, out, errors = exec_in("--patience", "1", TRIANGLE, server, "--", program, "nccl", place, "0", ":",
+                                        client, "--", program, "nccl", place, "0", server)
+            found = [line for line in errors.splitlines() if line.startswith("error ")]
+            assert (code, out, len(found)) == (1, "", 1) and found[0].startswith("error route.wrong_nic at "), errors
+            assert {server, client} == {found[0].split()[3].split(":")[0], found[0].split()[-1].split(":")[0]}, found
+
+
+def test_mooncake_s_random_places_are_the_wrong_nic_unless_they_differ_by_one(tmp_path):
+    """It takes the next of both after a failure, and so reaches the right pair or none."""
+    program = compile_chooser(tmp_path)
+    ends = {}
+    for seed in map(str, range(1, 7)):
+        code, out, errors = exec_in("--patience", "1", TRIANGLE, "titanic", "--", program, "mooncake", seed, "0", ":",
+                                    "iceberg", "--", program, "mooncake", seed, "0", "titanic")
+        found = [line for line in errors.splitlines() if line.startswith("error ")]
+        assert out == "" and (code == 0) == (not found), errors
+        assert all(line.startswith("error route.wrong_nic at ") for line in found), found
+        ends[seed] = code
+    assert set(ends.values()) == {0, 1}, ends
+
+
 # ---- what is recorded ----
 
 EXTENDED = """
