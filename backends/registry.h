@@ -40,8 +40,8 @@ bool backend_can_express(const struct backend *backend, const struct world_spec 
 weft_status backend_create(const struct world_ops *ops, const struct world_spec *spec,
                            struct world **out, struct weft_error *error);
 
-/* Returns "virtual" or "real": whose time goes by in a run on `backend` that does not say. One that
- * has both, virtual first, keeps real time where no guest's kernel keeps virtual. */
+/* Returns the default clock of a run on `backend`, "virtual" or "real". A backend that has both
+ * uses virtual time if a guest's kernel for it is built. */
 const char *backend_default_clock(const struct backend *backend);
 /* Returns WEFT_OK if a guest can run in virtual time here. Otherwise fails, and the error says why
  * not. */

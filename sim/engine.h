@@ -30,7 +30,7 @@ struct sim_engine {
     uint32_t n_ranks;
     uint64_t seed;
     bool allows_trains;
-    /* What ports call of their NICs (sim/link.h), set with the first NIC. Here, because the
+    /* Calls of ports to their NICs (sim/link.h), set with the first NIC. Here, because the
      * ports of a large fabric do not fit in the cache. */
     const struct sim_nic_ops *nic_ops;
     struct sim_shared *shared; /* Owned list. */

@@ -8,7 +8,7 @@
 #include "base/heap.h"
 #include "base/status.h"
 
-/* Where an event is queued (sim/pending.h). */
+/* The queue that holds an event (sim/pending.h). */
 enum sim_event_place { SIM_EVENT_IDLE, SIM_EVENT_SOON, SIM_EVENT_FAR };
 
 /* Rank of events without one. Of the events of one time they come last, in the order of

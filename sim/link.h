@@ -116,7 +116,7 @@ struct sim_match_state {
 struct sim_qp;
 struct sim_switch;
 
-/* What a port calls of its NIC, which is above it (sim/nic.c); held by the engine. */
+/* Calls of a port to its NIC, which is above it (sim/nic.c); held by the engine. */
 struct sim_nic_ops {
     bool (*has_frames)(struct sim_nic *nic, const struct sim_port *port);
     /* Builds the next frame of `port` in the slot of `port->out`. Returns NULL if there
@@ -135,7 +135,7 @@ struct sim_nic_ops {
     void (*train_execute)(struct sim_nic *nic, const struct sim_frame *frame, uint32_t n);
 };
 
-/* What a port calls of the host stack above it (sim/stack.c). */
+/* Calls of a port to the host stack above it (sim/stack.c). */
 struct sim_stack_ops {
     /* Handles a packet of kind NEIGH, TCP or UDP that arrived at `port`; takes it
      * over. */
@@ -146,7 +146,7 @@ struct sim_stack_ops {
 
 extern const struct sim_stack_ops sim_stack_ops;
 
-/* What a port calls of the switch to which it belongs (sim/switch.c). */
+/* Calls of a port to the switch to which it belongs (sim/switch.c). */
 struct sim_switch_ops {
     bool (*has_frames)(const struct sim_switch *bridge, const struct sim_port *port);
     /* Removes what `port` sends next: `*out_packet`, or, if that is NULL, `*out_frame`.
@@ -312,7 +312,7 @@ static inline void sim_frame_release(struct sim_engine *engine, struct sim_frame
 /* Copies the payload into a block of its own, unless it is one or is phantom memory. */
 void sim_frame_own(struct sim_engine *engine, struct sim_frame *frame);
 
-/* What a direction does to a frame that is about to leave (sim/impair.c). */
+/* The effect of a direction's faults on a frame that is about to leave (sim/impair.c). */
 struct sim_fate {
     const char *why; /* why the frame is dropped; NULL if it is not */
     weft_ps extra;   /* how long it is delayed */

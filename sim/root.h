@@ -23,7 +23,7 @@ struct sim_port;
 struct sim_frame;
 struct sim_packet;
 
-/* What a root calls of its ports, which are above it. */
+/* Calls of a root to its ports, which are above it. */
 struct sim_root_ops {
     void (*transmit)(struct sim_port *port); /* it is the port's turn */
     /* Take what has passed the root, and the packet over. */

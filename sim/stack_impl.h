@@ -44,7 +44,7 @@ struct sim_route {
     struct sim_ip gateway;
 };
 
-/* What IP reports to TCP, which is above it (struct net_protocol in Linux): a packet for
+/* Reports of IP to TCP, which is above it (struct net_protocol in Linux): a packet for
  * this host, and one of this host for which no neighbour was found (sim/tcp.h). */
 struct sim_tcp_ops {
     void (*input)(struct sim_tcp *tcp, struct sim_netdev *netdev,

@@ -23,23 +23,23 @@
 /* The variable that is set in a guest: "virtual" if its time is virtual. */
 #define LAB_GUEST_MARKER "WEFT_IN_GUEST"
 
-/* Where the netdevs of hosts are. */
+/* Distribution of the hosts' netdevs over namespaces. */
 enum lab_layout {
-    LAB_NAMESPACES,    /* each host's in a namespace of its own */
-    LAB_ONE_NAMESPACE, /* all in ours, kept apart by policy routing: routes.h */
-    LAB_NO_INTERFACES, /* there are none: a world's affair, no fabric's */
+    LAB_NAMESPACES,    /* one namespace per host */
+    LAB_ONE_NAMESPACE, /* this process's, separated by policy routing (routes.h) */
+    LAB_NO_INTERFACES, /* none; the world creates no fabric */
 };
 
 /* The RDMA devices on the ports of hosts. */
 enum lab_devices {
     LAB_NO_DEVICES,
-    LAB_DEVICES_BY_NUMBER, /* "weft4711h0p1": apart from those of others in this kernel */
-    LAB_DEVICES_BY_NAME, /* "titanic-p0": for people, in a kernel that runs this mesh only */
+    LAB_DEVICES_BY_NUMBER, /* "weft4711h0p1", unique among processes of this kernel */
+    LAB_DEVICES_BY_NAME,   /* "titanic-p0", in a kernel that runs only this mesh */
 };
 
-/* A namespace and sockets that live in it. -1: not there. */
+/* A network namespace, and sockets in it; a descriptor is -1 if it is not open. */
 struct lab_place {
-    char name[LAB_NAME_BYTES]; /* "" if never made, or not of our making */
+    char name[LAB_NAME_BYTES]; /* "" if it was not created by this process */
     int netns_fd;
     int route_fd;
     int rdma_fd;
@@ -47,11 +47,11 @@ struct lab_place {
 
 /* Counts the RoCE frames of an interface. */
 struct lab_tap {
-    int fd;            /* -1: not there */
-    uint64_t n_frames; /* as of the last look */
+    int fd;            /* -1 if the kernel cannot count */
+    uint64_t n_frames; /* when last read */
 };
 
-/* An end of a cable, or a port without one. */
+/* A port, with or without a cable. */
 struct lab_port {
     char netdev[IF_NAMESIZE];
     bool has_device;
@@ -60,14 +60,14 @@ struct lab_port {
     uint32_t cable;
     uint32_t peer_host, peer_port; /* if has_cable */
     struct netlink_impairment impairment;
-    bool has_netem; /* a qdisc of ours is there, and stays */
-    bool is_down;   /* the netdev is, by a fault or from the start */
-    bool is_mute;   /* what it sends is lost, because this direction is down */
+    bool has_netem; /* has a qdisc of this fabric, which is never removed */
+    bool is_down;   /* a fault or the scenario has set its netdev down */
+    bool is_mute;   /* drops all that it sends, because this direction is down */
     uint32_t mtu_bytes;
 };
 
 struct lab_host {
-    char management[IF_NAMESIZE]; /* its netdev on that network, if it is there */
+    char management[IF_NAMESIZE]; /* netdev on the management network; "" if none */
     struct lab_place place;
     struct lab_port *ports; /* Owned [n_ports of the spec's host] */
     struct lab_tap management_tap;
@@ -80,8 +80,8 @@ struct lab_fabric {
     /* Cables have exactly the scenario's delay and rate, for programs in virtual time. False for
      * Weft's own jobs, whose real time it would lengthen by a fifth. */
     bool is_exact;
-    int owner;              /* the process that names of ours carry */
-    int home_fd;            /* the namespace we came from */
+    int owner;              /* process whose id the names contain */
+    int home_fd;            /* namespace in which this process started */
     struct lab_host *hosts; /* Owned [n_hosts] */
     struct lab_place bridge;
 };

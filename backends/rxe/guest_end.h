@@ -1,4 +1,4 @@
-/* How a guest ended, for its listener. */
+/* The end of a guest, as its listener records it. */
 #ifndef WEFT_BACKENDS_RXE_GUEST_END_H
 #define WEFT_BACKENDS_RXE_GUEST_END_H
 

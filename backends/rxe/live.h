@@ -1,10 +1,9 @@
-/* A guest that stays: how its machine starts programs in it while its clock stands still
+/* A guest that stays up, in which its machine starts programs while the guest's clock is stopped
  * (docs/adr/0012-a-guest-that-stays.md). The machine's side is here and in live.c, the guest's in
  * live_inside.c. Files of the guest's folder, K from 0:
  *
- *   said.K   "NOW RUNNING", and a line "ID CODE" for each program that ended, and fault that came
- *   door.K   the guest opens it for writing, and stands still until the machine gives up its
- *            lease
+ *   said.K   "NOW RUNNING", and a line "ID CODE" for each program that ended or fault that began
+ *   door.K   the guest opens it for writing, and is stopped until the machine releases its lease
  *   ask.K    words, each ended by a NUL: "exec" ID HOST DELAY CWD SIZE N argv[N] M variables[M],
  *            "input" ID PROGRAM DIGITS, "size" PROGRAM SIZE, "signal" ID PROGRAM NUMBER,
  *            "hangup" PROGRAM, "fault" ID DIGITS, "clear" ID, "capture" ID PATH, "look" ID; SIZE is
@@ -48,7 +47,7 @@ void rxe_live_resize(struct world_lab *lab, uint32_t id, uint16_t rows, uint16_t
 /* Sends the program SIGHUP, because the client that started it is gone, and SIGKILL 2 s later by
  * the guest's clock. */
 void rxe_live_hang_up(struct world_lab *lab, uint32_t id);
-/* Begin a fault of the mesh at the next door, whatever its time is, or end all faults. Call `ended`
+/* Begin a fault of the mesh at the next door, ignoring its time, or end all faults. Call `ended`
  * with the number that they return and 0 or an errno. */
 uint32_t rxe_live_fault(struct world_lab *lab, const struct world_fault *fault);
 uint32_t rxe_live_clear(struct world_lab *lab);
@@ -65,7 +64,7 @@ void rxe_live_forget(struct world_lab *lab, uint32_t id);
 /* Returns the time of the guest's clock at its last door. */
 weft_ns rxe_live_now(const struct world_lab *lab);
 
-/* Builds the mesh inside the guest, and starts what the machine asks for until the guest ends. */
+/* Builds the mesh inside the guest, and serves the machine's requests until the guest ends. */
 weft_status rxe_live_inside(const struct world_spec *spec,
                             const struct world_lab_services *services,
                             struct weft_error *error) WEFT_MUST_CHECK;

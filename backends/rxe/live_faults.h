@@ -1,4 +1,4 @@
-/* Faults that come to a mesh when a user asks for them. */
+/* Faults that a user requests in a running mesh. */
 #ifndef WEFT_BACKENDS_RXE_LIVE_FAULTS_H
 #define WEFT_BACKENDS_RXE_LIVE_FAULTS_H
 
@@ -11,16 +11,16 @@ typedef int (*live_fault_apply)(void *context, const struct world_fault *fault,
 struct live_faults {
     live_fault_apply apply;
     void *context;
-    struct live_fault *items; /* Owned [n]; in the order in which they were asked for */
+    struct live_fault *items; /* Owned [n]; in the order of the requests */
     uint32_t n;
 };
 
-/* Makes the fault at `now`, whatever its time says. Returns 0, or the errno of apply; it is not
- * kept then. One that ends by itself does so `for_ns` later. */
+/* Begins the fault at `now`, ignoring its time. Returns 0, or the errno of apply, and then does not
+ * keep it. A fault with a duration ends `for_ns` later. */
 int live_faults_add(struct live_faults *faults, const struct world_fault *fault,
                     weft_ns now);
-/* Ends those that are due, in the order of their ends. Returns when the next is; WEFT_NEVER: there
- * is none. */
+/* Ends the faults that are due, in the order of their ends. Returns the time of the next end, or
+ * WEFT_NEVER. */
 weft_ns live_faults_due(struct live_faults *faults, weft_ns now);
 /* Ends all, the last that came first. Returns 0, or the first errno of apply. */
 int live_faults_clear(struct live_faults *faults);

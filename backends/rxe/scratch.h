@@ -27,7 +27,7 @@ int scratch_number(const char *text);
 /* As the first process of a guest: mounts /proc, /sys, /dev, /dev/shm and /run, and sets up
  * loopback. */
 void guest_mount(void);
-/* Adds a line to what /proc/cpuinfo says of the first processor. */
+/* Adds a line to the first processor's part of /proc/cpuinfo. */
 void guest_add_to_cpuinfo(const char *line);
 _Noreturn void guest_power_off(void);
 

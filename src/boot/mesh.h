@@ -38,7 +38,7 @@
  * it. A cable can be down for 5 s (TIMER_OUTAGE_NS), of which at least 3 s have passed when the
  * silence is noticed. Then an announcement and two address resolutions follow, 1 s each. */
 #define MESH_AWAIT_NS (5 * MESH_SECOND)
-/* How much longer those wait for a lost member that are not beside it. */
+/* Additional time for which members that are not its neighbours wait for a lost member. */
 #define MESH_GRACE_NS (MESH_SECOND / 2)
 #define MESH_SOON_NS (MESH_SECOND / 20)  /* minimum interval between announcements */
 #define MESH_EAGER_NS (MESH_SECOND / 10) /* interval during the first MESH_EAGER_FOR_NS */

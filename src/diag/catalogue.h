@@ -97,13 +97,13 @@ enum diag_code {
     DIAG_N_CODES
 };
 
-/* Where the cause of a finding lies, relative to its host and its peer. */
+/* Place of a finding's cause, relative to its host and its peer. */
 enum diag_place {
     DIAG_AT_CABLE, /* on the cable between them, or at an unknown end of it */
     DIAG_AT_END,   /* at the host's end; the cable itself works */
     DIAG_AT_PORTS, /* in two ports that are not the ends of one cable */
     DIAG_AT_HOST,  /* at the host, independent of the peer */
-    DIAG_AT_PEER
+    DIAG_AT_PEER   /* at the peer, independent of the host */
 };
 
 struct diag_entry {

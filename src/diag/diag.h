@@ -126,10 +126,10 @@ struct diag_error {
     enum diag_source source;
 };
 
-/* What a host waited for when it failed. */
+/* An event that a host waited for when it failed. */
 struct diag_wait {
     enum weft_wait_for what;
-    char peer[DIAG_NAME_BYTES]; /* of whom it waited for that */
+    char peer[DIAG_NAME_BYTES]; /* host from which it expected that */
     weft_ns waited_ns;          /* or IO_UNKNOWN */
 };
 
@@ -238,7 +238,7 @@ struct diag_value {
 struct diag_behind {
     char host[DIAG_NAME_BYTES];
     enum weft_wait_for what;
-    char peer[DIAG_NAME_BYTES]; /* of whom it waited for that */
+    char peer[DIAG_NAME_BYTES]; /* host from which it expected that */
 };
 #define DIAG_BEHIND_MAX 16
 

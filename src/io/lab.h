@@ -1,4 +1,4 @@
-/* A mesh that stays, and programs that are started in its hosts meanwhile. */
+/* A mesh that stays up, in whose hosts programs are started at any time. */
 #ifndef WEFT_IO_LAB_H
 #define WEFT_IO_LAB_H
 
@@ -11,34 +11,35 @@ struct world_lab;
 
 struct world_lab_program {
     uint32_t host;
-    weft_ns delay_ns; /* from the moment that it is asked for in the mesh */
+    weft_ns delay_ns; /* between the arrival of the request in the mesh and the start */
     const char *cwd;
-    char *const *argv;      /* ends with NULL; the first is looked for in PATH */
-    char *const *variables; /* likewise; its environment, before that of its host */
+    char *const *argv;      /* NULL-terminated; argv[0] is searched in PATH */
+    char *const *variables; /* NULL-terminated; precede those of its host */
     const char *input;      /* [n_input]; its whole standard input */
     size_t n_input;
-    bool has_terminal; /* for all three streams, which are one then; and no input */
+    bool has_terminal; /* one terminal is its stdin, stdout and stderr; no input */
     uint16_t rows, columns;
 };
 
 /* Instead of a program's number: a call of a watched program has failed. */
 #define WORLD_LAB_FAILURE UINT32_MAX
 
-/* What a lab asks of who keeps it, in the process that keeps it. */
+/* Calls of a lab to the process that runs it. */
 struct world_lab_hooks {
     void *context;
-    /* The mesh is built; comes once, before any of the others but `wants` and `look`. `folder`
+    /* Reports once that the mesh is built, before any other call but `wants` and `look`. `folder`
      * has the files "out.ID" and "err.ID" of programs. */
     void (*up)(void *context, struct world_lab *lab, const char *folder);
-    /* Fills in what is to be waited for, at most `n_max`; returns how many. */
+    /* Stores the descriptors to wait for, at most `n_max`. Returns their number. */
     size_t (*wants)(void *context, struct pollfd *fds, size_t n_max);
-    /* What came of those [n]. Returns false if the lab is to end. */
+    /* Handles the events of those descriptors. Returns false to end the lab. */
     bool (*look)(void *context, const struct pollfd *fds, size_t n);
-    /* A program is over; `code` is as shells have it. WORLD_LAB_FAILURE: a call failed. */
+    /* Reports the end of a program; `code` is its exit status as in a shell. With WORLD_LAB_FAILURE
+     * reports a failed call. */
     void (*ended)(void *context, uint32_t id, int code);
 };
 
-/* What a lab asks of the process that has the mesh. */
+/* Calls of a lab to the process that has the mesh. */
 struct world_lab_services {
     void *context;
     /* Begins a capture into a file that exists. Returns 0, or an errno. */

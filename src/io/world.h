@@ -417,7 +417,7 @@ struct world_process {
     size_t n_input;
 };
 
-/* How the process of a host ended, and its output. */
+/* The end of a host's process, and its output. */
 struct world_ending {
     bool is_over;
     bool is_stopped;    /* a signal stopped it (SIGSTOP), and it has not been continued */

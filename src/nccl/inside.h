@@ -26,7 +26,7 @@ bool inside_adopt(struct describing *describing, struct weft_error *error);
 struct xml_node *inside_adopted_gpu(struct describing *describing, uint32_t local);
 /* Returns the element of the `local`th GPU, made if needed; NULL if there are fewer. */
 struct xml_node *inside_gpu(struct describing *describing, uint32_t local);
-/* Makes every CPU that is not there yet. */
+/* Creates the elements of all CPUs that have none yet. */
 void inside_cpus(struct describing *describing);
 /* Adds the ports, and the NETs that NCCL merges from them. */
 void inside_nets(struct describing *describing);

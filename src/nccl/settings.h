@@ -32,7 +32,7 @@ void topo_settings_read(const struct topo_rules *rules,
                         const char *(*get)(void *context, const char *name),
                         void *context, struct topo_settings *out);
 
-/* What one rank announces about itself. */
+/* Facts that a rank announces about itself. */
 struct topo_peer {
     uint64_t host_hash;
     uint64_t shm_dev; /* st_dev of its /dev/shm */

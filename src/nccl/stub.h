@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* What was added. */
+/* Additions to a document, and facts that it lacked. */
 struct topo_stub {
     bool is_stub;  /* no GPU of the document has a rank, but it has functions for GPUs */
     bool has_gpus; /* it has `gpu` elements */

@@ -146,7 +146,7 @@ struct mesh_gone { /* A process that was forgotten. */
     uint32_t sequence; /* of its last beacon, which may be replayed */
 };
 
-/* What this process knows of others, and its own beacon. */
+/* The other processes that this one knows, and its own beacon. */
 struct engine_mesh {
     struct io_task task;
     uint8_t key[AUTH_KEY_BYTES];

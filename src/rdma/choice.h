@@ -1,4 +1,4 @@
-/* What a policy works on and what it answers: facts of the ports of both ends, rules made of
+/* Defines the input and output of a policy: facts of the ports of both ends, rules made of
  * settings, rails, timeouts, recovery and reasons. rdma/policy.h calls the policies: Weft's own,
  * and those of other programs (nccl/policies.h). */
 #ifndef WEFT_RDMA_CHOICE_H

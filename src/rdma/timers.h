@@ -236,7 +236,7 @@ TIMER_ASSERT(TIMER_FAILOVER_MAX_NS > TIMER_FAILOVER_NS + TIMER_RECOVERY_NS);
 /* A flow ends before its row counts as stuck, and a row before its process counts as hung. */
 TIMER_ASSERT(TIMER_ROW_NS >= TIMER_FAILOVER_MAX_NS);
 TIMER_ASSERT(TIMER_HANG_NS > TIMER_ROW_NS + TIMER_FAILOVER_NS);
-/* What an absence of the management network held up comes before a member counts as late. */
+/* Data delayed by an absence of the management network arrives before a member counts as late. */
 TIMER_ASSERT(TIMER_RESEND_NS > TIMER_ABSENCE_NS);
 TIMER_ASSERT(TIMER_GATHER_NS > TIMER_RESEND_NS + TIMER_BUSY_NS);
 /* Members that wait for rank 0 (boot/client.c) give up before their stream does. */

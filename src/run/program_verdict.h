@@ -30,12 +30,12 @@ struct program_facts {
 size_t program_output_shorten(struct weft_text *output, size_t n, size_t head,
                               size_t max);
 
-/* How a program ended, independent of what was expected. */
+/* The end of a program, independent of what was expected. */
 enum program_how {
     PROGRAM_NOT_BEGUN, /* its job was over before it started */
     /* Status 126 or 127, which a shell returns if a program cannot be run or does not exist. */
     PROGRAM_NOT_RUN,
-    PROGRAM_EXITED,
+    PROGRAM_EXITED,    /* with any status but those */
     PROGRAM_SIGNALLED, /* by a signal that no fault sent */
     PROGRAM_KILLED,    /* by a fault */
     PROGRAM_HANGS,     /* still running when the time of its job was over */

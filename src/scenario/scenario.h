@@ -44,7 +44,7 @@ struct scenario_diagnostics {
 
 void scenario_diagnostics_fini(struct scenario_diagnostics *diag);
 
-/* What the file says of a port in addition to its struct world_port. The ports of `ports:` come
+/* Keys of a port in addition to its struct world_port. The ports of `ports:` come
  * first, then those of `cages:`, by PCIe root and then by cage: c0.0 c1.0 c0.1 c1.1, the order in
  * which the kernel finds the functions. */
 struct scenario_port {
@@ -53,7 +53,7 @@ struct scenario_port {
     struct scenario_mark mark;
 };
 
-/* What the file says of a host in addition to its struct world_host. */
+/* Keys of a host in addition to its struct world_host. */
 struct scenario_node {
     struct scenario_port *ports; /* [n_ports] */
     const char *gpu_topology;    /* path of an NCCL topology XML as written, or NULL */
@@ -61,7 +61,7 @@ struct scenario_node {
     struct scenario_mark mark;
 };
 
-/* What the file says of a cable in addition to its struct world_cable. */
+/* Keys of a cable in addition to its struct world_cable. */
 struct scenario_link {
     const char *name;  /* "titanic:p0-iceberg:p1" */
     bool is_cage_rail; /* one of the two rails of a cable between cages */
@@ -92,7 +92,7 @@ struct scenario_command {
 };
 #define SCENARIO_OTHERS UINT32_MAX
 
-/* How a program ended, or must end. */
+/* The actual or expected end of a program. */
 enum scenario_end_kind {
     /* exit status as in a shell: the program's own, or 128 + signal */
     SCENARIO_END_STATUS,
@@ -247,7 +247,7 @@ struct scenario_expect {
     struct scenario_mark mark;
 };
 
-/* How the members of a job find each other. */
+/* The means by which the members of a job find each other. */
 enum scenario_boot {
     /* rendezvous, or neighbours if there is no management network */
     SCENARIO_BOOT_AUTO,

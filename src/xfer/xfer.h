@@ -141,7 +141,7 @@ bool xfer_is_handed_over(const struct xfer *xfer);
  * done never will be. */
 weft_status xfer_drain(struct xfer *xfer, weft_ns deadline_ns) WEFT_MUST_CHECK;
 
-/* How fast a rail moved large parts of messages while it was busy. */
+/* Rate at which a rail moved large parts of messages while it was busy. */
 struct xfer_pace {
     uint64_t n_bytes;  /* bytes of whole windows; 0 if nothing was measured */
     uint64_t best_bps; /* of the fastest window of XFER_PACE_WINDOW_BYTES */
