@@ -5,17 +5,6 @@
 #include "base/check.h"
 #include "boot/boot.h"
 
-static weft_status check_length(const struct wire_reader *reader, enum weft_phase message,
-                                size_t n_bytes, struct weft_error *error)
-{
-    if (reader->bad || wire_left(reader) != 0) {
-        return codec_bad_field(error, message, "length", (int64_t)n_bytes,
-                               reader->bad ? "too short for what it announces"
-                                           : "longer than what it announces");
-    }
-    return WEFT_OK;
-}
-
 size_t message_encode_join(const struct message_join *join, uint8_t *out)
 {
     struct wire_writer writer = wire_writer_init(out, CODEC_BODY_MAX);
@@ -33,7 +22,7 @@ weft_status message_decode_join(const uint8_t *body, size_t n_bytes, uint32_t n_
 
     out->rank = wire_get_u32(&reader);
     out->n_ranks = wire_get_u32(&reader);
-    status = check_length(&reader, WEFT_PHASE_JOIN, n_bytes, error);
+    status = codec_check_end(&reader, WEFT_PHASE_JOIN, n_bytes, error);
     if (status == WEFT_OK && out->n_ranks != n_ranks) {
         status = codec_bad_field(error, WEFT_PHASE_JOIN, "n_ranks", out->n_ranks,
                                  "other than the rendezvous expects");
@@ -116,7 +105,7 @@ weft_status message_decode_give_up(const uint8_t *body, size_t n_bytes, uint32_t
                                "at most 95 characters");
     }
     wire_get_bytes(&reader, out->reason, reason_bytes);
-    status = check_length(&reader, WEFT_PHASE_GIVE_UP, n_bytes, error);
+    status = codec_check_end(&reader, WEFT_PHASE_GIVE_UP, n_bytes, error);
     for (size_t i = 0; i < reason_bytes && status == WEFT_OK; i++) {
         if (out->reason[i] < ' ' || out->reason[i] > '~') {
             status = codec_bad_field(error, WEFT_PHASE_GIVE_UP, "reason", out->reason[i],

@@ -49,17 +49,6 @@ static void get_self(struct wire_reader *reader, struct record_self *out)
     get_identity(reader, &out->identity);
 }
 
-static weft_status check_whole(const struct wire_reader *reader, enum weft_phase message,
-                               size_t n_bytes, struct weft_error *error)
-{
-    if (reader->bad || wire_left(reader) != 0) {
-        return codec_bad_field(error, message, "length", (int64_t)n_bytes,
-                               reader->bad ? "too short for what it announces"
-                                           : "longer than what it announces");
-    }
-    return WEFT_OK;
-}
-
 static weft_status check_nonce(uint64_t nonce, enum weft_phase message,
                                struct weft_error *error)
 {
@@ -166,7 +155,7 @@ weft_status record_decode_greeting(const uint8_t *body, size_t n_bytes,
     get_self(&reader, &out->self);
     out->port = wire_get_u8(&reader);
     out->peer_port = wire_get_u8(&reader);
-    status = check_whole(&reader, WEFT_PHASE_MEMBER, n_bytes, error);
+    status = codec_check_end(&reader, WEFT_PHASE_MEMBER, n_bytes, error);
     return status == WEFT_OK ? check_self(&out->self, WEFT_PHASE_MEMBER, error) : status;
 }
 
@@ -230,7 +219,7 @@ weft_status record_decode_links(const uint8_t *body, size_t n_bytes, uint32_t n_
     }
     status = get_entries(&reader, n_members, out, error);
     if (status == WEFT_OK) {
-        status = check_whole(&reader, WEFT_PHASE_LINKS, n_bytes, error);
+        status = codec_check_end(&reader, WEFT_PHASE_LINKS, n_bytes, error);
     }
     if (status == WEFT_OK && out->member >= n_members) {
         status = codec_bad_field(error, WEFT_PHASE_LINKS, "member", out->member,
@@ -310,5 +299,5 @@ weft_status record_decode_alive(const uint8_t *body, size_t n_bytes,
     struct wire_reader reader = wire_reader_init(body, n_bytes);
 
     out->round = wire_get_u32(&reader);
-    return check_whole(&reader, WEFT_PHASE_ALIVE, n_bytes, error);
+    return codec_check_end(&reader, WEFT_PHASE_ALIVE, n_bytes, error);
 }

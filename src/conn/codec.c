@@ -87,9 +87,8 @@ weft_status codec_other_version(struct weft_error *error, enum weft_phase messag
     return status;
 }
 
-/* Fails if the body was shorter or longer than its fields. */
-static weft_status finish(const struct wire_reader *reader, enum weft_phase message,
-                          size_t n_bytes, struct weft_error *error)
+weft_status codec_check_end(const struct wire_reader *reader, enum weft_phase message,
+                            size_t n_bytes, struct weft_error *error)
 {
     if (reader->bad) {
         return codec_bad_field(error, message, "length", (int64_t)n_bytes,
@@ -203,7 +202,7 @@ weft_status codec_decode_hello(const uint8_t *body, size_t n_bytes,
     out->attempt = wire_get_u32(&reader);
     out->epoch = wire_get_u32(&reader);
     wire_get_bytes(&reader, out->host_id, sizeof(out->host_id));
-    status = finish(&reader, WEFT_PHASE_HELLO, n_bytes, error);
+    status = codec_check_end(&reader, WEFT_PHASE_HELLO, n_bytes, error);
     if (status == WEFT_OK && out->attempt == 0) {
         status = codec_bad_field(error, WEFT_PHASE_HELLO, "attempt", 0, "counts from 1");
     }
@@ -227,7 +226,7 @@ weft_status codec_decode_challenge(const uint8_t *body, size_t n_bytes,
 
     wire_get_bytes(&reader, out->nonce, sizeof(out->nonce));
     wire_get_bytes(&reader, out->proof, sizeof(out->proof));
-    return finish(&reader, WEFT_PHASE_CHALLENGE, n_bytes, error);
+    return codec_check_end(&reader, WEFT_PHASE_CHALLENGE, n_bytes, error);
 }
 
 size_t codec_encode_auth(const struct codec_auth *auth, uint8_t *out)
@@ -242,7 +241,7 @@ weft_status codec_decode_auth(const uint8_t *body, size_t n_bytes, struct codec_
     struct wire_reader reader = wire_reader_init(body, n_bytes);
 
     wire_get_bytes(&reader, out->proof, sizeof(out->proof));
-    return finish(&reader, WEFT_PHASE_AUTH, n_bytes, error);
+    return codec_check_end(&reader, WEFT_PHASE_AUTH, n_bytes, error);
 }
 
 /* ---- ABORT, and messages without a body ---- */
@@ -265,7 +264,7 @@ static void put_reason(struct wire_writer *writer, const char *reason)
 }
 
 /* Reads a reason, if there is one. Returns false if it is not 1 to 95 printable characters. A body
- * that is too short is left to finish(). */
+ * that is too short is left to codec_check_end(). */
 static bool get_reason(struct wire_reader *reader, char *out)
 {
     size_t n_bytes;
@@ -320,7 +319,7 @@ weft_status codec_decode_abort(const uint8_t *body, size_t n_bytes,
         return codec_bad_field(error, WEFT_PHASE_ABORT, "reason", (int64_t)n_bytes,
                                "1 to 95 printable characters");
     }
-    finished = finish(&reader, WEFT_PHASE_ABORT, n_bytes, error);
+    finished = codec_check_end(&reader, WEFT_PHASE_ABORT, n_bytes, error);
     if (finished != WEFT_OK) {
         return finished;
     }

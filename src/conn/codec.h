@@ -201,6 +201,10 @@ weft_status codec_decode_empty(enum codec_type type, size_t n_bytes,
 /* Fails with WEFT_ERR_PROTOCOL and the values "field" and "value". `message` becomes the phase. */
 weft_status codec_bad_field(struct weft_error *error, enum weft_phase message,
                             const char *field, int64_t value, const char *rule);
+/* Fails as codec_bad_field() does, with field "length", if a message of `n_bytes` bytes was shorter
+ * or longer than its fields, which `reader` has read. */
+weft_status codec_check_end(const struct wire_reader *reader, enum weft_phase message,
+                            size_t n_bytes, struct weft_error *error);
 /* Fails with WEFT_ERR_UNSUPPORTED because the peer uses another version of a format. The message
  * contains both versions; the values are "field" and "value". `message` becomes the phase. */
 weft_status codec_other_version(struct weft_error *error, enum weft_phase message,

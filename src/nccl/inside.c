@@ -23,16 +23,6 @@ static struct xml_node *sub_with(const struct xml_node *node, const char *name,
     return NULL;
 }
 
-static struct xml_node *first_sub(const struct xml_node *node, const char *name)
-{
-    for (uint32_t i = 0; i < node->n_subs; i++) {
-        if (strcmp(node->subs[i]->name, name) == 0) {
-            return node->subs[i];
-        }
-    }
-    return NULL;
-}
-
 static struct xml_node *add_sub(struct xml_node *parent, const char *name)
 {
     struct xml_node *node = xml_new(name);
@@ -253,14 +243,14 @@ struct xml_node *inside_gpu(struct describing *describing, uint32_t local)
 
 static struct xml_node *first_cpu(struct describing *describing)
 {
-    struct xml_node *cpu = first_sub(describing->root, "cpu");
+    struct xml_node *cpu = xml_sub(describing->root, "cpu");
 
     return cpu != NULL ? cpu : cpu_of(describing, -1);
 }
 
 static struct xml_node *nic_below(struct xml_node *parent)
 {
-    struct xml_node *nic = first_sub(parent, "nic");
+    struct xml_node *nic = xml_sub(parent, "nic");
 
     return nic != NULL ? nic : add_sub(parent, "nic");
 }

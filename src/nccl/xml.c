@@ -238,7 +238,7 @@ const char *xml_get(const struct xml_node *node, const char *key)
     return NULL;
 }
 
-const struct xml_node *xml_sub(const struct xml_node *node, const char *name)
+struct xml_node *xml_sub(const struct xml_node *node, const char *name)
 {
     for (uint32_t i = 0; i < node->n_subs; i++) {
         if (strcmp(node->subs[i]->name, name) == 0) {

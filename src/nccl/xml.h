@@ -61,7 +61,7 @@ void xml_print(const struct xml_node *node, struct weft_text *out);
 /* Returns the value of an attribute, or NULL. */
 const char *xml_get(const struct xml_node *node, const char *key);
 /* Returns the first child element of that name, or NULL. */
-const struct xml_node *xml_sub(const struct xml_node *node, const char *name);
+struct xml_node *xml_sub(const struct xml_node *node, const char *name);
 /* Fills `error` with a complaint about `node`. Returns WEFT_ERR_INPUT. */
 weft_status xml_complain(const struct xml_node *node, struct weft_error *error,
                          const char *format, ...) WEFT_PRINTF(3, 4);
