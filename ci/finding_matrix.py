@@ -990,7 +990,7 @@ ONCE_WRONG = {
     ("corrupting_one_way", "switch", "between jobs", "nccl-2.29-port-recovery", "/24", 11175138849): "right",
     # Once a third port had lost its address, two ports of a switch were taken for the ends of one cable.
     ("address_gone", "switch", "first row", "nccl-2.25", "/31", 11372822327): "right",
-    # A stream that came up and fell silent was said to be filtered, as packets of the switch's other ports were counted.
+    # Of two streams one fell silent, and the other was said to be filtered: a port of the switch had sent to others.
     ("lossy_one_way", "switch", "rendezvous", "weft", "/24", 10774496100): "undetermined",
     # Frames that are no packets of RoCE are not counted.
     ("corrupting", "triangle", "hello", "weft", "/24", 10776592574): "undetermined",

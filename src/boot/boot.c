@@ -343,8 +343,8 @@ static weft_ns deadline(const struct boot *boot)
     return boot->ended_ns < at ? boot->ended_ns : at;
 }
 
-/* Ends the wait for work of others in the last round once no rank is missing. A relay has no rows of
- * its own, and none to carry any more. */
+/* Ends the wait for work of others in the last round once no rank is missing. A relay has no rows
+ * of its own, and none to carry any more. */
 static void expect_relays(struct boot *boot)
 {
     weft_ns now = io_now(boot->env);

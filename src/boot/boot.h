@@ -81,10 +81,10 @@ void boot_gather(struct boot *boot, const void *mine, size_t n_bytes);
  * the end of that time, or from when boot_ended() reports the exit of a member. */
 void boot_gather_after(struct boot *boot, const void *mine, size_t n_bytes,
                        weft_ns work_ns);
-/* Like boot_gather_after, but this process can exit when it has the result. Once only relays without
- * a rank are missing, the limit counts from then, because they do no work. A member of a mesh
- * also waits for neighbours whose stream has ended, until they have the result or count
- * as dead. */
+/* Like boot_gather_after, but this process can exit when it has the result. Once only relays
+ * without a rank are missing, the limit counts from then, because they do no work. A member of a
+ * mesh also waits for neighbours whose stream has ended, until they have the result or count as
+ * dead. */
 void boot_gather_last(struct boot *boot, const void *mine, size_t n_bytes,
                       weft_ns work_ns);
 /* Like boot_gather, but only boot_first is certain to get the result. For large blobs that the

@@ -440,7 +440,7 @@ enum diag_known diag_has_peer_no_route(const struct diag_case *c)
                     diag_failed_to_reach(c->peer, c->host->name, ENETUNREACH));
 }
 
-/* Returns true if one of the errors is that a stream to the peer was up, and nothing came over it. */
+/* Returns true if one of the errors is that nothing came over a stream to the peer that was up. */
 static bool any_fell_silent(const struct diag_error *errors, uint32_t n, const char *peer)
 {
     for (uint32_t i = 0; i < n; i++) {
