@@ -149,7 +149,8 @@ def test_output_status_and_capture_are_the_same_whenever_findings_come(tmp_path,
     program = compile_chooser(tmp_path)
     pingpong = "ibv_rc_pingpong -e -g 1 -n 400 -d"
     ask = (TRIANGLE, "carpathia", "--", *pingpong.split(), "carpathia-p0", ":",
-           "titanic", "--", program, "nccl", "0", nap, ":", "iceberg", "--", program, "nccl", "0", nap, "titanic", ":", "titanic", "--", "sh", "-c",
+           "titanic", "--", program, "nccl", "0", nap, ":",
+           "iceberg", "--", program, "nccl", "0", nap, "titanic", ":", "titanic", "--", "sh", "-c",
            f"sleep 0.037; {pingpong} titanic-p1 carpathia; date +%s.%N; echo $$; cat /proc/sys/kernel/random/uuid")
     runs = [exec_in("--findings", when, "--seed", seed, "--pcap", tmp_path / when, *ask)
             for when in ("now", "exit", "off")]
@@ -249,8 +250,8 @@ int main(void)
         ibv_modify_qp(qps[i], &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
         attr.qp_state = IBV_QPS_RTS;
-        ibv_modify_qp(qps[i], &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                      IBV_QP_MAX_QP_RD_ATOMIC);
+        ibv_modify_qp(qps[i], &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
     }
     first.next = &second;
     ibv_post_send(qps[0], &first, &bad);
