@@ -1,5 +1,6 @@
 """Backend soft beside the kernel's soft-RoCE, in one mesh in a guest."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -48,3 +49,20 @@ def test_what_is_lost_is_asked_for_by_both(tmp_path):
     naks = {frame.port for frame in frames if frame.is_out and frame.syndrome == 0x60}
     assert naks & {"titanic:p0", "titanic:p1"}, "the simulated NIC asked for nothing"
     assert naks & {"iceberg:p1", "carpathia:p0"}, "rdma_rxe asked the simulated NIC for nothing"
+
+
+@needs_guest
+@pytest.mark.parametrize("file,changes", [("one-way-down", ("--set", "faults.0.for=100ms")), ("loss", ())],
+                         ids=["one-way-down", "loss"])
+def test_what_a_cable_lost_is_a_warning_as_on_rxe(file, changes):
+    """Both NICs count what they sent and received. The job survives. A cable that is mute until a timer expires loses
+    a whole window, at whatever moment of the job."""
+    found = {}
+    for backend in ("soft", "rxe"):
+        done = subprocess.run(
+            [WEFT, "run", "--backend", backend, "--clock", "virtual", f"scenarios/faults/{file}.yaml", *changes, "-q",
+             "--json=-"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        found[backend] = [(one["code"], one["where"], one["evidence"]["survived"])
+                          for one in json.loads(done.stdout)["findings"]]
+    assert found["soft"] == found["rxe"] != []

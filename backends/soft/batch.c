@@ -159,6 +159,14 @@ static void fill_header(const struct message *message, union control *control,
     }
 }
 
+/* Counts the frames of a message that the kernel refused. */
+static void message_count_refused(const struct message *message)
+{
+    if (message->target.n_refused != NULL) {
+        *message->target.n_refused += message->n_iovs;
+    }
+}
+
 /* Sends the frames of a message separately, because the kernel does not segment. */
 static void send_apart(const struct message *message)
 {
@@ -168,7 +176,9 @@ static void send_apart(const struct message *message)
         struct msghdr header;
         one.iovs[0] = message->iovs[i];
         fill_header(&one, &control, &header);
-        (void)sendmsg(one.target.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sendmsg(one.target.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+            message_count_refused(&one);
+        }
     }
 }
 
@@ -180,6 +190,8 @@ static void give_up(struct soft_batch *batch, const struct message *message)
     if (message->n_iovs > 1 && is_refused) {
         batch->no_segments = true;
         send_apart(message);
+    } else {
+        message_count_refused(message);
     }
 }
 

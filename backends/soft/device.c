@@ -82,6 +82,54 @@ static int soft_port_netdev(struct io_device *io, uint8_t port, uint32_t *out_if
     return 0;
 }
 
+/* Fills the packets that were on the wire: not those that the kernel refused to send. They are
+ * unknown on the raw wire, and received ones if the kernel dropped some at the sockets, because a
+ * datagram can be several packets. */
+static void count_packets(const struct soft_udp *wire, const struct sim_nic_counters *nic,
+                          struct io_port_counters *out)
+{
+    struct soft_udp_counters udp;
+    if (wire == NULL) {
+        return;
+    }
+    soft_udp_counters(wire, &udp);
+    out->tx_packets = (int64_t)(nic->tx_packets - udp.tx_dropped - udp.tx_refused);
+    if (udp.rx_socket_drops == 0) {
+        out->rx_packets = (int64_t)nic->rx_packets;
+    }
+}
+
+/* The NIC counts all its ports together, and each process of a host has a NIC of its own, so
+ * nothing is known of a device with two ports, or of a port with several processes. */
+static int soft_port_counters(struct io_device *io, uint8_t port,
+                              struct io_port_counters *out)
+{
+    const struct soft_device *device = device_of(io);
+    struct sim_nic_counters nic;
+    if (port == 0 || port > io->n_ports) {
+        return EINVAL;
+    }
+    *out = (struct io_port_counters){
+        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
+        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
+        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN};
+    if (io->n_ports > 1 || device->is_shared) {
+        return 0;
+    }
+    soft_enter(device->engine);
+    sim_nic_counters(device->nic, &nic);
+    count_packets(device->wires[port - 1], &nic, out);
+    soft_leave(device->engine);
+    out->retransmits = (int64_t)nic.retransmits;
+    out->timeouts = (int64_t)nic.timeouts;
+    out->out_of_sequence = (int64_t)nic.out_of_sequence;
+    out->rx_duplicates = (int64_t)nic.duplicates;
+    out->rnr_naks_sent = (int64_t)nic.rnr_naks_sent;
+    out->icrc_errors = (int64_t)nic.icrc_errors;
+    out->rx_unclaimed = (int64_t)nic.dropped_unknown_qp;
+    return 0;
+}
+
 /* ---- completions ---- */
 
 static void wake_cq(void *context)
@@ -354,6 +402,7 @@ static const struct io_device_ops ops = {
     .query_port = soft_query_port,
     .query_gid = soft_query_gid,
     .port_netdev = soft_port_netdev,
+    .port_counters = soft_port_counters,
     .submit = soft_submit,
     .poll = soft_poll,
     .abandon = soft_abandon,

@@ -3,6 +3,7 @@
 #define WEFT_BACKENDS_SOFT_DEVICE_H
 
 #include "backends/soft/engine.h"
+#include "backends/soft/udp.h"
 #include "io/verbs.h"
 #include "sim/nic.h"
 
@@ -15,6 +16,8 @@ struct soft_device {
     struct sim_nic *nic;        /* Not owned */
     /* Netdevs of its ports: as the host numbers them, and as the simulated stack does. */
     uint32_t ifindexes[2], sim_ifindexes[2];
+    const struct soft_udp *wires[2]; /* Not owned; NULL on the raw wire */
+    bool is_shared; /* other processes of the host send and receive at the same ports */
     struct soft_call *calls; /* Owned; in progress, newest first */
     struct soft_cq *cqs;     /* Owned; tasks to wake for CQs */
     struct soft_wake async;

@@ -105,6 +105,8 @@ struct soft_target {
     uint8_t hop_limit;     /* 0: the socket's default */
     bool is_ipv6;
     bool may_segment; /* several frames may be sent as one (UDP_SEGMENT) */
+    uint64_t
+        *n_refused; /* Not owned; counts frames that the kernel refuses; may be NULL */
 };
 /* Queues `n` bytes of the current slot, starting at `bytes`, for `target`. */
 void soft_batch_put(struct soft_batch *batch, const struct soft_target *target,

@@ -403,6 +403,7 @@ static weft_status build_device(struct soft_host *host, uint32_t index,
         }
         device->ifindexes[n] = host->ports[i].ifindex;
         device->sim_ifindexes[n] = host->ports[i].sim_ifindex;
+        device->wires[n] = host->ports[i].udp;
         ports[n++] = host->ports[i].sim;
     }
     weft_check(n > 0);
@@ -416,6 +417,7 @@ static weft_status build_device(struct soft_host *host, uint32_t index,
         sim_port_attach(ports[i], nic, host->stack);
         sim_stack_watch_gids(host->stack, ports[i], on_gids_changed, nic);
     }
+    device->is_shared = world_host_processes(self) > 1;
     soft_device_init(device, host->engine, nic);
     weft_format(device->io.name, sizeof device->io.name, "%s", sim_port_name(ports[0]));
     device->io.guid = guid_of(sim_port_mac(ports[0]));

@@ -592,6 +592,64 @@ START_TEST(a_train_ends_where_its_last_packet_does)
 }
 END_TEST
 
+/* ---- counters ---- */
+
+static struct io_port_counters counters_of(int which)
+{
+    struct io_device *device = ends[which].device;
+    struct io_port_counters counters;
+    ck_assert_int_eq(device->ops->port_counters(device, 1, &counters), 0);
+    ck_assert_int_eq(device->ops->port_counters(device, 0, &counters), EINVAL);
+    ck_assert_int_eq(device->ops->port_counters(device, 2, &counters), EINVAL);
+    (void)device->ops->port_counters(device, 1, &counters);
+    return counters;
+}
+
+/* Each packet that one end sent is counted by the other, once it has arrived. */
+START_TEST(what_one_end_sends_the_other_receives)
+{
+    struct io_port_counters from, to;
+    connect_both();
+    for (int which = 0; which < 2; which++) {
+        weft_ns limit = linux_loop_now(ends[LEFT].loop) + 60 * S;
+        post(which, IBV_WR_RDMA_WRITE, N_BYTES);
+        expect_success(which);
+        do {
+            ck_assert_int_lt(linux_loop_now(ends[LEFT].loop), limit);
+            step(1 - which);
+            to = counters_of(1 - which);
+            from = counters_of(which);
+        } while (to.rx_packets != from.tx_packets && to.rx_packets != IO_UNKNOWN);
+        ck_assert_int_ge(from.tx_packets, N_BYTES / 4096);
+        ck_assert_int_ge(from.retransmits, 0);
+        ck_assert_int_ge(to.out_of_sequence, 0);
+        ck_assert_int_eq(to.icrc_errors, 0);
+        ck_assert_int_eq(to.tx_queue_drops, IO_UNKNOWN);
+    }
+}
+END_TEST
+
+/* Another process of the host has a NIC of its own, which receives part of the port's packets. */
+START_TEST(packets_of_a_port_of_two_processes_are_unknown)
+{
+    struct io_port_counters counters;
+    teardown();
+    describe();
+    hosts[LEFT].n_processes = 2;
+    ck_assert_int_eq(soft_loopback_claim(&block, &claim_fd), 0);
+    weft_format(block_text, sizeof block_text, "%u", block);
+    for (int i = 0; i < 2; i++) {
+        open_end(i);
+        make_objects(i);
+    }
+    counters = counters_of(LEFT);
+    ck_assert_int_eq(counters.tx_packets, IO_UNKNOWN);
+    ck_assert_int_eq(counters.rx_packets, IO_UNKNOWN);
+    ck_assert_int_eq(counters.retransmits, IO_UNKNOWN);
+    ck_assert_int_eq(counters_of(RIGHT).rx_packets, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("soft hosts");
@@ -606,6 +664,8 @@ int main(void)
     tcase_add_test(tcase, noise_on_the_wire_changes_nothing);
     tcase_add_loop_test(tcase, frames_come_from_the_other_end_of_the_cable_only, 0, 4);
     tcase_add_test(tcase, a_train_ends_where_its_last_packet_does);
+    tcase_add_test(tcase, what_one_end_sends_the_other_receives);
+    tcase_add_test(tcase, packets_of_a_port_of_two_processes_are_unknown);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -2,6 +2,7 @@
 #include "backends/soft/udp.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -336,7 +337,7 @@ static const struct soft_socket *socket_of(const struct soft_udp *udp,
     return NULL;
 }
 
-static void find_target(const struct soft_udp *udp, struct soft_known_target *known)
+static void find_target(struct soft_udp *udp, struct soft_known_target *known)
 {
     const struct sim_path *path = known->path;
     const struct soft_socket *from = socket_of(udp, &path->source_gid);
@@ -358,6 +359,7 @@ static void find_target(const struct soft_udp *udp, struct soft_known_target *kn
     known->target.traffic_class = path->traffic_class;
     known->target.hop_limit = path->hop_limit == 64 ? 0 : path->hop_limit;
     known->target.may_segment = !udp->config.no_segments;
+    known->target.n_refused = &udp->counters.tx_refused;
 }
 
 static const struct soft_known_target *target_of(struct soft_udp *udp,
@@ -544,6 +546,17 @@ static void add_gid(struct soft_udp *udp, const union ibv_gid *gid)
     udp->n_sockets += at == udp->n_sockets ? 1 : 0;
 }
 
+/* Returns the datagrams that the kernel dropped at a socket, 0 if it does not count them. */
+static uint64_t socket_drops(const struct soft_socket *one)
+{
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t n = sizeof memory;
+    return one->wire.fd >= 0 &&
+                   getsockopt(one->wire.fd, SOL_SOCKET, SO_MEMINFO, memory, &n) == 0
+               ? memory[SK_MEMINFO_DROPS]
+               : 0;
+}
+
 static bool has_gid(const struct soft_udp *udp, const struct io_ip *ip)
 {
     uint32_t n_gids = sim_stack_gid_length(udp->config.stack, udp->config.port);
@@ -565,6 +578,7 @@ static void close_gids(struct soft_udp *udp)
         struct soft_socket *one = &udp->sockets[i];
         if (one->wire.fd >= 0 && !has_gid(udp, &one->seen)) {
             soft_batch_flush(udp->config.engine->batch);
+            udp->counters.rx_socket_drops += socket_drops(one);
             close(one->wire.fd);
             one->wire.fd = -1;
         }
@@ -646,4 +660,7 @@ void soft_udp_destroy(struct soft_udp *udp)
 void soft_udp_counters(const struct soft_udp *udp, struct soft_udp_counters *out)
 {
     *out = udp->counters;
+    for (uint32_t i = 0; i < udp->n_sockets; i++) {
+        out->rx_socket_drops += socket_drops(&udp->sockets[i]);
+    }
 }

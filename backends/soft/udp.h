@@ -54,8 +54,12 @@ void soft_udp_destroy(struct soft_udp *udp);
 
 struct soft_udp_counters {
     uint64_t rx_datagrams, rx_frames, rx_refused, tx_frames, tx_dropped;
+    uint64_t tx_refused; /* part of tx_frames: the kernel did not send them */
+    /* Datagrams that the kernel dropped at the sockets: no room, or a wrong checksum. */
+    uint64_t rx_socket_drops;
     uint32_t rx_buffer_bytes; /* of the smallest socket */
 };
+/* Must be called under the engine's lock, as it asks the sockets. */
 void soft_udp_counters(const struct soft_udp *udp, struct soft_udp_counters *out);
 
 #endif

@@ -159,6 +159,19 @@ START_TEST(a_frame_without_a_socket_is_dropped)
 }
 END_TEST
 
+/* The kernel sends nothing from a loopback address to an address beyond. */
+START_TEST(a_frame_that_the_kernel_refuses_is_counted)
+{
+    const struct sim_ip beyond = sim_ip_v4(192, 0, 2, 1);
+    struct sim_path path = path_to_peer();
+    path.destination_gid = sim_gid_of_ip(&beyond);
+    const struct sim_frame frame = frame_on(&path);
+    send_frame(&frame);
+    ck_assert_uint_eq(counters().tx_frames, 1);
+    ck_assert_uint_eq(counters().tx_refused, 1);
+}
+END_TEST
+
 /* A second process of the host cannot have the same UDP port; it can have the next. */
 START_TEST(a_udp_port_is_of_one_process)
 {
@@ -173,14 +186,34 @@ START_TEST(a_udp_port_is_of_one_process)
 }
 END_TEST
 
-START_TEST(a_datagram_that_is_no_packet_is_counted)
+static void send_to_port(const void *bytes, size_t n)
 {
     struct sockaddr_in name = {.sin_family = AF_INET,
                                .sin_port = htons(SOFT_UDP_PORT + PROCESS)};
     const struct sim_ip own = ip_at(1);
     memcpy(&name.sin_addr, &own.bytes[12], 4);
     ck_assert_int_eq(
-        sendto(peer_fd, "noise", 5, 0, (struct sockaddr *)(void *)&name, sizeof name), 5);
+        sendto(peer_fd, bytes, n, 0, (struct sockaddr *)(void *)&name, sizeof name),
+        (ssize_t)n);
+}
+
+/* Nothing is read between: the engine of this test has no thread. */
+START_TEST(a_datagram_that_finds_no_room_is_counted)
+{
+    static const uint8_t bytes[60000];
+    uint64_t n_room = counters().rx_buffer_bytes / sizeof bytes;
+    ck_assert_uint_eq(counters().rx_socket_drops, 0);
+    for (uint64_t i = 0; i <= n_room; i++) {
+        send_to_port(bytes, sizeof bytes);
+    }
+    ck_assert_uint_gt(counters().rx_socket_drops, 0);
+    ck_assert_uint_le(counters().rx_socket_drops, n_room);
+}
+END_TEST
+
+START_TEST(a_datagram_that_is_no_packet_is_counted)
+{
+    send_to_port("noise", 5);
     for (int i = 0; i < 10000 && counters().rx_datagrams == 0; i++) {
         soft_enter(engine);
         soft_leave(engine);
@@ -200,7 +233,9 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, a_frame_leaves_as_a_datagram_with_its_icrc);
     tcase_add_loop_test(tcase, a_frame_without_a_socket_is_dropped, 0, 3);
+    tcase_add_test(tcase, a_frame_that_the_kernel_refuses_is_counted);
     tcase_add_test(tcase, a_udp_port_is_of_one_process);
+    tcase_add_test(tcase, a_datagram_that_finds_no_room_is_counted);
     tcase_add_test(tcase, a_datagram_that_is_no_packet_is_counted);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
