@@ -51,6 +51,36 @@ def test_what_is_lost_is_asked_for_by_both(tmp_path):
     assert naks & {"iceberg:p1", "carpathia:p0"}, "rdma_rxe asked the simulated NIC for nothing"
 
 
+def losses_in_a_row(path):
+    """How many frames of a flow were missing where a later one arrived first."""
+    newest, gaps = {}, []
+    for frame in capture.read(path)[0]:
+        if frame.is_out or frame.n_payload == 0:
+            continue
+        ahead = (frame.psn - newest.get(frame.flow, frame.psn)) & 0xffffff
+        if ahead < 1 << 23:
+            newest[frame.flow] = frame.psn
+        if 1 < ahead < 1000:  # beyond, another job began
+            gaps.append(ahead - 1)
+    return gaps
+
+
+@needs_guest
+@pytest.mark.parametrize("impairment", ["topology.links.0.loss=1%",
+                                        'faults=[{on: "titanic:p0", kind: loss, share: 1%, at: jobs+1us}]'],
+                         ids=["loss", "fault"])
+def test_frames_are_lost_one_by_one(tmp_path, impairment):
+    """netem draws once for a datagram that the kernel has yet to divide into 15 frames."""
+    made = tmp_path / "run.pcapng"
+    done = subprocess.run(
+        [WEFT, "run", "--backend", "soft", "--clock", "virtual", "scenarios/basic/pair.yaml", "-q", "--pcap", made,
+         "--set", "jobs=[{all_reduce: {bytes: 4MiB, repeat: 3}}]", "--set", impairment],
+        cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    gaps = losses_in_a_row(made)
+    assert len(gaps) > 20 and max(gaps) <= 4, gaps
+
+
 @needs_guest
 @pytest.mark.parametrize("file,changes", [("one-way-down", ("--set", "faults.0.for=100ms")), ("loss", ())],
                          ids=["one-way-down", "loss"])

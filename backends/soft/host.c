@@ -223,6 +223,28 @@ static weft_status choose_wire(struct soft_host *host, unsigned *out,
     return WEFT_OK;
 }
 
+static bool is_of_frames(const struct world_fault *fault)
+{
+    return fault->kind == WORLD_FAULT_LOSS || fault->kind == WORLD_FAULT_CORRUPT ||
+           fault->kind == WORLD_FAULT_DUPLICATE || fault->kind == WORLD_FAULT_REORDER;
+}
+
+/* Returns true if single frames of the cable are lost, damaged, duplicated or reordered at any
+ * time. netem(8) draws once per packet before the kernel divides it into frames. */
+static bool cable_draws_frames(const struct world_spec *spec, uint32_t cable)
+{
+    const struct world_impairment *random = &spec->cables[cable].impairment;
+    bool draws = random->loss_ppb != 0 || random->corrupt_ppb != 0 ||
+                 random->duplicate_ppb != 0 || random->reorder_ppb != 0;
+    for (uint32_t i = 0; i < spec->n_faults && !draws; i++) {
+        const struct world_fault *fault = &spec->faults[i];
+        uint32_t of = 0;
+        draws = fault->has_port && is_of_frames(fault) &&
+                soft_port_cable(spec, fault->host, fault->port, &of) && of == cable;
+    }
+    return draws;
+}
+
 /* Opens the wire of a port. Must be called inside the namespace. */
 static weft_status open_wire(struct soft_host *host, uint32_t index, bool is_up,
                              struct weft_error *error)
@@ -262,8 +284,9 @@ static weft_status open_wire(struct soft_host *host, uint32_t index, bool is_up,
         .process = host->process,
         .rate_bps = raw.rate_bps,
         .is_up = is_up,
-        .no_segments =
-            wire == WIRE_UDP_FOREIGN || env->ops->setting(env, "WEFT_CAPTURED") != NULL,
+        .no_segments = wire == WIRE_UDP_FOREIGN ||
+                       env->ops->setting(env, "WEFT_CAPTURED") != NULL ||
+                       (has_cable && cable_draws_frames(host->spec, cable)),
         .icrc_is_unseen = wire == WIRE_UDP_FOREIGN,
         .log = env->log};
     return soft_udp_create(&udp, &own->udp, error);

@@ -33,7 +33,8 @@ struct soft_udp_config {
     uint32_t process;  /* of the host, below SOFT_PROCESSES_MAX */
     uint64_t rate_bps; /* rate that the port reports */
     bool is_up;
-    /* Send each frame as a separate packet, for captures and foreign peers. */
+    /* Send each frame as a separate packet, for captures, foreign peers, and cables that lose,
+     * damage, duplicate or reorder frames. */
     bool no_segments;
     /* Peers are not of this backend. Their ICRC covers IPv4 ids, which a socket does not show, so
      * it cannot be checked. */
