@@ -1794,32 +1794,6 @@ START_TEST(a_port_that_finds_no_neighbour_is_not_filtered)
 }
 END_TEST
 
-/* Titanic called iceberg in vain, and iceberg's own stream to titanic came up and fell silent. A
- * filter of TCP ports does not explain that, unless the stream never came up. */
-START_TEST(a_stream_that_fell_silent_was_not_filtered)
-{
-    static const enum weft_phase phases[] = {WEFT_PHASE_HELLO, WEFT_PHASE_CHALLENGE,
-                                             WEFT_PHASE_AUTH, WEFT_PHASE_TCP};
-    struct diag_error *silence;
-    struct diag_findings findings;
-    bool is_filtered = false;
-    struct scene s;
-
-    scene_set(&s);
-    silence = &s.b->errors[s.b->n_errors++];
-    weft_fail_errno(&s.failure->error, ETIMEDOUT, WEFT_PHASE_TCP, "no answer");
-    weft_fail(&silence->error, WEFT_ERR_TIMEOUT, phases[_i], "nothing came");
-    weft_format(silence->peer, sizeof(silence->peer), "titanic");
-    diag(&s.input, &findings);
-    for (uint32_t i = 0; i < findings.n; i++) {
-        is_filtered |= findings.items[i].entry->id == DIAG_CONN_FILTERED;
-    }
-    ck_assert_int_eq(is_filtered, phases[_i] == WEFT_PHASE_TCP);
-    diag_findings_fini(&findings);
-    diag_input_fini(&s.input);
-}
-END_TEST
-
 /* The members meet over the cables. Both hosts are behind a switch, and one port has no carrier.
  * The finding is headed by it, whichever host reports. Loop 2: both have carrier. */
 START_TEST(a_port_without_carrier_behind_a_switch_separates_hosts)
@@ -2013,7 +1987,6 @@ int main(void)
     tcase_add_loop_test(tests, a_port_that_finds_no_neighbour_is_not_filtered, 0, 2);
     tcase_add_loop_test(tests, a_port_without_carrier_behind_a_switch_separates_hosts, 0,
                         3);
-    tcase_add_loop_test(tests, a_stream_that_fell_silent_was_not_filtered, 0, 4);
     tcase_add_loop_test(
         tests, a_neighbour_that_was_missed_does_not_show_that_a_host_is_reached, 0, 2);
     tcase_add_test(tests, different_mtus_that_work_are_a_warning);

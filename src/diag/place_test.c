@@ -163,6 +163,32 @@ START_TEST(link_local_gids_are_no_cause_on_one_cable)
 }
 END_TEST
 
+/* Titanic called iceberg in vain, and iceberg's own stream to titanic came up and fell silent. A
+ * filter of TCP ports does not explain that, unless the stream never came up. */
+START_TEST(a_stream_that_fell_silent_was_not_filtered)
+{
+    static const enum weft_phase phases[] = {WEFT_PHASE_HELLO, WEFT_PHASE_CHALLENGE,
+                                             WEFT_PHASE_AUTH, WEFT_PHASE_TCP};
+    struct diag_error *silence;
+    struct diag_findings findings;
+    bool is_filtered = false;
+    struct scene s;
+
+    scene_set(&s);
+    silence = &s.b->errors[s.b->n_errors++];
+    weft_fail_errno(&s.failure->error, ETIMEDOUT, WEFT_PHASE_TCP, "no answer");
+    weft_fail(&silence->error, WEFT_ERR_TIMEOUT, phases[_i], "nothing came");
+    weft_format(silence->peer, sizeof(silence->peer), "titanic");
+    diag(&s.input, &findings);
+    for (uint32_t i = 0; i < findings.n; i++) {
+        is_filtered |= findings.items[i].entry->id == DIAG_CONN_FILTERED;
+    }
+    ck_assert_int_eq(is_filtered, phases[_i] == WEFT_PHASE_TCP);
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases = tcase_create("place");
@@ -172,6 +198,7 @@ int main(void)
     tcase_add_test(cases, the_right_ports_are_named_beside_the_wrong_ones);
     tcase_add_test(cases, evidence_denies_no_address_that_a_port_has);
     tcase_add_test(cases, a_filter_is_at_the_host_that_was_called);
+    tcase_add_loop_test(cases, a_stream_that_fell_silent_was_not_filtered, 0, 4);
     tcase_add_loop_test(cases, a_misnumbered_cable_is_no_wrong_port, 0, 2);
     tcase_add_loop_test(cases, link_local_gids_are_no_cause_on_one_cable, 0, 2);
     suite_add_tcase(suite, cases);
