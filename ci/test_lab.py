@@ -42,6 +42,14 @@ def exec_in(*args, cwd=ROOT, env=None):
     return done.returncode, done.stdout, "\n".join(errors)
 
 
+def needs_time_stamps():
+    """Skips a test where programs read the machine's own counter, so that what measures by it never repeats."""
+    done = subprocess.run([WEFT, "exec", PAIR, "titanic", "--", "true"], cwd=ROOT, timeout=400,
+                          env=clean_environment(), capture_output=True, text=True, check=False)
+    if NO_TIME_STAMPS in done.stderr:
+        pytest.skip("SKIP time stamps: this machine lets programs read its own time stamp counter")
+
+
 def lines_of(host, text):
     return [line.removeprefix(f"{host}: ") for line in text.splitlines() if line.startswith(f"{host}: ")]
 

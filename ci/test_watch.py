@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guest_kernel import WEFT, needs_guest
-from test_lab import PAIR, TRIANGLE, clean_environment, exec_in, lines_of, needs
+from test_lab import PAIR, TRIANGLE, clean_environment, exec_in, lines_of, needs, needs_time_stamps
 from test_lab_stays import Labs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,6 +43,8 @@ PERFTEST = ("-F", "-x", "1", "-n", "100", "-d", "{device}")
     ("ib_send_bw", (*PERFTEST, "-e"))])
 def test_output_times_and_captures_are_those_of_a_program_that_is_not_watched(tmp_path, program, flags):
     needs(program)
+    if program.startswith("ib_"):
+        needs_time_stamps()
     runs = [exec_in("--watch", watch, "--pcap", tmp_path / watch, PAIR, "titanic", "--", program, *flags, ":",
                     "iceberg", "--", program, *flags, "{address}") for watch in ("on", "off")]
     assert runs[0] == runs[1] and runs[0][0] == 0
@@ -52,6 +54,8 @@ def test_output_times_and_captures_are_those_of_a_program_that_is_not_watched(tm
 @pytest.mark.parametrize("name", ["rc-pingpong-loss", "rping-triangle", "ucx-perftest"])
 def test_a_job_has_the_same_events_and_capture(tmp_path, name):
     needs({"rping-triangle": "rping", "ucx-perftest": "ucx_perftest"}.get(name, "ibv_rc_pingpong"))
+    if name == "ucx-perftest":
+        needs_time_stamps()
     documents = [run(PROGRAMS / f"{name}.yaml", "--watch", watch, "--pcap", tmp_path / watch)
                  for watch in ("on", "off")]
     assert documents[0]["trace_hash"] == documents[1]["trace_hash"]

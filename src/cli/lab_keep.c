@@ -267,12 +267,14 @@ static void look_at_messages(struct keeper *keeper, struct client *client)
     got->n -= from;
 }
 
+/* Returns the number of programs that run. Faults, captures and inspections end as programs do, and
+ * are none. */
 static size_t n_running(const struct keeper *keeper)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < keeper->n; i++) {
-        n += keeper->clients[i].n_left;
+        n += keeper->clients[i].has_files ? keeper->clients[i].n_left : 0;
     }
     return n;
 }
