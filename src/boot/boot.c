@@ -347,9 +347,13 @@ static weft_ns deadline(const struct boot *boot)
  * of its own, and none to carry any more. */
 static void expect_relays(struct boot *boot)
 {
-    weft_ns now = io_now(boot->env);
+    weft_ns now;
 
-    if (!boot->is_active || !boot->is_last || boot->started_ns <= now) {
+    if (!boot->is_active || !boot->is_last) {
+        return;
+    }
+    now = io_now(boot->env);
+    if (boot->started_ns <= now) {
         return;
     }
     for (uint32_t r = 0; r < boot->config.n_ranks; r++) {
