@@ -1,5 +1,6 @@
 """weft exec: any programs in the hosts of a scenario, over the kernel's soft-RoCE in a guest."""
 
+import functools
 import os
 import re
 import select
@@ -42,11 +43,16 @@ def exec_in(*args, cwd=ROOT, env=None):
     return done.returncode, done.stdout, "\n".join(errors)
 
 
-def needs_time_stamps():
-    """Skips a test where programs read the machine's own counter, so that what measures by it never repeats."""
+@functools.cache
+def has_own_time_stamps():
+    """False where programs read the machine's own counter, so that what measures by it never repeats."""
     done = subprocess.run([WEFT, "exec", PAIR, "titanic", "--", "true"], cwd=ROOT, timeout=400,
                           env=clean_environment(), capture_output=True, text=True, check=False)
-    if NO_TIME_STAMPS in done.stderr:
+    return NO_TIME_STAMPS not in done.stderr
+
+
+def needs_time_stamps():
+    if not has_own_time_stamps():
         pytest.skip("SKIP time stamps: this machine lets programs read its own time stamp counter")
 
 
