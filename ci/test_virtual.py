@@ -98,22 +98,16 @@ def times_of(tmp_path, scenario, backend, *args):
     return ([row["time_ns"] for row in document["jobs"]], [row["setup_ns"] for row in document["connections"]])
 
 
-@pytest.mark.parametrize("scenario", ["basic/pair.yaml", "basic/triangle.yaml"], ids=["pair", "triangle"])
+# In a ring of four, programs give way to one another often: whatever runs besides them changes their order.
+@pytest.mark.parametrize("scenario", ["basic/pair.yaml", "basic/triangle.yaml", "partial/ring-4.yaml"],
+                         ids=["pair", "triangle", "ring-4"])
 @pytest.mark.parametrize("backend", ["rxe", "soft"])
-def test_an_event_log_takes_no_time(tmp_path, scenario, backend):
-    """Its thousands of calls are free. Chance can move a row by a call or two; a call for each event
-    would double the rows of rxe."""
-    alone, logged = times_of(tmp_path, scenario, backend), times_of(tmp_path, scenario, backend, "--events",
-                                                                    tmp_path / "events")
+def test_an_observer_takes_no_time(tmp_path, scenario, backend):
+    """The thousands of calls of an event log are free; a capture runs each 5 ms, and nothing of a job changes."""
+    alone = times_of(tmp_path, scenario, backend)
+    assert times_of(tmp_path, scenario, backend, "--events", tmp_path / "events") == alone
     assert (tmp_path / "events").read_text().count("\n") > 500
-    for before, after in zip(alone, logged):
-        assert len(before) == len(after) and all(abs(a - b) <= 0.01 * b for b, a in zip(before, after))
-
-
-@pytest.mark.parametrize("backend", ["rxe", "soft"])
-def test_a_capture_takes_no_time(tmp_path, backend):
-    alone = times_of(tmp_path, "basic/pair.yaml", backend)
-    assert times_of(tmp_path, "basic/pair.yaml", backend, "--pcap", tmp_path / "pcap") == alone
+    assert times_of(tmp_path, scenario, backend, "--pcap", tmp_path / "pcap") == alone
 
 
 def test_a_capture_of_programs_takes_no_time(tmp_path):

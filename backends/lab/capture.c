@@ -40,7 +40,7 @@ struct lab_capture {
     void *context;
     weft_ns realtime_ns; /* CLOCK_REALTIME, which stamps frames, minus CLOCK_MONOTONIC */
     struct frame_order order;
-    bool divides;           /* see lab_capture_divides() */
+    bool divides;           /* see lab_capture_needs_frames() */
     uint8_t *bytes;         /* Owned [FRAME_MAX] */
     uint8_t *segment;       /* Owned [LAB_SEGMENT_HEADERS_MAX + FRAME_MAX] */
     struct source *sources; /* Owned [n] */
@@ -57,7 +57,7 @@ static weft_ns clock_of(clockid_t clock)
 
 /* ---- sockets ---- */
 
-bool lab_capture_divides(void)
+static bool kernel_has_udp_headers(void)
 {
     struct utsname machine;
     long major = 0;
@@ -132,7 +132,7 @@ int lab_capture_start(const struct lab_fabric *fabric,
     capture->context = context;
     capture->realtime_ns = clock_of(CLOCK_REALTIME) - clock_of(CLOCK_MONOTONIC);
     frame_order_init(&capture->order);
-    capture->divides = lab_capture_divides();
+    capture->divides = kernel_has_udp_headers();
     capture->bytes = weft_alloc(FRAME_MAX);
     capture->segment = weft_alloc(LAB_SEGMENT_HEADERS_MAX + FRAME_MAX);
     capture->sources = weft_calloc((size_t)n_ports + 1, sizeof(*capture->sources));
@@ -153,6 +153,11 @@ int lab_capture_start(const struct lab_fabric *fabric,
     weft_observe_end();
     *out = capture;
     return problem;
+}
+
+bool lab_capture_needs_frames(const struct lab_capture *capture)
+{
+    return capture != NULL && !capture->divides;
 }
 
 uint64_t lab_capture_lost(struct lab_capture *capture)

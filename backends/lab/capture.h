@@ -11,9 +11,6 @@ struct lab_capture;
  * and fetching each frame as it comes would slow down all hosts. */
 #define LAB_CAPTURE_NS 5000000
 
-/* Returns true if captures divide a UDP frame that the kernel has yet to segment into the frames
- * that it stands for. Before Linux 6.2 a packet(7) socket cannot be asked for their size. */
-bool lab_capture_divides(void);
 /* Starts passing every frame of every port to `tap`, with times of CLOCK_MONOTONIC. Returns an
  * errno, and NULL in `*out`, on failure. */
 int lab_capture_start(const struct lab_fabric *fabric,
@@ -22,6 +19,10 @@ int lab_capture_start(const struct lab_fabric *fabric,
 /* Reads frames from the kernel, and passes those to the tap that are old enough that no earlier
  * one can follow, in order of time. Ignores NULL. */
 void lab_capture_fetch(struct lab_capture *capture);
+/* Returns true if hosts must send each UDP frame on its own, because the capture cannot divide one
+ * that the kernel has yet to segment: before Linux 6.2 a packet(7) socket cannot be asked for the
+ * size of its frames. Returns false without a capture. Makes no call. */
+bool lab_capture_needs_frames(const struct lab_capture *capture);
 /* Returns the number of frames that the kernel dropped because its buffer was full. */
 uint64_t lab_capture_lost(struct lab_capture *capture);
 /* Passes the remaining frames to the tap and frees the capture. Ignores NULL. */

@@ -15,5 +15,8 @@ void lab_chance_begin(enum lab_chance who);
 /* Sleeps until the next whole second of the clock, if lab_chance_begin() does anything: the time
  * that this process took before does not matter then. */
 void lab_chance_await_second(void);
+/* Lets this thread, which observes programs, run at once whenever it is woken, and each program then
+ * go on as if it had not (ci/guest/80-unnoticed.patch). Does nothing if lab_chance_begin() does not. */
+void lab_chance_run_unnoticed(void);
 
 #endif

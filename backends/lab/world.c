@@ -309,6 +309,7 @@ weft_status lab_world_step(struct world *base, weft_ns until)
 
     if (!world->observes) {
         weft_observe_begin();
+        lab_chance_run_unnoticed();
         world->observes = true;
     }
     for (;;) {
@@ -418,7 +419,7 @@ static int start_here(const struct lab_world *world, uint32_t host, uint32_t pro
         .has_private_shm = world->spec->hosts[host].has_private_shm,
         .management = at == NULL ? "" : at->management,
         .process = process,
-        .sends_apart = world->capture != NULL && !lab_capture_divides(),
+        .sends_apart = lab_capture_needs_frames(world->capture),
         .stages_fd = world->stage_fds[1],
         .index = world->first[host] + process,
         .settings = world->kind.settings,

@@ -10,6 +10,7 @@
 
 #include "backends/registry.h"
 #include "base/check.h"
+#include "base/observe.h"
 #include "base/units.h"
 #include "base/version.h"
 #include "cli/cli.h"
@@ -133,7 +134,9 @@ static enum run_result run_captured(struct session *session,
         weft_fail(error, WEFT_ERR_INPUT, WEFT_PHASE_CAPTURE, "the scenario has no world");
         return RUN_ERROR;
     }
+    weft_observe_begin();
     pcapng_open(&pcapng, session->pcap, &world->spec);
+    weft_observe_end();
     captured.tap = pcapng_frame;
     captured.tap_context = &pcapng;
     result = run_scenario(scenario, &captured, out_document, out_observations, error);
@@ -516,7 +519,9 @@ static bool open_output(const char *path, FILE **out)
     if (path == NULL) {
         return true;
     }
+    weft_observe_begin();
     *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "wb");
+    weft_observe_end();
     if (*out == NULL) {
         fprintf(stderr, "weft: %s: %s\n", path, strerror(errno));
     }
