@@ -15,8 +15,9 @@ void lab_chance_begin(enum lab_chance who);
 /* Sleeps until the next whole second of the clock, if lab_chance_begin() does anything: the time
  * that this process took before does not matter then. */
 void lab_chance_await_second(void);
-/* Lets this thread, which observes programs, run at once whenever it is woken, and each program then
- * go on as if it had not (ci/guest/80-unnoticed.patch). Does nothing if lab_chance_begin() does not. */
+/* Lets this thread, which observes programs, run at once whenever it is woken, and each program
+ * then go on as if it had not (ci/guest/80-unnoticed.patch). Does nothing where lab_chance_begin()
+ * does nothing. */
 void lab_chance_run_unnoticed(void);
 
 #endif
