@@ -291,6 +291,9 @@ START_TEST(an_excluded_port_hides_no_netdev)
     rdma = bed.hosts[0].rdma;
     ifindex = rdma->ports[1].ifindex;
     rdma->ports[1].ifindex = rdma->ports[0].ifindex;
+    for (uint32_t i = 0; i < rdma->ports[1].n_gids; i++) {
+        rdma->ports[1].gids[i].ifindex = rdma->ports[0].ifindex;
+    }
     ck_assert(conn_find_facing(rdma, &bed.conn, bed.hosts[1].handle, &facing));
     ck_assert_ptr_eq(facing.port, &rdma->ports[0]);
     bed.conn.n_excluded = 1;
