@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "io/hostinfo.h"
+
 void sim_device_attr(const struct sim_nic *nic, struct io_device_attr *out)
 {
     const struct sim_profile *profile = sim_nic_profile(nic);
@@ -70,6 +72,26 @@ int sim_request_of(const struct io_op *op, struct sim_request *request)
         return 0;
     }
     return EINVAL;
+}
+
+void sim_counters_unknown(struct io_port_counters *out)
+{
+    *out = (struct io_port_counters){
+        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
+        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
+        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN};
+}
+
+void sim_counters_of_transport(const struct sim_nic_counters *nic,
+                               struct io_port_counters *out)
+{
+    out->retransmits = (int64_t)nic->retransmits;
+    out->timeouts = (int64_t)nic->timeouts;
+    out->out_of_sequence = (int64_t)nic->out_of_sequence;
+    out->rx_duplicates = (int64_t)nic->duplicates;
+    out->rnr_naks_sent = (int64_t)nic->rnr_naks_sent;
+    out->icrc_errors = (int64_t)nic->icrc_errors;
+    out->rx_unclaimed = (int64_t)nic->dropped_unknown_qp;
 }
 
 void sim_request_result(const struct sim_request *request, struct io_op *op)

@@ -13,5 +13,11 @@ void sim_device_attr(const struct sim_nic *nic, struct io_device_attr *out);
 int sim_request_of(const struct io_op *op, struct sim_request *request);
 /* Copies the error and the objects of a completed request to `op`. */
 void sim_request_result(const struct sim_request *request, struct io_op *op);
+/* Sets all counters of a port to IO_UNKNOWN. */
+void sim_counters_unknown(struct io_port_counters *out);
+/* Fills what the transport of a NIC with one port counted. Leaves packets on the wire, frames,
+ * drops and pauses, which are counted elsewhere. */
+void sim_counters_of_transport(const struct sim_nic_counters *nic,
+                               struct io_port_counters *out);
 
 #endif

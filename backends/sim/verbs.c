@@ -66,10 +66,7 @@ static int verbs_port_counters(struct io_device *io, uint8_t port,
         return EINVAL;
     }
     struct sim_port_drops drops = sim_port_dropped(device->ports[port - 1]);
-    *out = (struct io_port_counters){
-        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
-        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
-        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN};
+    sim_counters_unknown(out);
     out->rx_oversize = (int64_t)drops.rx_oversize;
     out->tx_queue_drops = (int64_t)drops.tx_queue_full;
     out->rx_pauses = (int64_t)drops.rx_pauses;
@@ -80,13 +77,7 @@ static int verbs_port_counters(struct io_device *io, uint8_t port,
     sim_nic_counters(device->nic, &nic);
     out->tx_packets = (int64_t)nic.tx_packets;
     out->rx_packets = (int64_t)nic.rx_packets;
-    out->retransmits = (int64_t)nic.retransmits;
-    out->timeouts = (int64_t)nic.timeouts;
-    out->out_of_sequence = (int64_t)nic.out_of_sequence;
-    out->rx_duplicates = (int64_t)nic.duplicates;
-    out->rnr_naks_sent = (int64_t)nic.rnr_naks_sent;
-    out->icrc_errors = (int64_t)nic.icrc_errors;
-    out->rx_unclaimed = (int64_t)nic.dropped_unknown_qp;
+    sim_counters_of_transport(&nic, out);
     if (sim_nic_profile(device->nic)->in_ip_stack) {
         out->rx_packets -= (int64_t)(nic.filtered_source + nic.filtered_port);
         out->rx_filtered_source = (int64_t)nic.filtered_source;

@@ -109,10 +109,7 @@ static int soft_port_counters(struct io_device *io, uint8_t port,
     if (port == 0 || port > io->n_ports) {
         return EINVAL;
     }
-    *out = (struct io_port_counters){
-        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
-        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN,
-        IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN, IO_UNKNOWN};
+    sim_counters_unknown(out);
     if (io->n_ports > 1 || device->is_shared) {
         return 0;
     }
@@ -120,13 +117,7 @@ static int soft_port_counters(struct io_device *io, uint8_t port,
     sim_nic_counters(device->nic, &nic);
     count_packets(device->wires[port - 1], &nic, out);
     soft_leave(device->engine);
-    out->retransmits = (int64_t)nic.retransmits;
-    out->timeouts = (int64_t)nic.timeouts;
-    out->out_of_sequence = (int64_t)nic.out_of_sequence;
-    out->rx_duplicates = (int64_t)nic.duplicates;
-    out->rnr_naks_sent = (int64_t)nic.rnr_naks_sent;
-    out->icrc_errors = (int64_t)nic.icrc_errors;
-    out->rx_unclaimed = (int64_t)nic.dropped_unknown_qp;
+    sim_counters_of_transport(&nic, out);
     return 0;
 }
 
