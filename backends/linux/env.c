@@ -283,7 +283,7 @@ void linux_env_destroy(struct linux_env *env)
     }
     free(env->names);
     free(env->values);
-    linux_hostinfo_fini(&env->info);
+    io_hostinfo_fini(&env->info);
     io_machine_fini(&env->own_machine);
     linux_netns_fini(&env->netns);
     free(env);

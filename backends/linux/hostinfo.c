@@ -176,16 +176,6 @@ static int64_t read_memlock(void)
                : (int64_t)limit.rlim_cur;
 }
 
-void linux_hostinfo_fini(struct io_hostinfo *info)
-{
-    for (uint32_t i = 0; i < info->n_netdevs; i++) {
-        free(info->netdevs[i].addresses);
-    }
-    free(info->netdevs);
-    info->netdevs = NULL;
-    info->n_netdevs = 0;
-}
-
 void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
                          const char *host_id, bool *knows_host_id, struct weft_log *log)
 {
@@ -201,7 +191,7 @@ void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
             return; /* keep the last known netdevs */
         }
     }
-    linux_hostinfo_fini(info);
+    io_hostinfo_fini(info);
     info->netdevs = netdevs;
     info->n_netdevs = n_netdevs;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -75,6 +75,5 @@ int linux_netlink_netdevs(struct io_netdev **out, uint32_t *out_n);
  * until `*knows_host_id`. */
 void linux_hostinfo_read(struct io_hostinfo *info, const char *management,
                          const char *host_id, bool *knows_host_id, struct weft_log *log);
-void linux_hostinfo_fini(struct io_hostinfo *info);
 
 #endif

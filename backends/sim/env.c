@@ -33,16 +33,6 @@ static const char *env_setting(struct io_env *env, const char *name)
     return sim_env_setting(sim_process_of(env)->host->spec, name);
 }
 
-static void free_netdevs(struct io_hostinfo *info)
-{
-    for (uint32_t i = 0; i < info->n_netdevs; i++) {
-        free(info->netdevs[i].addresses);
-    }
-    free(info->netdevs);
-    info->netdevs = NULL;
-    info->n_netdevs = 0;
-}
-
 static void fill_netdev(const struct world_sysctl *sysctl,
                         const struct sim_netdev_info *from, struct io_netdev *out)
 {
@@ -86,7 +76,7 @@ static const struct io_hostinfo *env_hostinfo(struct io_env *env)
     struct sim_process *process = sim_process_of(env);
     struct sim_host *host = process->host;
     struct io_hostinfo *info = &process->info;
-    free_netdevs(info);
+    io_hostinfo_fini(info);
     info->machine = sim_host_machine(host);
     info->n_netdevs = sim_stack_n_netdevs(host->stack);
     info->netdevs = weft_calloc(info->n_netdevs + 1, sizeof *info->netdevs);
@@ -167,5 +157,5 @@ void sim_env_init(struct sim_process *process)
 
 void sim_env_fini(struct sim_process *process)
 {
-    free_netdevs(&process->info);
+    io_hostinfo_fini(&process->info);
 }

@@ -1,6 +1,6 @@
 #include "io/hostinfo.h"
 
-#include <stddef.h>
+#include <stdlib.h>
 
 const struct io_netdev *io_hostinfo_netdev(const struct io_hostinfo *info,
                                            uint32_t ifindex)
@@ -18,4 +18,14 @@ uint32_t io_hostinfo_top(const struct io_hostinfo *info, uint32_t ifindex)
     const struct io_netdev *netdev = io_hostinfo_netdev(info, ifindex);
 
     return netdev != NULL && netdev->master != 0 ? netdev->master : ifindex;
+}
+
+void io_hostinfo_fini(struct io_hostinfo *info)
+{
+    for (uint32_t i = 0; i < info->n_netdevs; i++) {
+        free(info->netdevs[i].addresses);
+    }
+    free(info->netdevs);
+    info->netdevs = NULL;
+    info->n_netdevs = 0;
 }

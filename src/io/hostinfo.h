@@ -60,4 +60,7 @@ const struct io_netdev *io_hostinfo_netdev(const struct io_hostinfo *info,
  * `ifindex`. */
 uint32_t io_hostinfo_top(const struct io_hostinfo *info, uint32_t ifindex);
 
+/* Frees the netdevs with their addresses. For the environment that filled them. */
+void io_hostinfo_fini(struct io_hostinfo *info);
+
 #endif
