@@ -239,16 +239,13 @@ static void hang_from(uint32_t *parent, uint32_t root)
     }
 }
 
-static uint32_t depth_of(const uint32_t *parent, uint32_t n)
+static uint32_t tree_depth(const uint32_t *parent, uint32_t n)
 {
     uint32_t deepest = 0;
 
     for (uint32_t r = 0; r < n; r++) {
-        uint32_t depth = 0;
+        uint32_t depth = mesh_tree_depth(parent, r);
 
-        for (uint32_t at = r; parent[at] != MESH_NO_PARENT; at = parent[at]) {
-            depth++;
-        }
         deepest = depth > deepest ? depth : deepest;
     }
     return deepest;
@@ -282,7 +279,7 @@ void coll_inside_trees(const struct coll_inside *insides, uint32_t n_insides,
                 tree->root = root;
                 hang_from(tree->parent, root);
             }
-            tree->depth = depth_of(tree->parent, n);
+            tree->depth = tree_depth(tree->parent, n);
         }
         free(from->parent);
     }

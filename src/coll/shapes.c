@@ -369,16 +369,6 @@ struct coll_shape coll_shape_rings(const struct coll_mesh *mesh, bool all)
     return laying_close(&laying, mesh->n_ranks - 1);
 }
 
-static uint32_t depth_of(const uint32_t *parent, uint32_t rank)
-{
-    uint32_t depth = 0;
-
-    for (; parent[rank] != MESH_NO_PARENT; rank = parent[rank]) {
-        depth++;
-    }
-    return depth;
-}
-
 /* Lays all data up or down a tree. Returns its depth. */
 static uint32_t lay_tree(struct laying *laying, const uint32_t *parent, uint64_t share,
                          int directions)
@@ -386,7 +376,7 @@ static uint32_t lay_tree(struct laying *laying, const uint32_t *parent, uint64_t
     uint32_t deepest = 0;
 
     for (uint32_t r = 0; r < laying->overlay->n_ranks; r++) {
-        uint32_t depth = depth_of(parent, r);
+        uint32_t depth = mesh_tree_depth(parent, r);
 
         deepest = depth > deepest ? depth : deepest;
         if (depth > 0 && (directions & COLL_UP) != 0) {

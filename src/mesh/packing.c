@@ -168,7 +168,7 @@ void pack_add_ring(const struct pack *pack, const uint32_t *order,
     free(last);
 }
 
-static uint32_t depth_of(const uint32_t *parent, uint32_t rank)
+uint32_t mesh_tree_depth(const uint32_t *parent, uint32_t rank)
 {
     uint32_t depth = 0;
     for (; parent[rank] != MESH_NO_PARENT; rank = parent[rank]) {
@@ -197,7 +197,7 @@ void pack_add_tree(const struct pack *pack, const uint32_t *parents,
         }
     }
     for (uint32_t r = 0; r < n_ranks; r++) {
-        uint32_t depth = depth_of(tree->parent, r);
+        uint32_t depth = mesh_tree_depth(tree->parent, r);
         tree->depth = depth > tree->depth ? depth : tree->depth;
     }
 }

@@ -59,5 +59,7 @@ void mesh_pack_trees(const struct mesh_overlay *overlay, struct mesh_packing *ou
 void mesh_pack_arborescences(const struct mesh_overlay *overlay, uint32_t root,
                              bool towards_root, struct mesh_packing *out);
 void mesh_packing_fini(struct mesh_packing *packing);
+/* Returns the number of edges from `rank` to the root of its tree. */
+uint32_t mesh_tree_depth(const uint32_t *parent, uint32_t rank);
 
 #endif
