@@ -1,10 +1,10 @@
-/* The byte queues of a TCP stream. */
+#include "sim/tcp_ring.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
-#include "sim/tcp_impl.h"
 
 static void ring_grow(struct tcp_ring *ring, uint32_t n_wanted)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/suite_testing.h"
-#include "sim/tcp_impl.h"
+#include "sim/stack_impl.h"
 #include "sim/tcp_testing.h"
 
 START_TEST(a_conversation)
@@ -262,6 +262,42 @@ START_TEST(resets)
 }
 END_TEST
 
+static uint32_t acked; /* last acknowledgement number that h1 sent */
+
+static void on_frame(void *context, weft_ns at, const struct sim_port *port,
+                     bool is_outgoing, const uint8_t *bytes, size_t n_bytes,
+                     const char *comment)
+{
+    enum { IP = 14, TCP = IP + 20, ACK = TCP + 8 };
+    (void)context;
+    (void)at;
+    (void)port;
+    (void)comment;
+    if (is_outgoing && n_bytes >= TCP + 20 && bytes[IP] == 0x45 && bytes[IP + 9] == 6) {
+        acked = (uint32_t)bytes[ACK] << 24 | (uint32_t)bytes[ACK + 1] << 16 |
+                (uint32_t)bytes[ACK + 2] << 8 | bytes[ACK + 3];
+    }
+}
+
+/* Sends a reset as a stream of h0 would. */
+static void send_reset(const struct sim_endpoint *from, const struct sim_endpoint *to,
+                       uint32_t seq)
+{
+    struct sim_packet *packet = weft_calloc(1, sizeof *packet);
+    struct sim_tcp_segment *segment = weft_calloc(1, sizeof *segment);
+    *segment = (struct sim_tcp_segment){.source = *from,
+                                        .destination = *to,
+                                        .seq = seq,
+                                        .flags = SIM_TCP_RST,
+                                        .hop_limit = 64};
+    *packet = (struct sim_packet){.kind = SIM_FRAME_TCP,
+                                  .ip_bytes = 40,
+                                  .wire_bytes = sim_frame_bytes(40),
+                                  .payload = segment,
+                                  .n_payload = sizeof *segment};
+    ck_assert_int_eq(sim_stack_output(duo.net.hosts[0].stack, NULL, packet), 0);
+}
+
 /* RFC 9293, 3.10.7.4, with the upper bound of Linux (tcp_sequence): a reset is accepted
  * if its sequence number is in the window. `unread` bytes shrink the window. */
 START_TEST(a_reset_counts_inside_the_window_only)
@@ -278,15 +314,17 @@ START_TEST(a_reset_counts_inside_the_window_only)
     };
     struct sim_stream *client, *server;
     char bytes[1000] = {0};
+    struct sim_endpoint from, to;
     size_t n = 0;
+    sim_port_tap(duo.net.hosts[1].ports[0], on_frame, NULL);
     duo_connect(&client, &server);
     if (rows[_i].unread > 0) {
         ck_assert_int_eq(sim_tcp_send(client, bytes, rows[_i].unread, &n), 0);
         ck_assert_uint_eq(n, rows[_i].unread);
         net_run(&duo.net, 10 * MS);
     }
-    tcp_send_reset(client->tcp, NULL, &client->local, &client->remote,
-                   (uint32_t)(server->rcv_nxt + rows[_i].ahead), 0, 0);
+    sim_tcp_endpoints(client, &from, &to);
+    send_reset(&from, &to, (uint32_t)(acked + rows[_i].ahead));
     net_run(&duo.net, 20 * MS);
     ck_assert_int_eq(sim_tcp_connected(server), rows[_i].counts ? ECONNRESET : 0);
     if (!rows[_i].counts) {
