@@ -526,3 +526,64 @@ def test_the_documentation_lists_them_all():
     rows = re.findall(r"^\| (?:works|survives|fails, and how|waits for ever) \| `(.*)` \|$", text, re.M)
     assert len(rows) == 4
     assert sorted(name for row in rows for name in row.split()) == sorted(path.stem for path in FILES)
+
+
+PINGPONG = "ibv_rc_pingpong -e -g 1 -d {device} -n 3000 -s 512"
+MOMENTS = [  # and the packets of titanic that iceberg received
+    ("titanic:p0 rts", 0),
+    ("titanic:p0 packet 1", 1),
+    ("titanic:p0 packet 777", 777),
+    ("titanic:p0 packet 1000", 1000),
+]
+
+
+@needs_guest
+@pytest.mark.parametrize("moment, received", MOMENTS)
+def test_a_fault_comes_at_a_moment_of_the_program(tmp_path, moment, received):
+    """The packet at which a host is killed has left its port, and no other does after it."""
+    needs("ibv_rc_pingpong")
+    path = scenario(tmp_path, [
+        f'{{a: "{PINGPONG}", b: "{PINGPONG} {{address}}", expect: {{status: any, within: 9s}}}}'],
+        f'faults: [{{at: "{moment.replace("titanic", "a")}", on: a, kind: kill}}]\n')
+    code, document = run(path)
+    assert document["warnings"] == []
+    assert [finding["code"] for finding in document["findings"]] == ["peer.dead"], document["findings"]
+    assert document["findings"][0]["evidence"]["local_rx_packets"] == received
+    assert document["jobs"][0]["programs"][0]["ended"] == "killed"
+
+
+@needs_guest
+def test_a_fault_counts_the_queue_pairs_of_its_port_alone(tmp_path):
+    """Two ping-pongs one after the other: the second one's queue pair is the second in RTS."""
+    needs("ibv_rc_pingpong")
+    both = f"{PINGPONG}; {PINGPONG}"
+    path = scenario(tmp_path, [
+        f'{{a: "{both}", b: "{PINGPONG} {{address}}; sleep 1; {PINGPONG} {{address}}", '
+        f'expect: {{status: any, output: {{a: "^3000 iters"}}, within: 9s}}}}'],
+        'faults: [{at: "a:p0 rts 2+1us", on: a, kind: kill}, {at: "b:p0 rts 3", on: b, kind: kill}]\n')
+    _, document = run(path)
+    assert document["jobs"][0]["programs"][0]["ended"] == "killed"
+    assert document["jobs"][0]["programs"][1]["ended"] != "killed"
+    assert document["warnings"] == ["fault 2 at b:p0 rts 3 never came: the programs were over before"]
+
+
+@needs_guest
+def test_who_is_not_watched_has_no_queue_pairs(tmp_path):
+    path = scenario(tmp_path, ['{a: "true"}'], 'faults: [{at: "a:p0 rts", on: a, kind: kill}]\n')
+    code, _, errors = weft("run", "--backend", "rxe", "--watch", "off", path)
+    assert code == 3 and "only watched programs show: drop --watch off, or wait for a packet" in errors
+    code, _, errors = weft("exec", "--watch", "off", path, "a", "--", "true")
+    assert code == 3 and "drop --watch off" in errors and "did not come" not in errors
+
+
+@needs_guest
+def test_weft_exec_has_moments_of_the_program(tmp_path):
+    needs("ibv_rc_pingpong")
+    path = scenario(tmp_path, ['{a: "true"}'],
+                    'faults: [{at: "b:p0 packet 500", on: "b:p0", kind: loss, share: 100%, for: 20ms}]\n')
+    said = [weft("exec", path, "--", "sh", "-c",
+                 f"if [ {{rank}} = 0 ]; then {PINGPONG}; else sleep 1; {PINGPONG} a; fi")
+            for _ in range(2)]
+    assert said[0][0] == 0, said[0]
+    assert said[0] == said[1]
+    assert re.findall(r"3000 iters in (0.\d+) seconds", said[0][1])[0] > "0.02", said[0]

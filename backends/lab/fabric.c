@@ -75,7 +75,7 @@ static weft_status join_management(struct lab_fabric *fabric, uint32_t index,
         return weft_fail_errno(error, problem, WEFT_PHASE_MANAGEMENT, "cannot connect %s",
                                spec->name);
     }
-    lab_tap_open(fabric, &host->place, host->management, &host->management_tap);
+    lab_tap_open(fabric, &host->place, host->management, false, &host->management_tap);
     return WEFT_OK;
 }
 
@@ -186,7 +186,7 @@ static int configure_port(struct lab_fabric *fabric, uint32_t host, uint32_t ind
     if (problem == 0) {
         problem = lab_port_impair(fabric, host, index);
     }
-    lab_tap_open(fabric, place, port->netdev, &port->tap);
+    lab_tap_open(fabric, place, port->netdev, false, &port->tap);
     return problem;
 }
 

@@ -133,9 +133,12 @@ void lab_fabric_destroy(struct lab_fabric *fabric);
 int lab_place_enter(const struct lab_place *place);
 void lab_fabric_go_home(const struct lab_fabric *fabric);
 
-/* Starts to count the RoCE frames of one interface, if the kernel can. */
+/* Starts to count the RoCE frames of one interface, if the kernel can: all of them, or only those
+ * that leave it. The descriptor is readable once a frame has crossed. */
 void lab_tap_open(const struct lab_fabric *fabric, const struct lab_place *place,
-                  const char *netdev, struct lab_tap *out);
+                  const char *netdev, bool only_outgoing, struct lab_tap *out);
+/* Reads and returns n_frames. */
+uint64_t lab_tap_count(struct lab_tap *tap);
 /* Returns the number of RoCE frames (UDP port 4791) that have crossed an interface in both
  * directions. A `port` of UINT32_MAX is the management network's interface. */
 uint64_t lab_fabric_roce_frames(struct lab_fabric *fabric, uint32_t host, uint32_t port);

@@ -22,6 +22,7 @@
 #include "backends/lab/fabric.h"
 #include "backends/lab/inside.h"
 #include "backends/lab/look.h"
+#include "backends/lab/moments.h"
 #include "backends/lab/signals.h"
 #include "backends/lab/watch.h"
 #include "backends/linux/clock.h"
@@ -73,6 +74,7 @@ struct show {
     uint32_t n_jobs;
     struct timed *timed; /* Owned [n_timed] */
     uint32_t n_timed;
+    struct lab_moments *moments; /* Owned; or NULL */
     struct lab_signals signals;
     int timer_fd;
     struct lab_capture *capture; /* Owned; or NULL */
@@ -597,9 +599,10 @@ static void apply_fault(struct show *show, const struct timed *timed)
     }
 }
 
-/* Returns WEFT_NEVER if the moment is not known yet. */
-static weft_ns moment_of(const struct show *show, const struct world_moment *moment)
+/* Returns WEFT_NEVER if the fault's moment is not known yet. */
+static weft_ns moment_of(const struct show *show, uint32_t fault)
 {
+    const struct world_moment *moment = &show->spec->faults[fault].moment;
     const struct job *first = &show->jobs[0];
     weft_ns begun = moment->kind == WORLD_MOMENT_ROW
                         ? show->jobs[moment->row - 1].begun_ns
@@ -608,6 +611,9 @@ static weft_ns moment_of(const struct show *show, const struct world_moment *mom
         moment->kind == WORLD_MOMENT_ROW ||
         (moment->kind == WORLD_MOMENT_START && show->what->watch != NULL);
 
+    if (world_moment_is_of_programs(moment->kind)) {
+        return lab_moments_at(show->moments, fault);
+    }
     return begun == WEFT_NEVER || is_first_start ? begun : begun + first->last_start_ns;
 }
 
@@ -620,7 +626,7 @@ static struct timed *first_timed(const struct show *show, weft_ns *out_at)
     *out_at = WEFT_NEVER;
     for (uint32_t i = 0; i < show->n_timed; i++) {
         struct timed *timed = &show->timed[i];
-        weft_ns moment = moment_of(show, &show->spec->faults[timed->fault].moment);
+        weft_ns moment = moment_of(show, timed->fault);
 
         if (!timed->is_done && moment != WEFT_NEVER && moment + timed->at_ns < *out_at) {
             first = timed;
@@ -714,7 +720,8 @@ static bool is_stuck(const struct show *show)
         is = is && (show->running[i].state != RUNS || show->running[i].is_stopped);
     }
     for (uint32_t i = 0; i < show->n_timed; i++) {
-        is = is && show->timed[i].is_done;
+        is = is && (show->timed[i].is_done ||
+                    moment_of(show, show->timed[i].fault) == WEFT_NEVER);
     }
     return is;
 }
@@ -729,16 +736,30 @@ static void take_failures(const struct show *show, const struct pollfd *failures
     }
 }
 
+static int count_ready(const struct pollfd *fds, uint32_t n)
+{
+    int n_ready = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        n_ready += fds[i].revents != 0;
+    }
+    return n_ready;
+}
+
 /* Fetches captured frames, and reports failures, until an event. Its calls are free, and poll(2)
- * then returns at once, so that calls and times are those without a capture. `fds` [n + 1] ends
- * with the descriptor of failures, which is no such event. */
-static void observe_meanwhile(const struct show *show, struct pollfd *fds, uint32_t n)
+ * then returns at once, so that calls and times are those without a capture. Behind the `fds` [n]
+ * of such events are the descriptor of failures, which is none, and those of moments [n_moments],
+ * which are one if a fault's moment has come. Returns true in this case. */
+static bool observe_meanwhile(const struct show *show, struct pollfd *fds, uint32_t n,
+                              uint32_t n_moments)
 {
     weft_ns fetch_ns = 0; /* when captured frames are fetched again */
     int n_ready = 0;
+    bool has_come = false;
 
     weft_observe_begin();
-    while (n_ready <= 0 && (show->capture != NULL || fds[n].fd >= 0)) {
+    while (n_ready <= 0 && !has_come &&
+           (show->capture != NULL || fds[n].fd >= 0 || n_moments > 0)) {
         weft_ns now = linux_clock_now();
         weft_ns left;
         struct timespec time;
@@ -749,13 +770,17 @@ static void observe_meanwhile(const struct show *show, struct pollfd *fds, uint3
         }
         left = fetch_ns - now;
         time = (struct timespec){.tv_sec = left / SECOND, .tv_nsec = left % SECOND};
-        n_ready = ppoll(fds, n + 1, show->capture != NULL ? &time : NULL, NULL);
+        n_ready =
+            ppoll(fds, n + 1 + n_moments, show->capture != NULL ? &time : NULL, NULL);
         if (n_ready > 0) {
             take_failures(show, &fds[n]);
-            n_ready -= fds[n].revents != 0;
+            has_come = count_ready(fds + n + 1, n_moments) > 0 &&
+                       lab_moments_take(show->moments, linux_clock_now());
+            n_ready = count_ready(fds, n);
         }
     }
     weft_observe_end();
+    return has_come;
 }
 
 /* Sleeps until an event, or until `until`. Uses a timer, because a time-out of poll(2) may be late
@@ -763,7 +788,9 @@ static void observe_meanwhile(const struct show *show, struct pollfd *fds, uint3
 static void await(struct show *show, weft_ns until)
 {
     uint32_t n = 0;
-    struct pollfd *fds = weft_calloc(3 * (size_t)show->what->n + 3, sizeof(*fds));
+    uint32_t n_moments;
+    struct pollfd *fds = weft_calloc(
+        3 * (size_t)show->what->n + 3 + lab_moments_n(show->moments), sizeof(*fds));
     const struct itimerspec timer = {
         .it_value = {.tv_sec = until == WEFT_NEVER ? 0 : until / SECOND,
                      .tv_nsec = until == WEFT_NEVER ? 0 : until % SECOND}};
@@ -781,8 +808,10 @@ static void await(struct show *show, weft_ns until)
     fds[n] =
         (struct pollfd){.fd = failures_listener(show) != NULL ? lab_watch_failures() : -1,
                         .events = POLLIN};
-    observe_meanwhile(show, fds, n);
-    poll(fds, n, -1);
+    n_moments = lab_moments_fds(show->moments, fds + n + 1);
+    if (!observe_meanwhile(show, fds, n, n_moments)) {
+        poll(fds, n, -1);
+    }
     free(fds);
 }
 
@@ -953,6 +982,7 @@ static void fini(struct show *show)
         weft_text_fini(&running->line[1]);
     }
     lab_capture_end(show->capture);
+    lab_moments_end(show->moments);
     lab_insides_free(show->spec, show->insides);
     close_fd(&show->timer_fd);
     free(show->running);
@@ -991,12 +1021,19 @@ weft_status lab_programs_run(const struct world_spec *spec,
         if (what->is_watched) {
             lab_watch_begin(what->n);
         }
+        if (status == WEFT_OK) {
+            status =
+                lab_moments_begin(&show.fabric, what->is_watched, &show.moments, error);
+        }
+        if (show.moments != NULL) {
+            lab_chance_run_unnoticed(); /* a fault does not wait for this thread's turn */
+        }
         lab_chance_begin(LAB_CHANCE_PROGRAMS);
         show.begun_ns = linux_clock_now();
         if (status == WEFT_OK) {
             status = run_jobs(&show, error);
+            warn_of_faults(&show);
         }
-        warn_of_faults(&show);
         fini(&show);
         lab_fabric_destroy(&show.fabric);
     } else {
@@ -1048,15 +1085,18 @@ static weft_status check_fault(const struct world_spec *spec, uint32_t index,
                          index + 1, name);
     }
     if (has_jobs && moment == WORLD_MOMENT_SENT) {
-        return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_EXEC,
-                         "fault %u (%s) comes when a host has sent so much, which only "
-                         "Weft's own processes report: give it a time, or jobs or row N",
-                         index + 1, name);
+        return weft_fail(
+            error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_EXEC,
+            "fault %u (%s) comes when a host has sent so much, which only "
+            "Weft's own processes report: wait for a packet of a port, such as "
+            "HOST:PORT packet 1000",
+            index + 1, name);
     }
-    if (!has_jobs && moment != WORLD_MOMENT_START) {
+    if (!has_jobs && moment != WORLD_MOMENT_START &&
+        !world_moment_is_of_programs(moment)) {
         return weft_fail(error, WEFT_ERR_UNSUPPORTED, WEFT_PHASE_EXEC,
                          "fault %u (%s) comes at a moment of a job of Weft's, and "
-                         "none runs: give it a time",
+                         "none runs: give it a time, or HOST:PORT rts or packet N",
                          index + 1, name);
     }
     return WEFT_OK;

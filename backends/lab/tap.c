@@ -15,9 +15,11 @@
 
 /* Accepts UDP to port 4791 over IPv4 without options or IPv6 without extension headers, as rxe
  * sends it, and keeps one byte of each frame. */
-static int attach_filter(int fd)
+static int attach_filter(int fd, bool only_outgoing)
 {
     struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 12),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 4),
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23),
@@ -32,13 +34,15 @@ static int attach_filter(int fd)
         BPF_STMT(BPF_RET | BPF_K, 1),
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
-    struct sock_fprog program = {.len = WEFT_LENGTH(code), .filter = code};
+    unsigned short skipped = only_outgoing ? 0 : 2;
+    struct sock_fprog program = {.len = (unsigned short)(WEFT_LENGTH(code) - skipped),
+                                 .filter = code + skipped};
 
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
 void lab_tap_open(const struct lab_fabric *fabric, const struct lab_place *place,
-                  const char *netdev, struct lab_tap *out)
+                  const char *netdev, bool only_outgoing, struct lab_tap *out)
 {
     struct sockaddr_ll at = {.sll_family = AF_PACKET};
     int fd;
@@ -54,17 +58,16 @@ void lab_tap_open(const struct lab_fabric *fabric, const struct lab_place *place
     }
     at.sll_protocol = htons(ETH_P_ALL);
     at.sll_ifindex = (int)netlink_ifindex(place->route_fd, netdev);
-    if (attach_filter(fd) != 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0) {
+    if (attach_filter(fd, only_outgoing) != 0 ||
+        bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0) {
         close(fd);
         return;
     }
     out->fd = fd;
 }
 
-uint64_t lab_fabric_roce_frames(struct lab_fabric *fabric, uint32_t host, uint32_t port)
+uint64_t lab_tap_count(struct lab_tap *tap)
 {
-    struct lab_host *at = &fabric->hosts[host];
-    struct lab_tap *tap = port == UINT32_MAX ? &at->management_tap : &at->ports[port].tap;
     struct tpacket_stats stats = {0};
     socklen_t n = sizeof(stats);
 
@@ -74,4 +77,11 @@ uint64_t lab_fabric_roce_frames(struct lab_fabric *fabric, uint32_t host, uint32
         tap->n_frames += stats.tp_packets;
     }
     return tap->n_frames;
+}
+
+uint64_t lab_fabric_roce_frames(struct lab_fabric *fabric, uint32_t host, uint32_t port)
+{
+    struct lab_host *at = &fabric->hosts[host];
+
+    return lab_tap_count(port == UINT32_MAX ? &at->management_tap : &at->ports[port].tap);
 }

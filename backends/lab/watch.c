@@ -77,19 +77,29 @@ static void make_folder(uint32_t id)
     }
 }
 
-/* Opens both ends, so that neither waits for the other and none ends. */
-static void make_failures(void)
+/* Opens both ends, so that neither waits for the other and none ends. Returns -1 if it cannot. */
+static int make_fifo(const char *path)
 {
-    static const char path[] = FOLDER "/" WATCH_FAILURES;
-
-    if (mkfifo(path, 0666) == 0 && chmod(path, 0666) == 0) {
-        failures_fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    }
+    return mkfifo(path, 0666) == 0 && chmod(path, 0666) == 0
+               ? open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
+               : -1;
 }
 
 int lab_watch_failures(void)
 {
     return failures_fd;
+}
+
+int lab_watch_ready(void)
+{
+    int fd = -1;
+
+    if (has_library) {
+        weft_observe_begin();
+        fd = make_fifo(FOLDER "/" WATCH_READY);
+        weft_observe_end();
+    }
+    return fd;
 }
 
 void lab_watch_begin(uint32_t n)
@@ -108,7 +118,7 @@ void lab_watch_begin(uint32_t n)
         for (uint32_t i = 0; i < n; i++) {
             make_folder(i);
         }
-        make_failures();
+        failures_fd = make_fifo(FOLDER "/" WATCH_FAILURES);
     }
     if (from >= 0) {
         close(from);

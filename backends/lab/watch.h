@@ -14,6 +14,10 @@ void lab_watch_begin(uint32_t n);
 /* Returns a descriptor that is readable once a process of a watched program has failed, and does
  * not wait; -1 if programs are not watched. */
 int lab_watch_failures(void);
+/* Returns a descriptor from which names of devices can be read, each with a newline, whenever a
+ * queue pair of a watched program has been modified to RTS; -1 if programs are not watched. Call
+ * once, after lab_watch_begin(). It does not wait, and the caller closes it. */
+int lab_watch_ready(void);
 /* Makes a folder for the records of program `id`, unless it exists. Takes no virtual time. */
 void lab_watch_prepare(uint32_t id);
 /* Adds the library to LD_PRELOAD of the calling process. Returns an errno. */

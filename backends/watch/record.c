@@ -151,3 +151,20 @@ void watch_wake(void)
     free_end(&word);
     errno = kept;
 }
+
+void watch_ready(const char *device)
+{
+    char line[LINE_BYTES];
+    int kept = errno;
+    int word, fd, n;
+
+    free_begin(&word);
+    fd = open_beside("../" WATCH_READY, O_WRONLY | O_NONBLOCK);
+    if (fd >= 0) {
+        n = snprintf(line, sizeof(line), "%s\n", device);
+        (void)!write(fd, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+        close(fd);
+    }
+    free_end(&word);
+    errno = kept;
+}

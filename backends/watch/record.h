@@ -11,5 +11,8 @@ __attribute__((format(printf, 2, 3))) void watch_record(bool is_error, const cha
 /* Wakes the reader of WATCH_FAILURES, if there is one, at the first call of each process. Takes no
  * virtual time, and does not change errno. */
 void watch_wake(void);
+/* Writes the name of a device whose queue pair is in RTS to WATCH_READY, if there is a reader.
+ * Takes no virtual time, and does not change errno. */
+void watch_ready(const char *device);
 
 #endif

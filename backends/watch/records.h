@@ -9,6 +9,9 @@
 #define WATCH_RECORDS "records" /* in the folder through which the library was loaded */
 /* Beside these folders: a FIFO that receives a byte from each process at its first failure. */
 #define WATCH_FAILURES "failures"
+/* Beside these folders, where a fault waits for it: a FIFO that receives the name of its device,
+ * with a newline, whenever a queue pair has been modified to RTS. */
+#define WATCH_READY "ready"
 
 /* Records of all processes of a program. Each line is "NS HOST PID PROGRAM CALL KEY=VALUE...",
  * where NS is CLOCK_MONOTONIC. Zeros are in place of a line that is being written. */

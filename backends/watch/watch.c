@@ -474,6 +474,9 @@ EXPORTED int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr
     int result = next(qp, attr, attr_mask);
 
     record_modify(qp, attr, attr_mask, result);
+    if (result == 0 && (attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RTS) {
+        watch_ready(qp->context->device->name);
+    }
     return result;
 }
 

@@ -265,16 +265,23 @@ enum world_moment_kind {
     WORLD_MOMENT_ROW,   /* the first rank begins a row of the result table */
     /* A host's processes have posted a number of bytes (IO_STAGE_SENT). */
     WORLD_MOMENT_SENT,
+    WORLD_MOMENT_RTS, /* programs: a port's queue pairs have been modified to RTS n times */
+    WORLD_MOMENT_PACKET, /* programs: a port has sent its n'th packet of RoCE */
     WORLD_N_MOMENTS
 };
+
+/* Returns true if only programs (io/programs.h) have moments of this kind. */
+bool world_moment_is_of_programs(enum world_moment_kind kind);
 
 /* A moment of the job. For faults that act within a process (backends/fault), each process counts
  * from its own moment: when it enters its jobs, begins the row, or has posted the bytes. */
 struct world_moment {
     enum world_moment_kind kind;
     uint32_t row;   /* for ROW, from 1 */
-    uint32_t host;  /* for SENT */
+    uint32_t host;  /* for SENT, RTS and PACKET */
     uint64_t bytes; /* for SENT, at least 1 */
+    uint32_t port;  /* for RTS and PACKET, index into world_host.ports */
+    uint32_t n;     /* for RTS and PACKET, from 1 */
 };
 
 /* Returns true if a process that reaches `stage` with `n` has reached the moment. For SENT, `n` is

@@ -89,10 +89,17 @@ bool world_moment_is_met(const struct world_moment *moment, enum io_stage stage,
     case WORLD_MOMENT_SENT:
         return stage == IO_STAGE_SENT && n >= moment->bytes;
     case WORLD_MOMENT_START:
+    case WORLD_MOMENT_RTS:
+    case WORLD_MOMENT_PACKET:
     case WORLD_N_MOMENTS:
         break;
     }
     return false;
+}
+
+bool world_moment_is_of_programs(enum world_moment_kind kind)
+{
+    return kind == WORLD_MOMENT_RTS || kind == WORLD_MOMENT_PACKET;
 }
 
 bool world_fault_is_of_calls(enum world_fault_kind kind)

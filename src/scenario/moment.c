@@ -11,6 +11,7 @@
 
 #define DIGITS "0123456789"
 #define WORDS_MAX 3u
+#define EVENT_DIGITS_MAX 9u /* of the number of a queue pair or a packet */
 
 /* The parts of "titanic sent 10MiB+1ms". */
 struct pieces {
@@ -89,6 +90,47 @@ static bool read_row(struct loader *loader, const struct tree_node *node, uint32
     return true;
 }
 
+/* Reads "3" of "titanic:p0 rts 3". */
+static bool read_number(struct loader *loader, const struct tree_node *node,
+                        const char *what, uint32_t *out)
+{
+    size_t n_digits = strlen(node->text);
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+
+    if (n_digits > EVENT_DIGITS_MAX || strspn(node->text, DIGITS) != n_digits ||
+        strspn(node->text, "0") == n_digits) {
+        return complain(loader, node->mark,
+                        "at: expected a number from 1 to 999999999 after %s, got '%s'",
+                        what, diagnose_quote(node->text, quoted));
+    }
+    *out = (uint32_t)strtoul(node->text, NULL, 10);
+    return true;
+}
+
+/* Reads what happens at a port: "titanic:p0 rts", "titanic:p0 rts 3" or "titanic:p0 packet 9". */
+static bool read_port_moment(const struct topology *topology, const struct pieces *pieces,
+                             struct world_moment *out)
+{
+    struct loader *loader = topology->loader;
+    const struct tree_node *port = &pieces->words[0], *event = &pieces->words[1];
+    struct topology_place place;
+    char quoted[DIAGNOSE_QUOTE_BYTES];
+
+    if (!topology_find(topology, port->mark, "at", port->text, &place)) {
+        return false;
+    }
+    if (place.is_switch || place.n_ports != 1) {
+        return complain(
+            loader, port->mark,
+            "at: %s is about one port of a host, such as titanic:p0, got '%s'",
+            event->text, diagnose_quote(port->text, quoted));
+    }
+    out->host = place.node;
+    out->port = place.ports[0];
+    out->n = 1;
+    return pieces->n < 3 || read_number(loader, &pieces->words[2], event->text, &out->n);
+}
+
 static bool read_moment(const struct topology *topology, const struct tree_node *node,
                         const struct pieces *pieces, struct world_moment *out)
 {
@@ -108,11 +150,19 @@ static bool read_moment(const struct topology *topology, const struct tree_node 
         return topology_find_host(topology, &pieces->words[0], "at", &out->host) &&
                read_size(loader, &pieces->words[2], "at", 1, WALK_SIZE_MAX, &out->bytes);
     }
+    if ((pieces->n == 2 || pieces->n == 3) && is_word(pieces, 1, "rts")) {
+        out->kind = WORLD_MOMENT_RTS;
+        return read_port_moment(topology, pieces, out);
+    }
+    if (pieces->n == 3 && is_word(pieces, 1, "packet")) {
+        out->kind = WORLD_MOMENT_PACKET;
+        return read_port_moment(topology, pieces, out);
+    }
     return complain(
         loader, node->mark,
         "at: expected a time with its unit, such as 500us, or a moment of the "
-        "job: jobs, row 3 or HOST sent 10MiB, each with +TIME or without, got "
-        "%s",
+        "job: jobs, row 3 or HOST sent 10MiB, of programs also HOST:PORT rts or "
+        "HOST:PORT packet 1000, each with +TIME or without, got %s",
         tree_describe(node, got));
 }
 
@@ -139,6 +189,15 @@ bool fault_moment_check(struct loader *loader, const struct tree_node *node,
     bool is_of_process = world_fault_is_of_calls(fault->kind) ||
                          fault->kind == WORLD_FAULT_VERB_ERROR ||
                          fault->kind == WORLD_FAULT_VERB_SLOW;
+
+    if (world_moment_is_of_programs(moment->kind) && loader->scenario->n_jobs > 0 &&
+        !scenario_has_programs(loader->scenario)) {
+        return complain(
+            loader, node->mark,
+            "at: the queue pairs and packets of a port are moments of programs "
+            "(exec); the jobs here are Weft's own, with jobs, row N and HOST "
+            "sent SIZE");
+    }
 
     if (!is_of_process || moment->kind != WORLD_MOMENT_SENT ||
         moment->host == fault->host) {
@@ -184,6 +243,17 @@ char *scenario_moment_text(const struct scenario *scenario,
         weft_format_size(moment->bytes, size, sizeof(size));
         weft_format(what, sizeof(what), "%s sent %s", scenario->hosts[moment->host].name,
                     size);
+    } else if (world_moment_is_of_programs(moment->kind)) {
+        const struct world_host *host = &scenario->hosts[moment->host];
+
+        weft_format(what, sizeof(what), "%s:%s %s", host->name,
+                    host->ports[moment->port].name,
+                    moment->kind == WORLD_MOMENT_RTS ? "rts" : "packet");
+        if (moment->kind == WORLD_MOMENT_PACKET || moment->n > 1) {
+            size_t n = strlen(what);
+
+            weft_format(what + n, sizeof(what) - n, " %u", moment->n);
+        }
     }
     if (moment->kind == WORLD_MOMENT_START || fault->at_ns > 0) {
         size_t n = strlen(what);

@@ -330,8 +330,9 @@ weft_status scenario_read_topologies(struct scenario *scenario,
 bool scenario_has_programs(const struct scenario *scenario);
 /* Returns the number of rows of the result table: one for each size of each job. */
 uint64_t scenario_n_rows(const struct scenario *scenario);
-/* Writes "at 3ms", "at jobs+1ms", "at row 3" or "at titanic sent 10MiB". Returns `out`. */
-#define SCENARIO_MOMENT_BYTES 144
+/* Writes "at 3ms", "at jobs+1ms", "at row 3", "at titanic sent 10MiB", "at titanic:p0 rts" or "at
+ * titanic:p0 packet 1000". Returns `out`. */
+#define SCENARIO_MOMENT_BYTES 192
 char *scenario_moment_text(const struct scenario *scenario,
                            const struct world_fault *fault, char *out, size_t out_bytes);
 

@@ -534,6 +534,42 @@ START_TEST(a_moment_is_said_as_it_was_written)
 }
 END_TEST
 
+START_TEST(moments_of_programs_are_said_as_they_were_written)
+{
+    static const char text[] = PAIR "jobs: [exec: {a: x}]\n"
+                                    "faults:\n"
+                                    "  - {at: 'a:p0 rts', on: a, kind: kill}\n"
+                                    "  - {at: 'b:p0  rts 2 + 3us', on: a, kind: kill}\n"
+                                    "  - {at: 'b:p0 packet 1', on: a, kind: kill}\n";
+    static const struct {
+        enum world_moment_kind kind;
+        uint32_t host, n;
+        const char *said;
+    } cases[] = {{WORLD_MOMENT_RTS, 0, 1, "at a:p0 rts"},
+                 {WORLD_MOMENT_RTS, 1, 2, "at b:p0 rts 2+3us"},
+                 {WORLD_MOMENT_PACKET, 1, 1, "at b:p0 packet 1"}};
+    struct scenario *scenario;
+    struct scenario_diagnostics diag;
+
+    ck_assert_int_eq(
+        scenario_load_text("x", text, strlen(text), NULL, 0, &scenario, &diag), WEFT_OK);
+    ck_assert_uint_eq(scenario->n_faults, WEFT_LENGTH(cases));
+    for (uint32_t i = 0; i < scenario->n_faults; i++) {
+        const struct world_moment *moment = &scenario->faults[i].spec.moment;
+        char got[SCENARIO_MOMENT_BYTES];
+
+        ck_assert_int_eq(moment->kind, cases[i].kind);
+        ck_assert_uint_eq(moment->host, cases[i].host);
+        ck_assert_uint_eq(moment->port, 0);
+        ck_assert_uint_eq(moment->n, cases[i].n);
+        scenario_moment_text(scenario, &scenario->faults[i].spec, got, sizeof(got));
+        ck_assert_str_eq(got, cases[i].said);
+    }
+    scenario_free(scenario);
+    scenario_diagnostics_fini(&diag);
+}
+END_TEST
+
 START_TEST(places_found_wrong_later_can_be_said)
 {
     const struct scenario_set sets[] = {{"faults=[{on: a, kind: kill}]"}};
@@ -574,6 +610,7 @@ int main(void)
                                   what_cannot_run_yet_is_named,
                                   faults_come_at_moments_of_the_job,
                                   a_moment_is_said_as_it_was_written,
+                                  moments_of_programs_are_said_as_they_were_written,
                                   places_found_wrong_later_can_be_said};
     Suite *suite = suite_create("scenario");
     TCase *tcase = tcase_create("files");

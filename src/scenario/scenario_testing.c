@@ -110,6 +110,9 @@ static void dump_fault(const struct world_fault *fault, struct weft_text *out)
     if (fault->moment.kind != WORLD_MOMENT_START) {
         weft_text_add(out, " moment=%d row%u host%u %" PRIu64, (int)fault->moment.kind,
                       fault->moment.row, fault->moment.host, fault->moment.bytes);
+        if (world_moment_is_of_programs(fault->moment.kind)) {
+            weft_text_add(out, " port%u n%u", fault->moment.port, fault->moment.n);
+        }
     }
     weft_text_add(out,
                   " direction=%d share=%u delay=%" PRId64 "~%" PRId64 " rate=%" PRIu64
