@@ -208,12 +208,11 @@ static bool find_port(const struct scenario *scenario, const char *where, uint32
         if (strlen(found->name) != n || strncmp(found->name, where, n) != 0) {
             continue;
         }
-        for (*port = 0; where[n] == ':' && *port < found->n_ports; (*port)++) {
-            if (strcmp(found->ports[*port].name, where + n + 1) == 0) {
+        if (where[n] == ':') {
+            *port = world_port_index(found, where + n + 1);
+            if (*port < found->n_ports) {
                 return true;
             }
-        }
-        if (where[n] == ':') {
             fprintf(stderr, "weft show: --nic: host %s has no port '%s'", found->name,
                     where + n + 1);
         } else {

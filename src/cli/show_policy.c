@@ -43,12 +43,8 @@ static bool find_port(const struct page *page, uint32_t rank, const char *name,
     const struct world_host *host =
         &page->choices->plan->spec.hosts[page->choices->hosts[rank]];
 
-    for (*out = 0; *out < host->n_ports; (*out)++) {
-        if (strcmp(host->ports[*out].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    *out = world_port_index(host, name);
+    return *out < host->n_ports;
 }
 
 /* Writes "wired", or where the cable leads instead. Returns true if a cable connects the ports. */

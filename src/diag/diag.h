@@ -220,6 +220,8 @@ struct diag_input {
 /* Free the contents and reset the struct, which the caller owns. */
 void diag_host_fini(struct diag_host *host);
 void diag_input_fini(struct diag_input *input);
+/* Returns NULL if `host` has no port with that name, or if either is NULL. */
+struct diag_port *diag_find_port(const struct diag_host *host, const char *name);
 
 /* ---- findings ---- */
 

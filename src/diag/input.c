@@ -117,14 +117,14 @@ const struct diag_port *diag_port_named(const struct diag_ports *ports, const ch
     return NULL;
 }
 
-const struct diag_port *diag_find_port(const struct diag_host *host, const char *name)
+struct diag_port *diag_find_port(const struct diag_host *host, const char *name)
 {
-    struct diag_ports ports = {NULL, 0};
-
-    if (host != NULL) {
-        ports = (struct diag_ports){host->ports, host->n_ports};
+    for (uint32_t i = 0; host != NULL && name != NULL && i < host->n_ports; i++) {
+        if (strcmp(host->ports[i].name, name) == 0) {
+            return &host->ports[i];
+        }
     }
-    return diag_port_named(&ports, name);
+    return NULL;
 }
 
 enum diag_known diag_has_policy(const struct diag_host *host, enum weft_policy policy)

@@ -86,8 +86,6 @@ const struct diag_host *diag_find_host(const struct diag_input *input, const cha
 bool diag_is_same_machine(const char *a, const char *b);
 /* Returns YES if that policy chose the ports of `host` (may be NULL). */
 enum diag_known diag_has_policy(const struct diag_host *host, enum weft_policy policy);
-/* Returns NULL if it has no port with that name, or if `host` is NULL. */
-const struct diag_port *diag_find_port(const struct diag_host *host, const char *name);
 /* Returns the ports of a host as it observed them, otherwise as it described them to another
  * host. */
 struct diag_ports diag_ports_of(const struct diag_input *input, const char *name);

@@ -358,6 +358,8 @@ struct world_spec {
  * none. */
 bool world_facing(const struct world_spec *spec, uint32_t host, uint32_t peer,
                   uint32_t *out_port, uint32_t *out_peer_port);
+/* Returns the index of the host's port with that name, or n_ports if there is none. */
+uint32_t world_port_index(const struct world_host *host, const char *name);
 /* Returns the first address of the port that is in a subnet of `near` (NULL for none), or else its
  * first one; NULL if it has none. */
 const struct io_ip *world_port_address(const struct world_port *port,

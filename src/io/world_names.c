@@ -1,5 +1,7 @@
 #include "io/world.h"
 
+#include <string.h>
+
 const char *world_fault_name(enum world_fault_kind kind)
 {
     static const char *const names[WORLD_N_FAULTS] = {
@@ -142,6 +144,16 @@ bool world_facing(const struct world_spec *spec, uint32_t host, uint32_t peer,
         }
     }
     return false;
+}
+
+uint32_t world_port_index(const struct world_host *host, const char *name)
+{
+    uint32_t i = 0;
+
+    while (i < host->n_ports && strcmp(host->ports[i].name, name) != 0) {
+        i++;
+    }
+    return i;
 }
 
 const struct io_ip *world_port_address(const struct world_port *port,

@@ -54,13 +54,7 @@ static const struct world_host *spec_of(const struct forecast *forecast,
 /* Returns the port's index in the world; n_ports if it is not there. */
 static uint32_t port_of(const struct forecast *forecast, const struct end *end)
 {
-    const struct world_host *host = spec_of(forecast, end);
-    uint32_t i = 0;
-
-    while (i < host->n_ports && strcmp(host->ports[i].name, end->port->name) != 0) {
-        i++;
-    }
-    return i;
+    return world_port_index(spec_of(forecast, end), end->port->name);
 }
 
 /* Returns true if the cable of `end` leads to the host of `other`, to any of its ports or, with

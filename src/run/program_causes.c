@@ -163,7 +163,7 @@ static const struct diag_port *port_by_name(const struct program_observing *o,
         causes->device(causes->spec, host, i, name, sizeof(name));
         if (program_words_have(text, name)) {
             n++;
-            found = program_find_port(&o->out->hosts[host], spec->ports[i].name);
+            found = diag_find_port(&o->out->hosts[host], spec->ports[i].name);
         }
     }
     return n == 1 ? found : NULL;
@@ -391,15 +391,14 @@ static int status_by_device(const struct program_observing *o, uint32_t program)
     const struct program_given_up *after = o->causes->after[host].given_up;
     const struct diag_port *port = port_of(o, program);
 
-    for (uint32_t i = 0; port != NULL && before != NULL && i < spec->n_ports; i++) {
-        if (strcmp(spec->ports[i].name, port->name) != 0) {
-            continue;
-        }
-        return has_grown(before[i].unanswered, after[i].unanswered) ? RETRY_EXC
-               : has_grown(before[i].not_ready, after[i].not_ready) ? RNR_RETRY_EXC
-                                                                    : 0;
+    uint32_t i = port == NULL ? spec->n_ports : world_port_index(spec, port->name);
+
+    if (before == NULL || i == spec->n_ports) {
+        return 0;
     }
-    return 0;
+    return has_grown(before[i].unanswered, after[i].unanswered) ? RETRY_EXC
+           : has_grown(before[i].not_ready, after[i].not_ready) ? RNR_RETRY_EXC
+                                                                : 0;
 }
 
 /* Fills the error of a program that printed none. */

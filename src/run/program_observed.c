@@ -145,16 +145,6 @@ static void add_event(struct diag_host *out, const char *port)
     weft_format(event->port, sizeof(event->port), "%s", port);
 }
 
-struct diag_port *program_find_port(const struct diag_host *host, const char *name)
-{
-    for (uint32_t i = 0; i < host->n_ports; i++) {
-        if (strcmp(host->ports[i].name, name) == 0) {
-            return &host->ports[i];
-        }
-    }
-    return NULL;
-}
-
 /* Adds an event for each lost carrier that the host counted. If a fault took a port down only after
  * the failure, restores its state from before. */
 static void add_events(const struct program_observing *o, uint32_t host,
@@ -166,9 +156,8 @@ static void add_events(const struct program_observing *o, uint32_t host,
 
     out->has_events = before->is_seen;
     for (uint32_t i = 0; before->is_seen && i < spec->n_ports; i++) {
-        const struct diag_port *was =
-            program_find_port(&before->host, spec->ports[i].name);
-        struct diag_port *port = program_find_port(out, spec->ports[i].name);
+        const struct diag_port *was = diag_find_port(&before->host, spec->ports[i].name);
+        struct diag_port *port = diag_find_port(out, spec->ports[i].name);
         int64_t n_later = count_later_cuts(o, host, i);
         int64_t n = after->losses[i] - before->losses[i] - n_later;
 
@@ -189,7 +178,7 @@ static void add_events(const struct program_observing *o, uint32_t host,
 static void subtract_counters(const struct program_look *before, struct diag_port *port)
 {
     const struct diag_port *was =
-        before->is_seen ? program_find_port(&before->host, port->name) : NULL;
+        before->is_seen ? diag_find_port(&before->host, port->name) : NULL;
 
     for (int i = 0; i < DIAG_N_COUNTERS; i++) {
         int64_t *counter = &port->counters[i];

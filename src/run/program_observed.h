@@ -26,8 +26,6 @@ weft_ns program_first_bad(const struct program_observing *o, uint32_t host);
  * of its cable. */
 bool program_shares_carrier(const struct world_spec *spec, uint32_t host, uint32_t port,
                             const struct program_cut *cut);
-/* Returns NULL if no port has that name. */
-struct diag_port *program_find_port(const struct diag_host *host, const char *name);
 /* Fills `out` (zeroed) except for errors. */
 void program_observe_host(const struct program_observing *o, uint32_t host,
                           struct diag_host *out);

@@ -226,11 +226,7 @@ static bool find_port(const struct place *place, uint32_t peer, const char *name
     const struct world_host *host = &place->spec->hosts[peer];
 
     out->peer = peer;
-    for (out->peer_port = 0; out->peer_port < host->n_ports; out->peer_port++) {
-        if (strcmp(host->ports[out->peer_port].name, name) == 0) {
-            break;
-        }
-    }
+    out->peer_port = world_port_index(host, name);
     if (out->peer_port == host->n_ports) {
         return refuse_port(place, host, name);
     }

@@ -78,13 +78,8 @@ static bool find_port(const struct topology *topology, uint32_t host, const char
                       uint32_t *out)
 {
     const struct world_host *h = &topology->loader->scenario->hosts[host];
-    for (uint32_t i = 0; i < h->n_ports; i++) {
-        if (strcmp(h->ports[i].name, text) == 0) {
-            *out = i;
-            return true;
-        }
-    }
-    return false;
+    *out = world_port_index(h, text);
+    return *out < h->n_ports;
 }
 
 /* Finds a port or a cage of the host out->node. */

@@ -20,17 +20,6 @@ static bool is_port_name(struct loader *loader, const struct tree_node *node,
                     diagnose_quote(*out, quoted), n_max);
 }
 
-static const struct world_port *port_called(const struct world_host *host,
-                                            const char *name)
-{
-    for (uint32_t i = 0; i < host->n_ports; i++) {
-        if (strcmp(host->ports[i].name, name) == 0) {
-            return &host->ports[i];
-        }
-    }
-    return NULL;
-}
-
 /* A host whose ports are read. */
 struct reading {
     struct loader *loader;
@@ -42,7 +31,7 @@ struct reading {
 static bool add_port(struct reading *in, const char *name, uint32_t pcie_root,
                      bool is_cage, struct scenario_mark mark)
 {
-    if (port_called(in->host, name) != NULL) {
+    if (world_port_index(in->host, name) < in->host->n_ports) {
         return complain(in->loader, mark, "ports: duplicate port '%s'", name);
     }
     uint32_t index = in->host->n_ports++;
