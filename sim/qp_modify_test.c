@@ -20,58 +20,10 @@ static void teardown(void)
     rc_pair_fini(&pair);
 }
 
-static struct ibv_qp_attr all_attrs(enum ibv_qp_state to)
-{
-    struct ibv_qp_attr attr = rc_rtr_attr(&pair, 0, pair.ends[1].qp->qp_num);
-    struct ibv_qp_attr rts = rc_rts_attr(&pair, 0);
-    attr.qp_state = to;
-    attr.port_num = 1;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-    attr.timeout = rts.timeout;
-    attr.retry_cnt = rts.retry_cnt;
-    attr.rnr_retry = rts.rnr_retry;
-    attr.sq_psn = rts.sq_psn;
-    attr.max_rd_atomic = rts.max_rd_atomic;
-    return attr;
-}
-
-/* Moves a new QP to `state` by legal steps. */
-static struct ibv_qp *qp_in(enum ibv_qp_state state)
-{
-    struct ibv_qp *qp = rc_make_qp(&pair, 0);
-    struct ibv_qp_attr init = rc_init_attr(&pair);
-    struct ibv_qp_attr rtr = rc_rtr_attr(&pair, 0, pair.ends[1].qp->qp_num);
-    struct ibv_qp_attr rts = rc_rts_attr(&pair, 0);
-    if (state == IBV_QPS_RESET) {
-        return qp;
-    }
-    ck_assert_int_eq(rc_modify(&pair, 0, qp, &init, rc_init_mask), 0);
-    if (state == IBV_QPS_ERR) {
-        ck_assert_int_eq(rc_to_state(&pair, 0, qp, IBV_QPS_ERR), 0);
-        return qp;
-    }
-    if (state >= IBV_QPS_RTR) {
-        ck_assert_int_eq(rc_modify(&pair, 0, qp, &rtr, rc_rtr_mask), 0);
-    }
-    if (state >= IBV_QPS_RTS) {
-        ck_assert_int_eq(rc_modify(&pair, 0, qp, &rts, rc_rts_mask), 0);
-    }
-    if (state == IBV_QPS_SQD) {
-        ck_assert_int_eq(rc_to_state(&pair, 0, qp, IBV_QPS_SQD), 0);
-    }
-    return qp;
-}
-
-static void destroy(struct ibv_qp *qp)
-{
-    struct sim_request request = {.verb = SIM_VERB_DESTROY_QP, .arg.qp = qp};
-    ck_assert_int_eq(rc_verb(&pair, 0, &request), 0);
-}
-
 START_TEST(resolution_spends_its_second)
 {
-    struct ibv_qp *qp = qp_in(IBV_QPS_INIT);
-    struct ibv_qp_attr attr = all_attrs(IBV_QPS_RTR);
+    struct ibv_qp *qp = rc_make_qp_in(&pair, 0, IBV_QPS_INIT);
+    struct ibv_qp_attr attr = rc_all_attrs(&pair, 0, IBV_QPS_RTR);
     attr.ah_attr.grh.dgid.raw[15] = 99;
     weft_ps before = sim_now(pair.engine);
     ck_assert_int_eq(rc_modify(&pair, 0, qp, &attr, rc_rtr_mask), ETIMEDOUT);
@@ -83,10 +35,10 @@ END_TEST
 
 START_TEST(a_modify_can_be_abandoned_while_it_resolves)
 {
-    struct ibv_qp *qp = qp_in(IBV_QPS_INIT);
+    struct ibv_qp *qp = rc_make_qp_in(&pair, 0, IBV_QPS_INIT);
     struct sim_request request = {.verb = SIM_VERB_MODIFY_QP};
     request.arg.modify_qp.qp = qp;
-    request.arg.modify_qp.attr = all_attrs(IBV_QPS_RTR);
+    request.arg.modify_qp.attr = rc_all_attrs(&pair, 0, IBV_QPS_RTR);
     request.arg.modify_qp.attr.ah_attr.grh.dgid.raw[15] = 99;
     request.arg.modify_qp.mask = rc_rtr_mask;
     ck_assert_int_eq(sim_nic_submit(pair.ends[0].nic, &request), 0);
@@ -100,15 +52,15 @@ START_TEST(a_modify_can_be_abandoned_while_it_resolves)
     rc_run(&pair, 5 * RC_PS_PER_S);
     ck_assert(!request.is_done);
     ck_assert_int_eq(qp->state, IBV_QPS_INIT);
-    destroy(qp);
+    rc_destroy_qp(&pair, 0, qp);
 }
 END_TEST
 
 START_TEST(psns_are_masked_and_read_back)
 {
-    struct ibv_qp *qp = qp_in(IBV_QPS_INIT);
-    struct ibv_qp_attr rtr = all_attrs(IBV_QPS_RTR);
-    struct ibv_qp_attr rts = all_attrs(IBV_QPS_RTS);
+    struct ibv_qp *qp = rc_make_qp_in(&pair, 0, IBV_QPS_INIT);
+    struct ibv_qp_attr rtr = rc_all_attrs(&pair, 0, IBV_QPS_RTR);
+    struct ibv_qp_attr rts = rc_all_attrs(&pair, 0, IBV_QPS_RTS);
     struct ibv_qp_attr seen;
     rtr.rq_psn = 0xab000001;
     rts.sq_psn = 0xcd000002;

@@ -61,61 +61,15 @@ static int expected_of(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
     return is_enough && is_allowed && !has_apm ? 0 : EINVAL;
 }
 
-static struct ibv_qp_attr all_attrs(enum ibv_qp_state from, enum ibv_qp_state to)
-{
-    struct ibv_qp_attr attr = rc_rtr_attr(&pair, 0, pair.ends[1].qp->qp_num);
-    struct ibv_qp_attr rts = rc_rts_attr(&pair, 0);
-    attr.qp_state = to;
-    attr.cur_qp_state = from;
-    attr.port_num = 1;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-    attr.timeout = rts.timeout;
-    attr.retry_cnt = rts.retry_cnt;
-    attr.rnr_retry = rts.rnr_retry;
-    attr.sq_psn = rts.sq_psn;
-    attr.max_rd_atomic = rts.max_rd_atomic;
-    return attr;
-}
-
-/* Returns a new QP in `state`; for SQE one in RTS, which can claim that state. */
-static struct ibv_qp *qp_in(enum ibv_qp_state state)
-{
-    struct ibv_qp *qp = rc_make_qp(&pair, 0);
-    struct ibv_qp_attr init = rc_init_attr(&pair);
-    struct ibv_qp_attr rtr = rc_rtr_attr(&pair, 0, pair.ends[1].qp->qp_num);
-    struct ibv_qp_attr rts = rc_rts_attr(&pair, 0);
-    if (state == IBV_QPS_RESET) {
-        return qp;
-    }
-    ck_assert_int_eq(rc_modify(&pair, 0, qp, &init, rc_init_mask), 0);
-    if (state == IBV_QPS_ERR) {
-        ck_assert_int_eq(rc_to_state(&pair, 0, qp, IBV_QPS_ERR), 0);
-    } else if (state != IBV_QPS_INIT) {
-        ck_assert_int_eq(rc_modify(&pair, 0, qp, &rtr, rc_rtr_mask), 0);
-    }
-    if (state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE) {
-        ck_assert_int_eq(rc_modify(&pair, 0, qp, &rts, rc_rts_mask), 0);
-    }
-    if (state == IBV_QPS_SQD) {
-        ck_assert_int_eq(rc_to_state(&pair, 0, qp, IBV_QPS_SQD), 0);
-    }
-    return qp;
-}
-
-static void destroy(struct ibv_qp *qp)
-{
-    struct sim_request request = {.verb = SIM_VERB_DESTROY_QP, .arg.qp = qp};
-    ck_assert_int_eq(rc_verb(&pair, 0, &request), 0);
-}
-
 /* Makes one call on `*qp`, which is in `from`. Replaces the QP if its state can have
  * changed. */
 static void try(struct ibv_qp **qp, enum ibv_qp_state from, enum ibv_qp_state to,
                 int mask)
 {
-    struct ibv_qp_attr attr = all_attrs(from, to);
+    struct ibv_qp_attr attr = rc_all_attrs(&pair, 0, to);
     struct ibv_qp_attr before;
     struct ibv_qp_attr after;
+    attr.cur_qp_state = from;
     mask |= from == IBV_QPS_SQE ? IBV_QP_CUR_STATE : 0;
     int expected = expected_of(from, to, mask);
     ck_assert_int_eq(sim_nic_query_qp(*qp, &before), 0);
@@ -130,13 +84,13 @@ static void try(struct ibv_qp **qp, enum ibv_qp_state from, enum ibv_qp_state to
     }
     enum ibv_qp_state target = (mask & IBV_QP_STATE) != 0 ? to : from;
     ck_assert_int_eq(after.qp_state, target);
-    destroy(*qp);
-    *qp = qp_in(from);
+    rc_destroy_qp(&pair, 0, *qp);
+    *qp = rc_make_qp_in(&pair, 0, from);
 }
 
 static void try_pair(enum ibv_qp_state from, enum ibv_qp_state to, struct weft_rng *rng)
 {
-    struct ibv_qp *qp = qp_in(from);
+    struct ibv_qp *qp = rc_make_qp_in(&pair, 0, from);
     int row = row_of(from, to);
     int enough = IBV_QP_STATE;
     if (row >= 0) {
@@ -151,7 +105,7 @@ static void try_pair(enum ibv_qp_state from, enum ibv_qp_state to, struct weft_r
         try(&qp, from, to, enough | drawn);
         try(&qp, from, to, drawn | IBV_QP_STATE);
     }
-    destroy(qp);
+    rc_destroy_qp(&pair, 0, qp);
 }
 
 START_TEST(only_what_the_table_allows)
@@ -164,9 +118,9 @@ START_TEST(only_what_the_table_allows)
     for (int to = 0; to < N_STATES && (has_sqd || from != IBV_QPS_SQD); to++) {
         if (to == IBV_QPS_SQE) {
             /* No call moves a QP there. */
-            struct ibv_qp *qp = qp_in(from);
+            struct ibv_qp *qp = rc_make_qp_in(&pair, 0, from);
             try(&qp, from, IBV_QPS_SQE, IBV_QP_STATE);
-            destroy(qp);
+            rc_destroy_qp(&pair, 0, qp);
             continue;
         }
         try_pair(from, (enum ibv_qp_state)to, &rng);

@@ -313,6 +313,52 @@ int rc_to_state(struct rc_pair *pair, unsigned end, struct ibv_qp *qp,
     return rc_modify(pair, end, qp, &attr, IBV_QP_STATE);
 }
 
+struct ibv_qp_attr rc_all_attrs(const struct rc_pair *pair, unsigned end,
+                                enum ibv_qp_state to)
+{
+    struct ibv_qp_attr attr = rc_rtr_attr(pair, end, pair->ends[1 - end].qp->qp_num);
+    struct ibv_qp_attr rts = rc_rts_attr(pair, end);
+    attr.qp_state = to;
+    attr.port_num = 1;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    attr.timeout = rts.timeout;
+    attr.retry_cnt = rts.retry_cnt;
+    attr.rnr_retry = rts.rnr_retry;
+    attr.sq_psn = rts.sq_psn;
+    attr.max_rd_atomic = rts.max_rd_atomic;
+    return attr;
+}
+
+struct ibv_qp *rc_make_qp_in(struct rc_pair *pair, unsigned end, enum ibv_qp_state state)
+{
+    struct ibv_qp *qp = rc_make_qp(pair, end);
+    struct ibv_qp_attr init = rc_init_attr(pair);
+    struct ibv_qp_attr rtr = rc_rtr_attr(pair, end, pair->ends[1 - end].qp->qp_num);
+    struct ibv_qp_attr rts = rc_rts_attr(pair, end);
+    if (state == IBV_QPS_RESET) {
+        return qp;
+    }
+    ck_assert_int_eq(rc_modify(pair, end, qp, &init, rc_init_mask), 0);
+    if (state == IBV_QPS_ERR) {
+        ck_assert_int_eq(rc_to_state(pair, end, qp, IBV_QPS_ERR), 0);
+    } else if (state != IBV_QPS_INIT) {
+        ck_assert_int_eq(rc_modify(pair, end, qp, &rtr, rc_rtr_mask), 0);
+    }
+    if (state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE) {
+        ck_assert_int_eq(rc_modify(pair, end, qp, &rts, rc_rts_mask), 0);
+    }
+    if (state == IBV_QPS_SQD) {
+        ck_assert_int_eq(rc_to_state(pair, end, qp, IBV_QPS_SQD), 0);
+    }
+    return qp;
+}
+
+void rc_destroy_qp(struct rc_pair *pair, unsigned end, struct ibv_qp *qp)
+{
+    struct sim_request request = {.verb = SIM_VERB_DESTROY_QP, .arg.qp = qp};
+    ck_assert_int_eq(rc_verb(pair, end, &request), 0);
+}
+
 void rc_connect(struct rc_pair *pair, unsigned end, struct ibv_qp *qp, uint32_t dest_qpn)
 {
     struct ibv_qp_attr init = rc_init_attr(pair);

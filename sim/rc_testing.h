@@ -86,6 +86,13 @@ struct ibv_qp_attr rc_rtr_attr(const struct rc_pair *pair, unsigned end,
                                uint32_t dest_qpn);
 struct ibv_qp_attr rc_rts_attr(const struct rc_pair *pair, unsigned end);
 extern const int rc_init_mask, rc_rtr_mask, rc_rts_mask;
+/* Returns attributes of all three steps, for a move to `to`. */
+struct ibv_qp_attr rc_all_attrs(const struct rc_pair *pair, unsigned end,
+                                enum ibv_qp_state to);
+/* Returns a new QP that legal steps have moved to `state`; for SQE one in RTS, which can
+ * claim that state. */
+struct ibv_qp *rc_make_qp_in(struct rc_pair *pair, unsigned end, enum ibv_qp_state state);
+void rc_destroy_qp(struct rc_pair *pair, unsigned end, struct ibv_qp *qp);
 /* Moves a QP from RESET to RTS. */
 void rc_connect(struct rc_pair *pair, unsigned end, struct ibv_qp *qp, uint32_t dest_qpn);
 

@@ -38,12 +38,6 @@ static int destroy_srq(struct ibv_srq *queue)
     return rc_verb(&pair, 1, &request);
 }
 
-static void destroy_qp(unsigned end, struct ibv_qp *qp)
-{
-    struct sim_request request = {.verb = SIM_VERB_DESTROY_QP, .arg.qp = qp};
-    ck_assert_int_eq(rc_verb(&pair, end, &request), 0);
-}
-
 static struct ibv_qp *make_qp(struct ibv_srq *queue)
 {
     struct sim_request request = {.verb = SIM_VERB_CREATE_QP};
@@ -77,7 +71,7 @@ static void start(const struct rc_options *options, uint32_t depth)
 {
     struct ibv_srq_init_attr granted;
     rc_pair_init(&pair, options);
-    destroy_qp(1, pair.ends[1].qp);
+    rc_destroy_qp(&pair, 1, pair.ends[1].qp);
     ck_assert_int_eq(create_srq(depth, 1, &granted), 0);
     pair.ends[1].qp = make_qp(srq);
     ck_assert_int_eq(rc_to_state(&pair, 0, pair.ends[0].qp, IBV_QPS_RESET), 0);
@@ -199,7 +193,7 @@ START_TEST(an_error_flushes_the_one_in_hand_alone)
     expect_no_event();
     /* Other QPs can still use the remaining WRs. */
     struct ibv_qp *next = make_qp(srq);
-    destroy_qp(1, pair.ends[1].qp);
+    rc_destroy_qp(&pair, 1, pair.ends[1].qp);
     pair.ends[1].qp = next;
     ck_assert_int_eq(rc_to_state(&pair, 0, pair.ends[0].qp, IBV_QPS_RESET), 0);
     rc_connect(&pair, 0, pair.ends[0].qp, next->qp_num);
@@ -230,7 +224,7 @@ START_TEST(what_is_asked_wrongly_is_refused)
     ck_assert_int_eq(create_srq(0, 1, &granted), EINVAL);
     ck_assert_int_eq(create_srq(pair.profile.max_srq_wr + 1, 1, &granted), EINVAL);
     ck_assert_int_eq(create_srq(1, pair.profile.max_srq_sge + 1, &granted), EINVAL);
-    destroy_qp(1, pair.ends[1].qp);
+    rc_destroy_qp(&pair, 1, pair.ends[1].qp);
     ck_assert_int_eq(destroy_srq(used), 0);
     rc_pair_fini(&pair);
 }
