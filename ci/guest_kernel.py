@@ -1,7 +1,10 @@
 """What tests in a guest need: its kernel, and a command that can be its init."""
 
+import contextlib
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -33,3 +36,43 @@ def _what_is_missing():
 
 needs_guest = pytest.mark.skipif(bool(_what_is_missing()),
                                  reason=f"SKIP rxe guest: {_what_is_missing()}")
+PROVIDERS = sorted(Path("/usr/lib").glob("*/libibverbs"))
+needs_providers = pytest.mark.skipif(not PROVIDERS,
+                                     reason="SKIP rxe guest: no libibverbs; enable with: ci/deps test")
+
+
+@contextlib.contextmanager
+def readable_folder(prefix, *files):
+    """Make a folder that an ordinary user can read, with the program, the scenarios and `files`."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    shutil.copy(WEFT, folder / "weft")
+    for file in files:
+        shutil.copy(file, folder)
+    shutil.copytree(ROOT / "scenarios", folder / "scenarios")
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def ordinary_user():
+    """Return the arguments of subprocess that drop root, if there is root to drop."""
+    return {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
+
+
+def environment(kernel):
+    """Return an environment without settings of the caller, in which guests run `kernel`."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT")}
+    return {**env, "WEFT_GUEST_KERNEL": str(kernel), "NO_COLOR": "1", "HOME": "/"}
+
+
+def assert_on_the_wire(document):
+    """Assert that RoCE v2 frames crossed every cable and no management network."""
+    frames = {name: value for name, value in document["counters"].items()
+              if name.startswith("roce_frames.")}
+    assert frames
+    for name, value in frames.items():
+        assert (value == 0) == name.endswith(".mgmt0"), frames
+    for connection in document["connections"]:
+        if connection["transport"] == "net":
+            assert connection["gid_type"] == "RoCE v2"
+            assert connection["path_mtu"] == 4096

@@ -4,16 +4,13 @@ test_wire_faults; times are chosen by a run that measures how fast this machine 
 
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-# Sanitizers reserve more address space than a guest has.
-WEFT = os.environ.get("WEFT_FAST", str(ROOT / "build" / "weft"))
+from guest_kernel import ROOT, WEFT, assert_on_the_wire, environment, is_sanitized, ordinary_user, readable_folder
+
 PAIR = "scenarios/basic/pair.yaml"
 TRIANGLE = "scenarios/basic/triangle.yaml"
 SMALL = ["--set", "jobs.0.all_reduce.bytes=1MiB",
@@ -36,26 +33,19 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module", name="place")
 def fixture_place():
     """A folder that an ordinary user can read, with the program, the guest, scenarios."""
-    if b"__asan_init" in Path(WEFT).read_bytes():
+    if is_sanitized(WEFT):
         pytest.skip("SKIP qemu guest: only a sanitized build is there; enable with: make all")
-    folder = Path(tempfile.mkdtemp(prefix="weft-test-qemu."))
-    for part in ("linux", "vmlinuz", "initramfs", "accel"):
-        shutil.copy(GUEST / part, folder)
-    shutil.copy(WEFT, folder / "weft")
-    shutil.copytree(ROOT / "scenarios", folder / "scenarios")
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
+    parts = [GUEST / part for part in ("linux", "vmlinuz", "initramfs", "accel")]
+    with readable_folder("weft-test-qemu.", *parts) as folder:
+        yield folder
 
 
 def weft(place, *args, code=0):
     """Output of a command that runs in a guest, as an ordinary user, within minutes."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT")}
-    user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
     done = subprocess.run(
         [place / "weft", *map(str, args)], cwd=place, text=True, timeout=240, check=False,
-        env={**env, "WEFT_GUEST_KERNEL": str(place / "linux"), "NO_COLOR": "1", "HOME": "/"},
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **user)
+        env=environment(place / "linux"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, **ordinary_user())
     assert done.returncode == code, (done.returncode, done.stdout[-3000:], done.stderr[-3000:])
     return done.stdout, done.stderr
 
@@ -70,18 +60,6 @@ def fixture_pace(place):
     document = run_json(place, PAIR)
     return {"at_ns": SECOND_NS + 3 * document["sim_time_ns"],
             "run_ns": document["jobs"][0]["time_ns"]}
-
-
-def assert_on_the_wire(document):
-    """RoCE v2 frames crossed every cable and no management network."""
-    frames = {name: value for name, value in document["counters"].items()
-              if name.startswith("roce_frames.")}
-    assert frames
-    for name, value in frames.items():
-        assert (value == 0) == name.endswith(".mgmt0"), frames
-    for connection in document["connections"]:
-        assert connection["gid_type"] == "RoCE v2"
-        assert connection["path_mtu"] == 4096
 
 
 # --- what works ---

@@ -3,53 +3,30 @@
 import json
 import os
 import re
-import shutil
 import signal
 import struct
 import subprocess
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from guest_kernel import KERNEL, WEFT, needs_guest
+from guest_kernel import (KERNEL, PROVIDERS, assert_on_the_wire, environment, needs_guest, needs_providers,
+                          ordinary_user, readable_folder)
 
-ROOT = Path(__file__).resolve().parent.parent
 PAIR = "scenarios/basic/pair.yaml"
 TRIANGLE = "scenarios/basic/triangle.yaml"
 SMALL = ["--set", "jobs.0.all_reduce.bytes=1MiB",
          "--set", "expect.bus_bandwidth.bytes=1MiB"]
-PROVIDERS = sorted(Path("/usr/lib").glob("*/libibverbs"))
 
-pytestmark = [
-    needs_guest,
-    pytest.mark.skipif(not PROVIDERS, reason="SKIP rxe guest: no libibverbs; "
-                       "enable with: ci/deps test"),
-]
+pytestmark = [needs_guest, needs_providers]
 
 
 @pytest.fixture(scope="module", name="place")
 def fixture_place():
-    """A folder that an ordinary user can read, with the program, the kernel, scenarios."""
-    folder = Path(tempfile.mkdtemp(prefix="weft-test-rxe."))
-    shutil.copy(WEFT, folder / "weft")
-    shutil.copy(KERNEL, folder / "linux")
-    shutil.copytree(ROOT / "scenarios", folder / "scenarios")
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
-def nobody():
-    """Arguments of subprocess that drop root, where there is any to drop."""
-    return {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
-
-
-def environment(place):
-    env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT")}
-    return {**env, "WEFT_GUEST_KERNEL": str(place / "linux"), "NO_COLOR": "1", "HOME": "/"}
+    with readable_folder("weft-test-rxe.", KERNEL) as folder:
+        yield folder
 
 
 def dispose(disposition):
@@ -59,9 +36,9 @@ def dispose(disposition):
 
 def start(place, *args, on_sigint=signal.SIG_DFL):
     return subprocess.Popen(
-        [place / "weft", *map(str, args)], cwd=place, env=environment(place), text=True,
+        [place / "weft", *map(str, args)], cwd=place, env=environment(place / "linux"), text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=dispose(on_sigint), **nobody())
+        preexec_fn=dispose(on_sigint), **ordinary_user())
 
 
 def weft(place, *args, code=0, timeout=120):
@@ -107,20 +84,6 @@ def wait_for(condition):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def assert_on_the_wire(document):
-    """RoCE v2 frames crossed every cable and no management network."""
-    frames = {name: value for name, value in document["counters"].items()
-              if name.startswith("roce_frames.")}
-    assert frames
-    for name, value in frames.items():
-        assert (value == 0) == name.endswith(".mgmt0"), frames
-    for connection in document["connections"]:
-        if connection["transport"] != "net":
-            continue
-        assert connection["gid_type"] == "RoCE v2"
-        assert connection["path_mtu"] == 4096
 
 
 @pytest.mark.parametrize("path, extra, n_connections", [(PAIR, [], 2), (TRIANGLE, SMALL, 6)])
@@ -429,8 +392,8 @@ def test_a_guest_has_a_time_limit(place):
 def test_a_guest_has_the_memory_of_the_machine_or_what_is_asked_for(place):
     def total_mib(**extra):
         done = subprocess.run([place / "weft", "guest", "--", "grep", "MemTotal", "/proc/meminfo"],
-                              cwd=place, env={**environment(place), **extra}, text=True, timeout=60,
-                              capture_output=True, check=True, stdin=subprocess.DEVNULL, **nobody())
+                              cwd=place, env={**environment(place / "linux"), **extra}, text=True, timeout=60,
+                              capture_output=True, check=True, stdin=subprocess.DEVNULL, **ordinary_user())
         return int(done.stdout.split()[1]) / 1024
 
     half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE") / 2 ** 21
@@ -440,9 +403,9 @@ def test_a_guest_has_the_memory_of_the_machine_or_what_is_asked_for(place):
 
 
 def test_without_a_guest_it_says_how_to_get_one(place):
-    env = {**environment(place), "XDG_CACHE_HOME": "/nonexistent"}
+    env = {**environment(place / "linux"), "XDG_CACHE_HOME": "/nonexistent"}
     del env["WEFT_GUEST_KERNEL"]
     done = subprocess.run([place / "weft", "run", "--backend", "rxe", PAIR], cwd=place, env=env,
-                          capture_output=True, text=True, check=False, timeout=60, **nobody())
+                          capture_output=True, text=True, check=False, timeout=60, **ordinary_user())
     assert done.returncode == 3
     assert "make rxe-guest" in done.stderr

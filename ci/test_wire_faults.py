@@ -1,17 +1,12 @@
 """What goes wrong on a real wire, each as its finding: over the kernel's soft-RoCE in a guest."""
 
 import json
-import os
-import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
 
-from guest_kernel import KERNEL, WEFT, needs_guest
+from guest_kernel import KERNEL, environment, needs_guest, ordinary_user, readable_folder
 
-ROOT = Path(__file__).resolve().parent.parent
 RETRY_EXC_ERR = 12
 # WR_FLUSH_ERR, or LOC_QP_OP_ERR on Linux 6.1: what rdma_rxe completes with when its own host
 # did not take a packet, because its port is down.
@@ -51,14 +46,10 @@ LONG = ("1MiB", 40)
 @pytest.fixture(scope="module", name="place")
 def fixture_place():
     """A folder that an ordinary user can read, with the program and its guest's kernel."""
-    folder = Path(tempfile.mkdtemp(prefix="weft-test-wire."))
-    shutil.copy(WEFT, folder / "weft")
-    shutil.copy(KERNEL, folder / "linux")
-    folder.chmod(0o755)
-    (folder / "out").mkdir()
-    (folder / "out").chmod(0o777)
-    yield folder
-    shutil.rmtree(folder)
+    with readable_folder("weft-test-wire.", KERNEL) as folder:
+        (folder / "out").mkdir()
+        (folder / "out").chmod(0o777)
+        yield folder
 
 
 def run(place, job, faults, expect, backend="rxe"):
@@ -69,13 +60,11 @@ def run(place, job, faults, expect, backend="rxe"):
     (place / "fault.yaml").write_text(
         SCENARIO % (*job, ", ".join(f"{{{fault}}}" for fault in flow), expect))
     seen, story = place / "out" / "seen.json", place / "out" / "story"
-    env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT")}
-    user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
     done = subprocess.run(
         [place / "weft", "run", "--backend", backend, "--clock", "virtual", "fault.yaml", "--json",
          "--observations", seen, "--events", story],
-        cwd=place, env={**env, "WEFT_GUEST_KERNEL": str(place / "linux"), "HOME": "/"}, timeout=120,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **user)
+        cwd=place, env=environment(place / "linux"), timeout=120,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **ordinary_user())
     assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-3000:])
     lines = [line.split(" ") for line in story.read_text().splitlines()]
     at_ns = min(int(line[0]) for line in lines if line[3] == "fault")
