@@ -1,8 +1,10 @@
 """libweft-watch.so, which weft preloads into programs: findings for programs that print nothing, and nothing else."""
 
 import json
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,10 +53,12 @@ def test_output_times_and_captures_are_those_of_a_program_that_is_not_watched(tm
     assert (tmp_path / "on").read_bytes() == (tmp_path / "off").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["rc-pingpong-loss", "rping-triangle", "ucx-perftest"])
+@pytest.mark.parametrize("name", ["rc-pingpong-loss", "rping-triangle", "ucx-perftest", "mpi-triangle"])
 def test_a_job_has_the_same_events_and_capture(tmp_path, name):
-    needs({"rping-triangle": "rping", "ucx-perftest": "ucx_perftest"}.get(name, "ibv_rc_pingpong"))
-    if name == "ucx-perftest":
+    """mpirun and Python copy their environment."""
+    needs({"rping-triangle": "rping", "ucx-perftest": "ucx_perftest", "mpi-triangle": "mpirun"}.get(
+        name, "ibv_rc_pingpong"))
+    if name in ("ucx-perftest", "mpi-triangle"):
         needs_time_stamps()
     documents = [run(PROGRAMS / f"{name}.yaml", "--watch", watch, "--pcap", tmp_path / watch)
                  for watch in ("on", "off")]
@@ -225,6 +229,163 @@ def test_mooncake_s_random_places_are_the_wrong_nic_unless_they_differ_by_one(tm
         assert all(line.startswith("error route.wrong_nic at ") for line in found), found
         ends[seed] = code
     assert set(ends.values()) == {0, 1}, ends
+
+
+# ---- the environment ----
+
+# Becomes, or starts, CHILD by the way WAY: CHILD prints its environment and opens a device.
+SPAWNER = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static char **more(void)
+{
+    static char *list[3] = {"ONLY=this", NULL, NULL};
+    list[1] = getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") - strlen("LD_PRELOAD=") : NULL;
+    return list;
+}
+static void *change(void *none)
+{
+    usleep(10000); /* in the middle of system() */
+    setenv("CHANGED", "meanwhile", 1);
+    return none;
+}
+static int child(void)
+{
+    for (char **it = environ; *it; it++) printf(" %s", *it);
+    puts("");
+    return ibv_open_device(ibv_get_device_list(0)[0]) == NULL;
+}
+int main(int argc, char **argv)
+{
+    char *way = argv[1], *self = argv[0], *own[] = {self, "child", way, NULL}, line[512];
+    int status = 0;
+    pid_t pid = 0;
+    if (!strcmp(way, "child")) return child();
+    snprintf(line, sizeof(line), "exec %s child %s", self, way);
+    if (!strcmp(way, "execl")) execl(self, self, "child", way, NULL);
+    if (!strcmp(way, "execle")) execle(self, self, "child", way, NULL, more());
+    if (!strcmp(way, "execlp")) execlp(self, self, "child", way, NULL);
+    if (!strcmp(way, "execv")) execv(self, own);
+    if (!strcmp(way, "execve")) execve(self, own, more());
+    if (!strcmp(way, "execve_none")) execve(self, own, (char *[]){NULL});
+    if (!strcmp(way, "execvp")) execvp(self, own);
+    if (!strcmp(way, "execvpe")) execvpe(self, own, more());
+    if (!strcmp(way, "fexecve")) fexecve(open(self, O_RDONLY), own, more());
+    if (!strcmp(way, "execveat")) execveat(AT_FDCWD, self, own, environ, 0);
+    if (!strcmp(way, "vfork") && (pid = vfork()) == 0) { execv(self, own); _exit(1); }
+    if (!strcmp(way, "posix_spawn")) posix_spawn(&pid, self, NULL, NULL, own, environ);
+    if (!strcmp(way, "posix_spawnp")) posix_spawnp(&pid, self, NULL, NULL, own, more());
+    if (!strcmp(way, "system")) status = system(line);
+    if (!strcmp(way, "popen")) {
+        FILE *from = popen(line, "r");
+        while (fgets(line, sizeof(line), from)) printf("%s", line);
+        status = pclose(from);
+    }
+    if (!strcmp(way, "threads")) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, change, NULL);
+        snprintf(line, sizeof(line), "sleep 0.1; exec %s child %s", self, way);
+        status = system(line);
+        pthread_join(thread, NULL);
+        return child();
+    }
+    if (!strcmp(way, "set")) { setenv("LD_PRELOAD", "/nowhere/set.so", 1); setenv("LAST", "1", 1); execv(self, own); }
+    if (!strcmp(way, "unset")) { unsetenv("LD_PRELOAD"); execv(self, own); }
+    if (pid != 0) waitpid(pid, &status, 0);
+    for (char **it = environ; *it; it++) printf(" %s", *it);
+    puts("");
+    return status != 0;
+}
+"""
+WAYS = ("execl execle execlp execv execve execve_none execvp execvpe fexecve execveat vfork posix_spawn posix_spawnp "
+        "system popen threads set unset").split()
+
+
+def own_library(folder):
+    """Of a user, which does nothing."""
+    (folder / "own.c").write_text("int own;\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "own.so", folder / "own.c"], check=True)
+    return str(folder / "own.so")
+
+
+@pytest.mark.parametrize("preload", ["none", "own", "empty"])
+def test_the_environment_is_that_of_a_program_that_is_not_watched_and_children_are_watched(tmp_path, preload):
+    """In each way in which a program starts another one; with a library that the user preloads, too."""
+    program = compile_program(tmp_path, SPAWNER, "-libverbs", "-pthread")
+    env = {"own": {"LD_PRELOAD": own_library(tmp_path)}, "empty": {"LD_PRELOAD": ""}}.get(preload, {})
+    script = f"""for way in {' '.join(WAYS)}; do echo $way; {program} $way; done
+        env; tr '\\0' ' ' </proc/$$/environ; """
+    runs = [exec_in("--watch", watch, PAIR, "titanic", "--", "sh", "-c", script + "date +%N", env=env)
+            for watch in ("on", "off")]
+    if preload != "none":  # zeros are at the end of LD_PRELOAD in /proc
+        runs = [(run[0], re.sub(" +", " ", run[1]), run[2]) for run in runs]
+    assert runs[0] == runs[1] and runs[0][0] == 0 and "libweft" not in runs[0][1]
+    assert f" LD_PRELOAD={env.get('LD_PRELOAD')}" in runs[0][1] or preload == "none"
+    for way in WAYS:
+        (tmp_path / way).symlink_to(program)
+    code, out, errors = exec_in(PAIR, "titanic", "--", "sh", "-c", f"""
+        for way in {' '.join(WAYS)}; do {tmp_path}/$way $way; done >/dev/null 2>&1
+        tail -c +9 /run/weft-watch/0/records | tr -d '\\0'""", env=env)
+    watched = [line.split()[3] for line in out.splitlines() if " open_device device=titanic-p0 errno=0" in line]
+    assert (code, watched) == (0, sorted([*WAYS, "threads"], key=WAYS.index)), errors
+
+
+def test_scripts_of_python_and_of_shells_see_no_variable_and_their_children_are_watched(tmp_path):
+    """A finding of what a grandchild did, too: it prints nothing."""
+    needs("ibv_rc_pingpong")
+    program = compile_program(tmp_path, SPAWNER, "-libverbs", "-pthread")
+    (tmp_path / "script.py").write_text(f"""
+import os, subprocess
+print(os.environ, flush=True)
+for run in (subprocess.run, os.system, lambda line: print(os.popen(line).read()),
+            lambda line: os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", line], os.environ), 0)):
+    run("{program} child" if run != subprocess.run else ["{program}", "child"])
+os.execve("/bin/sh", ["sh", "-c", "{program} child; (env -i {program} child)"], {{"A": "B"}})
+""")
+    for watch in ("on", "off"):
+        code, out, errors = exec_in("--watch", watch, PAIR, "titanic", "--", "sh", "-c", f"""
+            exec 2>&1; {sys.executable} {tmp_path}/script.py; date +%s.%N; exec >/dev/null
+            """)
+        assert (code, errors, "PRELOAD" in out) == (0, "", False), out
+        (tmp_path / watch).write_text(out)
+    assert (tmp_path / "on").read_text() == (tmp_path / "off").read_text()
+    assert records_of(sys.executable, tmp_path / "script.py", ">/dev/null") == [
+        "open_device device=titanic-p0 errno=0"] * 6
+    (tmp_path / "titanic.py").write_text("import os\nos.system('ibv_rc_pingpong -g 1 -d titanic-p0 >/dev/null 2>&1')")
+    (tmp_path / "iceberg.py").write_text("import subprocess\nraise SystemExit(subprocess.run(\n"
+                                         "'ibv_rc_pingpong -g 1 -d iceberg-p0 titanic >/dev/null 2>&1; exit $?',"
+                                         "shell=True).returncode)")
+    code, _, errors = exec_in("--patience", "1", TRIANGLE,
+                              "titanic", "--", sys.executable, str(tmp_path / "titanic.py"), ":",
+                              "iceberg", "--", sys.executable, str(tmp_path / "iceberg.py"))
+    assert code == 1 and "error route.wrong_nic at iceberg:p0 → titanic\n" in errors, errors
+
+
+def test_children_of_a_program_of_go_are_watched(tmp_path):
+    """It executes them without libc, and so keeps the variable. This one has the note of Go's linker."""
+    program = compile_program(tmp_path, r"""
+#include <infiniband/verbs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+extern char **environ;
+__asm__(".pushsection .note.go.buildid, \"a\", @note\n.balign 4\n.long 4, 4, 4\n.asciz \"Go\"\n"
+        ".balign 4\n.asciz \"id.\"\n.popsection");
+int main(int argc, char **argv)
+{
+    if (argc > 1) return ibv_open_device(ibv_get_device_list(0)[0]) == NULL;
+    return (int)syscall(SYS_execve, argv[0], (char *[]){argv[0], "again", NULL}, environ);
+}
+""", "-libverbs")
+    assert records_of(program) == ["open_device device=titanic-p0 errno=0"]
 
 
 # ---- what is recorded ----

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -165,6 +166,17 @@ void watch_ready(const char *device)
         (void)!write(fd, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
         close(fd);
     }
+    free_end(&word);
+    errno = kept;
+}
+
+void watch_set_environment_end(const char *end)
+{
+    int kept = errno;
+    int word;
+
+    free_begin(&word);
+    (void)prctl(PR_SET_MM, PR_SET_MM_ENV_END, (unsigned long)end, 0L, 0L);
     free_end(&word);
     errno = kept;
 }

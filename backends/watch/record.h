@@ -14,5 +14,8 @@ void watch_wake(void);
 /* Writes the name of a device whose queue pair is in RTS to WATCH_READY, if there is a reader.
  * Takes no virtual time, and does not change errno. */
 void watch_ready(const char *device);
+/* Sets where /proc/PID/environ ends, if this process may (CAP_SYS_RESOURCE). Takes no virtual time,
+ * and does not change errno. */
+void watch_set_environment_end(const char *end);
 
 #endif

@@ -139,6 +139,13 @@ void *watch_symbol(const char *library, const char *name)
     return NULL;
 }
 
+void *watch_libc_symbol(const char *name)
+{
+    void *found = watch_symbol("libc.so", name);
+
+    return found != NULL ? found : watch_symbol("libdl.so", name); /* glibc before 2.34 */
+}
+
 size_t watch_folder(char *out, size_t n_bytes)
 {
     for (const struct link_map *it = _r_debug.r_map; it != NULL; it = it->l_next) {

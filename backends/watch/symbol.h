@@ -11,6 +11,8 @@
  * `library`; NULL if there is none. Calls no function of another library, because sanitizers call
  * dlsym() before their own functions work. */
 void *watch_symbol(const char *library, const char *name);
+/* As watch_symbol(), of libc. */
+void *watch_libc_symbol(const char *name);
 /* Writes the folder of this library with a final "/"; returns its length, 0 if unknown. */
 size_t watch_folder(char *out, size_t n_bytes);
 bool watch_begins(const char *text, const char *with);

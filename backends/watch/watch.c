@@ -558,13 +558,6 @@ static bool is_ours(const char *name)
     return false;
 }
 
-static void *real_of_libc(const char *name)
-{
-    void *found = watch_symbol("libc.so", name);
-
-    return found != NULL ? found : watch_symbol("libdl.so", name); /* glibc before 2.34 */
-}
-
 /* Any other call of both is passed on as a jump, because their result depends on the caller if the
  * handle is RTLD_NEXT. */
 EXPORTED void *dlsym(void *handle, const char *name)
@@ -573,7 +566,7 @@ EXPORTED void *dlsym(void *handle, const char *name)
     void *(*function)(void *, const char *);
 
     if (next == NULL) {
-        next = real_of_libc("dlsym");
+        next = watch_libc_symbol("dlsym");
     }
     function = next;
     if (handle == RTLD_NEXT || !is_ours(name)) {
@@ -588,7 +581,7 @@ EXPORTED void *dlvsym(void *handle, const char *name, const char *version)
     void *(*function)(void *, const char *, const char *);
 
     if (next == NULL) {
-        next = real_of_libc("dlvsym");
+        next = watch_libc_symbol("dlvsym");
     }
     function = next;
     if (handle == RTLD_NEXT || !is_ours(name)) {
