@@ -307,6 +307,9 @@ bool conn_may_stall(const struct conn *conn);
  * process stalls while it is descheduled. A process that exited does not stall, because its kernel
  * ends its streams. */
 weft_ns conn_still_ns(const struct conn *conn);
+/* Returns when the last message came from the peer, or when this end began to wait for one; 0 if it
+ * has not begun. */
+weft_ns conn_heard_ns(const struct conn *conn);
 /* Writes to `out` the ports of this host that would add rails if set-up began now, and returns
  * their number. Such a port was reported as inactive, or without an address that it has now. It is
  * active and shares a subnet with a port of the peer that no rail uses. That port can be inactive.

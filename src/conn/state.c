@@ -166,6 +166,11 @@ weft_ns conn_still_ns(const struct conn *conn)
                                              : conn->private->still_ns;
 }
 
+weft_ns conn_heard_ns(const struct conn *conn)
+{
+    return conn->private->heard_ns;
+}
+
 void conn_note_still(struct conn *conn)
 {
     conn->private->still_ns = conn_still_ns(conn);

@@ -8,19 +8,25 @@ static weft_ns now_of(const struct flow *flow)
     return io_now(flow->rdma->env);
 }
 
-/* Returns true if a lane's set-up only waits for queue pairs, because both ends have agreed on
- * rails. Each step of a queue pair has a limit. */
-static bool is_agreed(const struct flow *flow)
+/* Returns until when a lane's set-up may go on although the flow's patience has ended, because both
+ * ends have agreed on rails and it only waits for queue pairs; 0 if there is none. Each step of a
+ * queue pair has a limit, but a stream that loses what is sent on it has none. A peer that goes on
+ * is heard. */
+static weft_ns agreed_until(const struct flow *flow)
 {
+    weft_ns silence = timer_limit(TIMER_SILENCE_NS, flow->config.conn.patience);
+    weft_ns until = 0;
+
     for (uint32_t i = 0; i < flow->config.n_lanes; i++) {
         const struct flow_lane *lane = &flow->lanes[i];
 
         if (lane->state == FLOW_LANE_CONNECTING && lane->conn->state >= CONN_QPS &&
-            lane->conn->state < CONN_PROBE) {
-            return true;
+            lane->conn->state < CONN_PROBE &&
+            conn_heard_ns(lane->conn) + silence > until) {
+            until = conn_heard_ns(lane->conn) + silence;
         }
     }
-    return false;
+    return until;
 }
 
 /* Returns when a flow that was never up connects its lanes without a share, or WEFT_NEVER. It
@@ -85,16 +91,29 @@ static void beat(struct flow *flow)
     }
 }
 
+/* Wakes the set-ups of lanes by the end of the flow. Their own limits may be later, because a
+ * stream that loses most of what is sent on it is waited for longer with each attempt. */
+static void wake_by_end(struct flow *flow, weft_ns end)
+{
+    for (uint32_t i = 0; i < flow->config.n_lanes && end != WEFT_NEVER; i++) {
+        if (flow->lanes[i].state == FLOW_LANE_CONNECTING) {
+            io_task_wake_by(&flow->lanes[i].conn->task, end);
+        }
+    }
+}
+
 /* Sets the flow's next timer. The flow has no task, so it uses that of a connection which sets no
  * deadline itself. */
 static void set_timer(struct flow *flow)
 {
-    weft_ns at = is_agreed(flow) ? WEFT_NEVER : flow_end_of_patience(flow);
+    weft_ns end = flow_end_of_patience(flow), agreed = agreed_until(flow);
+    weft_ns at = agreed > end ? agreed : end;
     struct conn *carrier = NULL;
     weft_ns all_up = flow_first_lanes_end(flow);
     weft_ns detour = flow->config.is_sender ? detour_at(flow) : WEFT_NEVER;
     weft_ns replace;
 
+    wake_by_end(flow, at);
     if (now_of(flow) < all_up && all_up < at) {
         at = all_up; /* the flow counts as up then, which its owner must see */
     }
@@ -159,7 +178,7 @@ static weft_status progress_failover(struct flow *flow)
     }
     flow_trial_progress(flow);
     if (now >= flow_end_of_patience(flow) &&
-        (flow_outage_is_over(flow) || !is_agreed(flow))) {
+        (flow_outage_is_over(flow) || now >= agreed_until(flow))) {
         return flow_give_up_waiting(flow);
     }
     beat(flow);

@@ -732,6 +732,45 @@ START_TEST(the_cable_is_silent_for_a_while_during_set_up)
 }
 END_TEST
 
+/* The only cable loses most of what one end sends, from a moment of the set-up on, so that a stream
+ * is silent for long between two frames that arrive. Attempts that fail have ever longer limits,
+ * but none keeps the flow for longer than the time for a first lane, and the silence that is
+ * allowed once both ends have agreed on rails. */
+START_TEST(a_stream_that_loses_most_frames_keeps_no_flow)
+{
+    struct flow_config config = {.n_lanes = 1,
+                                 .may_fail_over = true,
+                                 .redials = true,
+                                 .failover_ns = TIMER_FAILOVER_NS,
+                                 .cables_ns = TIMER_CABLES_NS};
+    struct world_fault loss = {.kind = WORLD_FAULT_LOSS,
+                               .has_port = true,
+                               .direction = _i % 2 == 0 ? WORLD_OUTWARDS : WORLD_INWARDS,
+                               .share_ppb = 900000000};
+    struct grid_flow *flow = &grid.flows[0];
+
+    grid_open(&grid, &(struct fabric_config){.n_hosts = 2,
+                                             .cables = twins,
+                                             .n_cables = 1,
+                                             .no_management = true,
+                                             .seed = (uint64_t)_i + 1});
+    config.conn.retry_cnt = 7;
+    config.lanes[0].share = 65536;
+    grid_flow(&grid, 0, 1, &config);
+    grid_step_for(&grid, _i * 5000);
+    grid_fault(&grid, &loss);
+    for (uint32_t i = 0; i < 400 && flow->out_status >= 0; i++) {
+        weft_ns since = flow->out->without_ns;
+
+        grid_step_for(&grid, 100 * FABRIC_MS);
+        ck_assert(flow->out_status < 0 || since == 0 || flow->out->without_ns != since ||
+                  fabric_now(&grid.fabric) - since <=
+                      TIMER_FIRST_LANE_NS + TIMER_SILENCE_NS + 100 * FABRIC_MS);
+    }
+    grid_close(&grid);
+}
+END_TEST
+
 /* One of two cables carries nothing from some moment of the set-up on, although both of its ports
  * are up. A stream over it must be given up for one over the other cable. */
 START_TEST(a_twin_is_silent_during_set_up)
@@ -1018,6 +1057,7 @@ int main(void)
     suite_add_sweep(tcase, a_peer_that_gave_up_hides_no_port, 0, 20);
     tcase_add_test(tcase, a_port_that_flapped_answers_for_a_failure);
     suite_add_sweep(tcase, the_cable_is_silent_for_a_while_during_set_up, 0, 120);
+    suite_add_sweep(tcase, a_stream_that_loses_most_frames_keeps_no_flow, 0, 40);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
