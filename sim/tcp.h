@@ -5,8 +5,8 @@
  * RFC 9293 with Linux's numbers where a peer can see them: SYN retransmitted after 1, 2,
  * 4 ... s, RTO from 200 ms doubling, fast retransmit after three duplicate ACKs, a window
  * of 64 KiB. Simplified: every segment is acknowledged at once, no congestion control, no
- * selective acknowledgement or reassembly (go back N), no TIME_WAIT, a user timeout of 20
- * s for all. */
+ * selective acknowledgement or reassembly (go back N), no TIME_WAIT, a user timeout of
+ * 20 s unless a stream sets another. */
 #ifndef WEFT_SIM_TCP_H
 #define WEFT_SIM_TCP_H
 

@@ -23,7 +23,7 @@
 static bool has_library; /* in FOLDER */
 static int failures_fd = -1;
 
-/* Where `make` and `make install` put the library, seen from the folder of this program. */
+/* Places of the library after `make` and `make install`, relative to the folder of this program. */
 static const char *const places[] = {"", "../lib/weft/"};
 
 /* Returns -1 if there is no library. */

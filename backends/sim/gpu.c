@@ -858,16 +858,16 @@ void sim_gpu_device_init(struct sim_process *process)
     process->env.gpu = &gpu->io;
 }
 
-/* Drops everything in progress. Notifies the owners of operations if `told`; they may no longer
- * exist when the world ends. */
-static void drop_calls(struct sim_gpu_device *gpu, bool told)
+/* Drops everything in progress. Completes operations with EIO if `notify`; their owners may no
+ * longer exist when the world ends. */
+static void drop_calls(struct sim_gpu_device *gpu, bool notify)
 {
     sim_gpu_reset(gpu->clock);
     streams_reset(gpu);
     while (gpu->calls != NULL) {
         struct sim_gpu_call *call = gpu->calls;
         gpu->calls = call->next;
-        if (told && call->op != NULL) {
+        if (notify && call->op != NULL) {
             call->op->done = true;
             call->op->error = EIO;
         }

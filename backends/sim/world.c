@@ -182,16 +182,16 @@ static void on_nic_verb(void *context, const struct nic_verb *verb)
         steps[i] =
             (struct world_nic_step){step->who, step->what, step->facts, step->note};
     }
-    struct world_nic_verb told = {.began_ns = account.began / 1000,
-                                  .ended_ns = account.ended / 1000,
-                                  .verb = account.verb,
-                                  .object = account.object,
-                                  .change = account.change,
-                                  .error = account.error,
-                                  .is_forgotten = account.is_forgotten,
-                                  .steps = steps,
-                                  .n_steps = account.n_steps};
-    world->tell_nic(world->tell_nic_context, &told);
+    struct world_nic_verb report = {.began_ns = account.began / 1000,
+                                    .ended_ns = account.ended / 1000,
+                                    .verb = account.verb,
+                                    .object = account.object,
+                                    .change = account.change,
+                                    .error = account.error,
+                                    .is_forgotten = account.is_forgotten,
+                                    .steps = steps,
+                                    .n_steps = account.n_steps};
+    world->tell_nic(world->tell_nic_context, &report);
 }
 
 static int sim_world_watch_nic(struct world *base, uint32_t host, uint32_t port,

@@ -43,7 +43,7 @@ static void take_line(void *context, const char *line, size_t n_bytes)
 static void tell(struct soft_engine *engine)
 {
     struct weft_text *lines = engine->lines;
-    if (engine->told == NULL || lines->n == 0) {
+    if (engine->event_log == NULL || lines->n == 0) {
         return;
     }
     const char *at = lines->bytes;
@@ -52,7 +52,7 @@ static void tell(struct soft_engine *engine)
     while (at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *next = newline == NULL ? end : newline + 1;
-        engine->told->sink(engine->told->context, at, (size_t)(next - at));
+        engine->event_log->sink(engine->event_log->context, at, (size_t)(next - at));
         at = next;
     }
     weft_observe_end();
@@ -293,7 +293,7 @@ static void close_all(const struct soft_engine *engine)
 }
 
 weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
-                               struct weft_trace *told, struct soft_engine **out,
+                               struct weft_trace *event_log, struct soft_engine **out,
                                struct weft_error *error)
 {
     struct soft_engine *engine = weft_calloc(1, sizeof *engine);
@@ -310,11 +310,12 @@ weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
     pthread_mutex_init(&engine->lock, NULL);
     engine->batch = soft_batch_create();
     engine->lines = weft_calloc(1, sizeof *engine->lines);
-    if (weft_trace_on(told, WEFT_TRACE_STORY)) {
-        engine->told = told;
-        weft_trace_init(&engine->trace, told->level, take_line, engine);
+    if (weft_trace_on(event_log, WEFT_TRACE_STORY)) {
+        engine->event_log = event_log;
+        weft_trace_init(&engine->trace, event_log->level, take_line, engine);
     }
-    engine->sim = sim_engine_create(seed, engine->told == NULL ? NULL : &engine->trace);
+    engine->sim =
+        sim_engine_create(seed, engine->event_log == NULL ? NULL : &engine->trace);
     sim_engine_allow_trains(engine->sim, false);
     *out = engine;
     return WEFT_OK;

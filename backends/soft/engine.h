@@ -48,16 +48,16 @@ struct soft_engine {
     bool is_users;            /* the user holds the lock */
     weft_ps sleeps_until;     /* of the thread; 0: it will run without sleeping */
     struct soft_batch *batch; /* Owned; frames to be sent */
-    /* Lines of the event log wait here until the user's thread passes them to `told`. */
+    /* Lines of the event log wait here until the user's thread passes them to `event_log`. */
     struct weft_trace trace;
-    struct weft_trace *told; /* Not owned; NULL if no log is written */
-    struct weft_text *lines; /* Owned */
+    struct weft_trace *event_log; /* Not owned; NULL if no log is written */
+    struct weft_text *lines;      /* Owned */
 };
 
-/* Creates an engine without thread. `told` can be NULL. Fails with WEFT_ERR_SYSTEM if descriptors
- * run out. */
+/* Creates an engine without thread. `event_log` can be NULL. Fails with WEFT_ERR_SYSTEM if
+ * descriptors run out. */
 weft_status soft_engine_create(struct linux_loop *loop, uint64_t seed,
-                               struct weft_trace *told, struct soft_engine **out,
+                               struct weft_trace *event_log, struct soft_engine **out,
                                struct weft_error *error);
 /* Ends the thread. Objects built on the engine still exist, but no event is handled any more. */
 void soft_engine_stop(struct soft_engine *engine);

@@ -1,4 +1,4 @@
-/* What the verbs of the command share: output, exit codes, loading of scenarios. */
+/* Shared by the verbs of the command: output, exit codes, loading of scenarios. */
 #include "cli/cli.h"
 
 #include <errno.h>

@@ -75,12 +75,12 @@ struct cli_options {
     const char *messages, *sequences;                         /* of plugin-check */
     struct cli_list shmdev, hosthash, p2poff, netns;
     struct cli_list cable, switches, without; /* of import */
-    const char *hosts;                        /* likewise; or NULL */
-    unsigned prefix_len[2];                   /* likewise, for IPv4 and IPv6; or 0 */
+    const char *hosts;                        /* of import; or NULL */
+    unsigned prefix_len[2];                   /* of import, for IPv4 and IPv6; or 0 */
     const char *space, *seeds, *shard, *jobs; /* of a swarm; or NULL */
     const char *job, *rank;                   /* of `show --plan`; or NULL: all */
     const char *scenario, *name, *rendezvous, *result; /* of a node; or NULL */
-    const char *secret;                                /* likewise */
+    const char *secret;                                /* of a node; or NULL */
     const char *save, *netdevs;                        /* of one without a scenario */
     bool join, qualify;                                /* of doctor */
     bool times;                                        /* of explain */

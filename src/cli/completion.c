@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "diag/catalogue.h"
 
-/* What can stand for an argument. */
+/* Kinds of arguments. */
 enum kind { KIND_OTHER, KIND_FILE, KIND_FOLDER, KIND_COMMAND, KIND_CHOICE };
 
 static bool begins(const char *text, const char *with)

@@ -215,7 +215,7 @@ static _Noreturn void become_daemon(struct cli_options *options,
                                     struct scenario_world *world, const char *folder,
                                     const char *name, int ready_fd)
 {
-    /* Signals end it by what they make it do, and it removes its socket then. */
+    /* A signal interrupts the wait of the daemon, which then ends and removes its socket. */
     const struct sigaction action = {.sa_handler = ignore};
     char path[LAB_PATH_MAX];
     int null = open("/dev/null", O_RDONLY);

@@ -47,7 +47,7 @@ static bool write_record(const char *path, json_t *record)
 }
 
 /* The event log of this process. It has no buffer, so that it is complete up to the moment at which
- * the host is killed, and allocates nothing, so that memory is as without it. */
+ * the host is killed, and allocates nothing, so that the host's memory is the same without it. */
 struct event_log {
     int fd; /* Owned unless it is standard output; -1: none */
     bool is_whole;

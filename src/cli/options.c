@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "scenario/diagnose.h"
 
-/* Where the value of a flag goes. */
+/* Types of a flag's value. */
 enum value_kind {
     VALUE_TEXT,
     VALUE_OUTPUT,
@@ -603,7 +603,6 @@ static const struct flag_spec *spec_of_letter(int letter)
     return NULL;
 }
 
-/* What getopt_long returns for specs[i] is FIRST_FLAG + i: beyond every letter. */
 /* Returns 0 if a file can be written at `path`, as far as can be seen without opening it, or errno.
  * Creates nothing, because the command can still fail before it writes. */
 static int cannot_write(const char *path)
@@ -650,6 +649,7 @@ static bool may_write(const struct cli_options *options, const char *verb)
     return true;
 }
 
+/* getopt_long returns FIRST_FLAG + i for specs[i], which no letter equals. */
 enum { FIRST_FLAG = 256 };
 
 /* Prints why getopt(3), which returned `outcome` (':' or '?'), refused `word`. Returns false. */

@@ -27,7 +27,7 @@ _Static_assert(COLL_RELAYS_MAX == FLOW_VIA_MAX, "relays of one lane");
 
 __extension__ typedef unsigned __int128 wide;
 
-/* What one algorithm requires of the mesh. */
+/* The demand of one algorithm on the mesh. */
 struct demand {
     const struct coll_shape *shape;
     /* the data; `shape` has the shares of it that lanes and ranks carry */

@@ -13,10 +13,10 @@
 
 /* ---- draft: steps in any order, each with its place in time ----
  *
- * Every message has a key that both ends compute alike: (time, flow, phase, slice). Steps
- * are listed in the order of keys, so that both ends list the messages between them in one
- * order; and what a step waits for has a lesser key, so that listing order is an order in
- * which everything can happen, with any window: no plan can wait for ever. */
+ * Every message has a key (time, flow, phase, slice) that is the same at both ends. Steps are
+ * listed in the order of keys, so that both ends list the messages between them in one order. A
+ * step waits only for steps with lesser keys. So all steps can be executed in the order of the
+ * list, with any window, and no plan can wait forever. */
 
 struct coll_key {
     uint64_t time;  /* slices from the beginning */

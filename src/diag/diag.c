@@ -94,8 +94,8 @@ static enum diag_source source_of(const struct diag_error *failure)
     return failure->source;
 }
 
-/* Returns true if two running processes waited for each other in vain. The peer must have failed
- * during boot without an errno, and not because a process exited. */
+/* Returns true if two running processes waited for each other until one gave up. The peer must have
+ * failed during boot without an errno, and not because a process exited. */
 static bool waited_both(const struct diag_case *c)
 {
     bool any = false;

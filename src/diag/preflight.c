@@ -78,8 +78,8 @@ static void look_at_port(const struct diag_host *host, const struct diag_port *p
     }
 }
 
-/* How close the addresses of two ports of this host are, in order of severity. FAR if one of them
- * is not usable. COARSE if they are in one subnet only as NCCL's subnet-aware routing compares
+/* Relations between the addresses of two ports of this host, in order of severity. FAR if one of
+ * them is not usable. COARSE if they are in one subnet only as NCCL's subnet-aware routing compares
  * them. */
 enum nearness { FAR, COARSE, IN_ONE_SUBNET, BOTH_LINK_LOCAL, SAME };
 

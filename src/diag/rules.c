@@ -149,8 +149,8 @@ static const struct hypothesis unrecovered[] = {
         DIAG_GID_MISSING, diag_is_gid_gone                                               \
     }
 static const struct hypothesis flushed[] = {GAVE_UP};
-/* The same for completions. rdma_rxe also reports a packet larger than its netdev's MTU like
- * this. */
+/* The same as a completion, with which rdma_rxe also reports a packet larger than its netdev's
+ * MTU. */
 static const struct hypothesis given_up[] = {
     GAVE_UP, {DIAG_LINK_MTU_MISMATCH, diag_is_own_mtu_lesser}};
 

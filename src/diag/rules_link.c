@@ -206,8 +206,9 @@ enum diag_known diag_is_gid_gone(const struct diag_case *c)
     return diag_or(gid_gone_at(c, DIAG_NEAR), gid_gone_at(c, DIAG_FAR));
 }
 
-/* The same two for a set-up that was not answered: a stream at an address that is gone is silent.
- * NO unless an end's GID, on which both had agreed, and its port are known. */
+/* Evaluates one of the two rules above at both ends for a set-up that was not answered, because a
+ * stream at an address that is gone is silent. Returns NO unless an end's GID, on which both had
+ * agreed, and its port are known. */
 static enum diag_known of_agreed(const struct diag_case *c,
                                  enum diag_known at(const struct diag_case *c,
                                                     enum diag_end end))
@@ -796,7 +797,7 @@ enum diag_known diag_is_pause_storm(const struct diag_case *c)
 {
     enum diag_known lost = diag_or(loses_out(c), loses_in(c));
 
-    /* A switch drops what it may not send to a port for so long. */
+    /* A switch drops what it may not send to a port for as long as that. */
     if (diag_is_rail_stopped(c)) {
         return DIAG_YES;
     }

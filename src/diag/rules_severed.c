@@ -348,7 +348,7 @@ bool diag_is_unheard_over_cable(const struct diag_case *c)
     }
     here = heard(c->host, c->peer_name);
     there = heard(c->peer, c->host->name);
-    /* Who heard announcements is a neighbour. */
+    /* A host that heard announcements of the other is its neighbour. */
     return (here != 1 || there != 1) &&
            (here >= 0 || there >= 0 ||
             are_neighbours(c->input, c->host->name, c->peer_name));

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "diag/symptoms.h"
 
-/* Phrases of logs, and the name of the symptom. Of strerror(3); ibv_wc_status_str(3) and
+/* Phrases of logs, and the name of the symptom. Sources: strerror(3); ibv_wc_status_str(3) and
  * ibv_event_type_str(3) (rdma-core); UCX (ib_mlx5_log.c); ncclGetErrorString and names of
  * ncclResult_t; gloo, perftest and Open MPI's openib. Vendor error 0x81 is mlx5's for an
  * acknowledgement that did not come. */
@@ -99,7 +99,7 @@ static const char *const loose_labels[] = {
     "error"};
 
 #define IN_PROGRESS                                                                      \
-    115 /* of a call that does not wait: another number is what came of it */
+    115 /* returned by a call that does not wait; another number is its result */
 
 static char lower(char c)
 {

@@ -125,7 +125,7 @@ static void name_awaited(struct host *host)
 }
 
 /* If others could not connect to this host because accept() fails, that is why they gave up and why
- * this host waited in vain. */
+ * this host waited for nothing. */
 static void blame_shortage(struct host *host)
 {
     int sys_errno = host->listener != NULL ? conn_listener_errno(host->listener) : 0;

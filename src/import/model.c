@@ -1,4 +1,4 @@
-/* What all parts of the importer ask of its model. */
+/* Queries on the importer's model that all of its parts use. */
 #include "import/model.h"
 
 #include "base/check.h"

@@ -294,7 +294,7 @@ bool world_moment_is_met(const struct world_moment *moment, enum io_stage stage,
 struct world_fault {
     struct world_moment moment;
     weft_ns at_ns;
-    weft_ns for_ns; /* duration; 0 for ever */
+    weft_ns for_ns; /* duration; 0 if it never ends */
     enum world_fault_kind kind;
     uint32_t host;
     bool has_port;

@@ -8,8 +8,8 @@
 #include "mesh/delay.h"
 #include "mesh/index.h"
 
-/* What a RoCE packet with a RETH adds to its payload at IP level: IP 20 or 40, UDP 8, BTH 12,
- * RETH 16, ICRC 4. rdma_rxe subtracts 80 for either (rxe.c, rxe_set_mtu). */
+/* Bytes that a RoCE packet with a RETH adds to its payload at IP level: IP 20 or 40, UDP 8, BTH
+ * 12, RETH 16, ICRC 4. rdma_rxe subtracts 80 for either (rxe.c, rxe_set_mtu). */
 #define OVERHEAD_V4 60
 #define OVERHEAD_V6 80
 

@@ -1,4 +1,4 @@
-/* What every reader of a topology document uses: its attributes, and room for nodes and links. */
+/* Shared by the readers of a topology document: its attributes, and room for nodes and links. */
 #include <stdlib.h>
 #include <string.h>
 

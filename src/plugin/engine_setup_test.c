@@ -58,7 +58,6 @@ static const struct io_hostinfo *count_looks(struct io_env *env)
     return real_ops->hostinfo(env);
 }
 
-/* Any thread may connect, but only the engine's thread may read the host's facts. */
 /* The plugin's handle has 8 bytes less than conn's for addresses. */
 START_TEST(a_handle_keeps_the_addresses_of_all_cables)
 {
@@ -107,6 +106,7 @@ START_TEST(a_handle_keeps_the_addresses_of_all_cables)
 }
 END_TEST
 
+/* Any thread may connect, but only the engine's thread may read the host's facts. */
 START_TEST(who_connects_does_not_look_at_the_machine)
 {
     struct io_env_ops counting;

@@ -20,8 +20,8 @@ struct plugin_clause {
     const char *source; /* the code in NCCL that requires it */
 };
 /* Returns the clauses in the order of their ids; NULL past the last. */
-/* Returns NULL if there is no such clause. */
 const struct plugin_clause *plugin_clause_at(unsigned index);
+/* Returns NULL if there is no such clause. */
 const struct plugin_clause *plugin_clause_find(const char *id);
 
 struct plugin_check_options {

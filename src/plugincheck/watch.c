@@ -323,8 +323,8 @@ static bool watch(struct check *check, void (*body)(struct check *check))
     return atomic_load(&shared->verdict) == VERDICT_NONE;
 }
 
-/* The caller's parent may have ignored SIGCHLD. waitpid(2) would then not tell how a process has
- * ended. */
+/* The caller's parent may have ignored SIGCHLD. waitpid(2) would then not report how a process
+ * has ended. */
 bool check_watch(struct check *check, void (*body)(struct check *check))
 {
     const struct sigaction usual = {.sa_handler = SIG_DFL};

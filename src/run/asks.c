@@ -88,8 +88,8 @@ weft_status run_asks_of_rank(const struct scenario_world *world, uint32_t rank,
 
 struct asking {
     const struct scenario_world *world;
-    /* What each rank sees [n_ranks]. Ranks of a host that can reach each other share one entry,
-     * which the first of them owns. */
+    /* The topology as each rank has it [n_ranks]. Ranks of a host that can reach each other share
+     * one entry, which the first of them owns. */
     struct run_seeing **ranks;
     uint32_t *nodes; /* Owned [n_nodes]; one rank of each node, in rank order */
     uint32_t n_nodes;

@@ -103,7 +103,7 @@ static const struct walk_table match_table = {"match", match_keys,
 
 #define HAS(key) (1u << (key))
 
-/* What a fault applies to. */
+/* The kind of target that a fault has. */
 enum target { ON_PORT, ON_ONE_PORT, ON_HOST, ON_VERBS };
 
 struct kind {

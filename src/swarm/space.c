@@ -229,11 +229,11 @@ static uint64_t some_ns(struct draw *draw, uint32_t low, uint32_t high)
 /* ---- what the backend can express ---- */
 
 enum {
-    /* How often something is drawn until the backend can express it. */
+    /* Maximum number of draws until the backend can express one. */
     TRIES_MAX = 40
 };
 
-/* Where a piece of text belongs: in both nodes of a pair, whose links have no subnets with
+/* Places of a piece of text: in both nodes of a pair, whose links have no subnets with
  * PIECE_BOND; in one of its links; or at the end of the file, whose jobs are complete. */
 enum piece { PIECE_NODE, PIECE_BOND, PIECE_LINK, PIECE_FAULT };
 

@@ -94,7 +94,7 @@ static void admit(struct inside *inside, struct io_stream *stream)
         client_refuse(client, &why);
     }
     client_start(client, env, stream, io_now(env) + inside_prove_ns(inside));
-    /* What it has sent is read at once, because the next newcomer may take its place. */
+    /* Read what it has sent at once, because the next client may take its place. */
     serve(inside, client);
 }
 

@@ -571,7 +571,7 @@ START_TEST(an_old_notice_stays_old)
     ck_assert(flow->out->lanes[1].has_heard);
     first = flow->in->base + (UINT32_C(1) << 19) + 1;
     start_at(first);
-    flow->in->told = flow->in->base;
+    flow->in->noticed = flow->in->base;
     grid_free_traffic(&grid, flow);
     grid_send_all(&grid, 50, NULL, 70000);
     while (flow->traffic.n_received < 50) {

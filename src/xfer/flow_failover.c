@@ -81,8 +81,8 @@ void flow_failover_config(const struct flow *flow, const struct flow_lane *lane,
         attempt_lower(&config->total_ns, attempt);
     }
     if (!flow->was_up) {
-        /* The rendezvous has brought the handle of a rank that listens. Whether its cable is away,
-         * further attempts show, for as long as any cable may be. */
+        /* The rendezvous has brought the handle of a rank that listens. Further attempts
+         * show whether its cable is away, for as long as any cable may be. */
         config->is_known_to_run = lane->n_via == 0 && flow->config.cables_ns != 0 &&
                                   flow->config.conn.policy == WEFT_POLICY_WEFT;
         if (lane->n_via == 0 && flow->suspects.n > 0) {

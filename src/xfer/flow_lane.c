@@ -547,7 +547,7 @@ static void progress_replacement(struct flow *flow, struct flow_lane *lane)
         lane->leave_ns = io_now(env_of(flow)) + TIMER_DRAIN_NS +
                          (flow->config.is_sender ? 0 : TIMER_MARGIN_NS);
         if (!xfer_is_settled(lane->xfer) || rests_on_down_port(flow, lane)) {
-            /* What is in progress might not complete. */
+            /* Work in progress might not complete. */
             lane->leave_ns = io_now(env_of(flow));
         }
     }

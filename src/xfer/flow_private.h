@@ -202,8 +202,8 @@ struct flow {
     uint32_t next_number;
     uint32_t
         base; /* receiver: all messages before this number are complete; modulo 2^20 */
-    uint32_t told;       /* receiver: `base` in the last notice */
-    bool must_tell;      /* receiver: send a notice even if `base` has not changed */
+    uint32_t noticed;    /* receiver: `base` in the last notice */
+    bool must_notify;    /* receiver: send a notice even if `base` has not changed */
     bool has_late_port;  /* receiver: a set-up now would give more rails */
     bool must_tell_late; /* receiver: has_late_port has not been reported to the sender */
     /* receiver: receives and flushes that flow_test() has not completed yet */

@@ -119,21 +119,21 @@ static void tell(struct flow *flow)
     struct flow_lane *lane = lane_to_tell_late(flow);
     uint32_t late = 0;
 
-    if (lane == NULL && flow->base == flow->told && !flow->must_tell) {
+    if (lane == NULL && flow->base == flow->noticed && !flow->must_notify) {
         return;
     }
     lane = lane != NULL ? lane : lane_to_tell(flow);
     if (lane == NULL) {
-        flow->must_tell =
-            true; /* on the first lane that has notices; `told` is out of date */
+        flow->must_notify =
+            true; /* on the first lane that has notices; `noticed` is out of date */
         return;
     }
     if (lane->n_via == 0) {
         late = flow->has_late_port ? FLOW_NOTICE_LATE : 0;
         flow->must_tell_late = false;
     }
-    flow->told = flow->base;
-    flow->must_tell = false;
+    flow->noticed = flow->base;
+    flow->must_notify = false;
     if (xfer_notify(lane->xfer, flow->base | late) != WEFT_OK) {
         io_task_wake(&lane->conn->task); /* the lane's progress handles the failure */
     }
@@ -247,7 +247,7 @@ void flow_receive_stopped(struct flow *flow, struct flow_lane *lane)
         lose(flow, lane->pieces);
         flow_piece_give(flow, lane, NULL, lane->pieces);
     }
-    flow->must_tell = true;
+    flow->must_notify = true;
 }
 
 /* ---- asking ---- */

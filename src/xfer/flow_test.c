@@ -107,7 +107,7 @@ END_TEST
 /* Sets the number of an end's next message, as if it had completed all messages before. */
 static void start_at(struct flow *flow, uint32_t number)
 {
-    flow->next_number = flow->base = flow->told = number;
+    flow->next_number = flow->base = flow->noticed = number;
 }
 
 /* Message numbers wrap at 2^20. Groups of 8 begin exactly there; a group of 7 straddles it. */

@@ -68,7 +68,7 @@ static void flap_and_move(uint32_t host, bool is_taken)
     }
 }
 
-static int64_t told(enum weft_value_name name)
+static int64_t reported(enum weft_value_name name)
 {
     const struct weft_error *why = flow_left_out(grid.flows[0].out);
     const struct weft_value *value;
@@ -118,9 +118,9 @@ START_TEST(a_rail_whose_slot_moved_is_given_up)
         ck_assert_ptr_null(flow_left_out(grid.flows[0].out));
         grid_step_for(&grid, 3 * STEP_NS);
         why = flow_left_out(grid.flows[0].out);
-        ck_assert_int_eq(told(WEFT_VALUE_ATTEMPTS), 5);
-        ck_assert_int_eq(told(WEFT_VALUE_LOCAL_KEPT_INDEX), 3);
-        ck_assert_int_eq(told(WEFT_VALUE_REMOTE_KEPT_INDEX), 3);
+        ck_assert_int_eq(reported(WEFT_VALUE_ATTEMPTS), 5);
+        ck_assert_int_eq(reported(WEFT_VALUE_LOCAL_KEPT_INDEX), 3);
+        ck_assert_int_eq(reported(WEFT_VALUE_REMOTE_KEPT_INDEX), 3);
         ck_assert_str_eq(weft_phase_name(why->phase), "recovery");
         ck_assert_str_eq(weft_error_value(why, WEFT_VALUE_LOCAL_PORT)->text, "p0");
         ck_assert_str_eq(weft_error_value(why, WEFT_VALUE_LOCAL_GID)->text,
