@@ -126,6 +126,35 @@ def check_links(page):
             assert ((ROOT / page).parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", PAGES)
+EVERY_PAGE = sorted(str(page.relative_to(ROOT)) for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+# What pages name that is an example, or the kernel's.
+EXAMPLES = {"ci/corpus/x/", "rdma_vlan_dev_real_dev"}
+# Files and functions of this tree, as pages write them; files of NCCL end in .cc.
+OWN_FILE = re.compile(r"(?:src|sim|backends|ci|docs|scenarios)/[a-z0-9_./-]+(?<!\.cc)")
+OWN_NAME = re.compile(r"(?:weft|io|sim|conn|boot|xfer|flow|rdma|host|diag|mesh|coll|run|plugin|engine|soft|lab|linux"
+                      r"|verbs|rxe|hostmem|world|transport|ipc|scenario|topo)_[a-z0-9_]*[a-z0-9]")
+
+
+@pytest.fixture(scope="module", name="words")
+def fixture_words():
+    """The words of all sources and scripts, and the names of their files."""
+    words = set()
+    for folder in ("src", "sim", "backends", "ci"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix in (".c", ".h", ".py", ".def", "") and file.is_file():
+                words |= {file.stem, *re.findall(r"\w+", file.read_text(errors="replace"))}
+    return words
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
 def test_links_lead_somewhere(page):
     check_links(page)
+
+
+@pytest.mark.parametrize("page", [page for page in EVERY_PAGE if page != "CHANGELOG.md"])
+def test_files_and_functions_exist(page, words):
+    quoted = set(re.findall(r"`([^`\n]+)`", (ROOT / page).read_text())) - EXAMPLES
+    assert not {text for text in quoted if OWN_FILE.fullmatch(text)
+                and not (ROOT / text).exists() and not (ROOT / f"{text}.c").exists()}
+    assert not {text for text in quoted if OWN_NAME.fullmatch(text.removesuffix("()"))
+                and text.removesuffix("()") not in words}
