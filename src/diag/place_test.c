@@ -189,6 +189,28 @@ START_TEST(a_stream_that_fell_silent_was_not_filtered)
 }
 END_TEST
 
+/* A program that refuses a port without a carrier (errno 100) has sent nothing. */
+START_TEST(a_port_that_a_program_finds_down_is_named)
+{
+    struct diag_findings findings;
+    struct scene s;
+
+    scene_set(&s);
+    if (_i == 1) {
+        scene_down_here(&s);
+    }
+    weft_fail_errno(&s.failure->error, ENETDOWN, WEFT_PHASE_INIT, "it is down");
+    diag(&s.input, &findings);
+    ck_assert_uint_eq(findings.n, 1);
+    ck_assert_str_eq(findings.items[0].entry->code,
+                     _i == 1 ? "link.down" : "undetermined");
+    ck_assert_str_eq(findings.items[0].host, "titanic");
+    ck_assert_str_eq(findings.items[0].port, _i == 1 ? "p0" : "");
+    diag_findings_fini(&findings);
+    diag_input_fini(&s.input);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases = tcase_create("place");
@@ -201,6 +223,7 @@ int main(void)
     tcase_add_loop_test(cases, a_stream_that_fell_silent_was_not_filtered, 0, 4);
     tcase_add_loop_test(cases, a_misnumbered_cable_is_no_wrong_port, 0, 2);
     tcase_add_loop_test(cases, link_local_gids_are_no_cause_on_one_cable, 0, 2);
+    tcase_add_loop_test(cases, a_port_that_a_program_finds_down_is_named, 0, 2);
     suite_add_tcase(suite, cases);
     return suite_run(suite);
 }

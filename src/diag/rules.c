@@ -140,7 +140,7 @@ static const struct hypothesis unrecovered[] = {
     {DIAG_GID_MISSING, diag_is_gid_gone},
 };
 
-/* The device aborted the requests itself, or reported that its port went down. The retries were not
+/* The device aborted the requests itself, or reported that its port is down. The retries were not
  * exhausted. */
 #define GAVE_UP                                                                          \
     {DIAG_DEVICE_FAILED, diag_is_gone}, {DIAG_LINK_FLAPPING, diag_is_flapping},          \
@@ -316,6 +316,8 @@ static struct symptom of_verb_errno(const struct diag_case *c)
         return is_rtr ? SYMPTOM(unresolved) : SYMPTOM(failed);
     case ENODATA:
         return is_rtr ? SYMPTOM(no_gid) : UNHEARD_OF;
+    case ENETDOWN:
+        return SYMPTOM(flushed);
     case ENODEV:
         return is_rtr || is_about_queues(c) ? SYMPTOM(no_netdev) : UNHEARD_OF;
     case ENOMEM:

@@ -61,6 +61,8 @@ static const struct line lines[] = {
     {"^ *Failed status (" NUMBER "): wr_id", COMPLETION, WEFT_OK, 0, WEFT_PHASE_DATA},
     {"^ *Unable to find the Infiniband/RoCE device", NAMED, WEFT_ERR_ENVIRONMENT, 0,
      WEFT_PHASE_DISCOVER},
+    {"^ *Port number " NUMBER " state is Down", NAMED, WEFT_ERR_SYSTEM, ENETDOWN,
+     WEFT_PHASE_INIT},
     {"^ *Gid index should be between ", NAMED, WEFT_ERR_SYSTEM, ENODATA, WEFT_PHASE_RTR},
     /* Each end compares the kinds of both addresses before it connects its QP. */
     {"^ *Found Incompatibility issue with GID types", NAMED, WEFT_ERR_SYSTEM, 0,
@@ -69,6 +71,9 @@ static const struct line lines[] = {
      WEFT_PHASE_BOOT},
     /* librdmacm's programs and perftest -R print events by rdma_event_str(3). Status 8 of a
      * rejection is IB_CM_REJ_INVALID_SERVICE_ID: no process listens. */
+    /* The kernel resolves the neighbour before it makes the address known, as RTR does. */
+    {"RDMA_CM_EVENT_ADDR_ERROR, error:? -(" NUMBER ")$", ERRNO, WEFT_OK, 0,
+     WEFT_PHASE_RTR},
     {"RDMA_CM_EVENT_(ADDR|ROUTE)_ERROR|RDMA_CM_EVENT_UNREACHABLE", NAMED,
      WEFT_ERR_TIMEOUT, 0, WEFT_PHASE_DATA},
     {"RDMA_CM_EVENT_REJECTED, error:? 8$", NAMED, WEFT_ERR_SYSTEM, ECONNREFUSED,

@@ -53,6 +53,9 @@ static const struct {
     {"Failed to modify QP 18 to RTR\n Unable to Connect the HCA's through the link\n",
      WEFT_ERR_SYSTEM, "rtr", 0, 0},
     {"Failed to modify QP 18 to RTS\n", WEFT_ERR_SYSTEM, "rts", 0, 0},
+    {" Port number 1 state is Down\n Couldn't set the link layer\n Couldn't get context "
+     "for the device\n",
+     WEFT_ERR_SYSTEM, "init", ENETDOWN, 0},
     {" Gid index should be between 0 and 64\n Parser function exited with Error\n",
      WEFT_ERR_SYSTEM, "rtr", ENODATA, 0},
     {"\n Found Incompatibility issue with GID types.\n Please Try to use a different IP "
@@ -63,7 +66,10 @@ static const struct {
      WEFT_ERR_CLOSED, "boot", 0, 0},
     /* librdmacm */
     {"cmatose: event: RDMA_CM_EVENT_ADDR_ERROR, error: -110\ntest complete\n",
-     WEFT_ERR_TIMEOUT, "data", 0, 0},
+     WEFT_ERR_SYSTEM, "rtr", ETIMEDOUT, 0},
+    {"cma event RDMA_CM_EVENT_ADDR_ERROR, error -101\n", WEFT_ERR_SYSTEM, "rtr",
+     ENETUNREACH, 0},
+    {"event: RDMA_CM_EVENT_ROUTE_ERROR, error: -110\n", WEFT_ERR_TIMEOUT, "data", 0, 0},
     {"event: RDMA_CM_EVENT_UNREACHABLE, error: -110\n", WEFT_ERR_TIMEOUT, "data", 0, 0},
     {"cma event RDMA_CM_EVENT_REJECTED, error 8\nwait for CONNECTED state 10\n",
      WEFT_ERR_SYSTEM, "boot", ECONNREFUSED, 0},
