@@ -20,7 +20,7 @@ struct record {
     char call[CALL_BYTES];
     char device[PROGRAM_NAME_BYTES];
     char gid[IO_IP_TEXT_BYTES]; /* "" if it has none */
-    int64_t qp, to, mtu, index, status, problem, fatal;
+    int64_t qp, type, to, mtu, index, status, problem, fatal;
 };
 
 /* ---- one line ---- */
@@ -58,6 +58,7 @@ static void read_value(struct word word, struct record *out)
         {"gid=", NULL, out->gid, sizeof(out->gid)},
         {"dgid=", NULL, out->gid, sizeof(out->gid)},
         {"qp=", &out->qp, NULL, 0},
+        {"type=", &out->type, NULL, 0},
         {"to=", &out->to, NULL, 0},
         {"mtu=", &out->mtu, NULL, 0},
         {"index=", &out->index, NULL, 0},
@@ -90,6 +91,7 @@ static bool read_line(const char *line, uint32_t id, struct record *out)
 
     *out = (struct record){.pid = -1,
                            .qp = -1,
+                           .type = -1,
                            .to = -1,
                            .mtu = -1,
                            .index = -1,
@@ -226,12 +228,21 @@ static bool is_path(const struct record *record)
            is_call(record, "create_ah");
 }
 
-/* Returns true if the process survived the failed call, because it connects after it. Programs read
- * the GID table up to the slot that fails, and try what a device can do. */
+/* Returns true if the process made a QP of the same type and device. Libraries look for the largest
+ * QP that a device allows. */
+static bool is_made(const struct record *failure, const struct record *later)
+{
+    return is_call(failure, "create_qp") && is_call(later, "create_qp") &&
+           later->type == failure->type && strcmp(later->device, failure->device) == 0;
+}
+
+/* Returns true if the process survived the failed call, because it connects after it, or because
+ * the call succeeds. Programs read the GID table up to the slot that fails, and try what a device
+ * can do. */
 static bool is_survived(const struct record *failure, const struct record *later)
 {
-    return failure->problem > 0 && later->pid == failure->pid && is_path(later) &&
-           later->problem == 0;
+    return failure->problem > 0 && later->pid == failure->pid && later->problem == 0 &&
+           (is_path(later) || is_made(failure, later));
 }
 
 /* Finds the failure: the first that programs do not survive, otherwise the last one. Returns false

@@ -18,6 +18,9 @@
 #define COMPLETION_OF(QP, STATUS)                                                        \
     "0 130 titanic 45 silent completion device=titanic-p0 qp=" QP " status=" STATUS      \
     " vendor=0 opcode=0\n"
+#define QP_OF(PID, DEVICE, TYPE, ERRNO)                                                  \
+    "0 112 titanic " PID " silent create_qp device=" DEVICE " qp=17 type=" TYPE          \
+    " errno=" ERRNO "\n"
 #define UNREAD_SLOT                                                                      \
     "0 115 titanic 45 silent query_gid device=titanic-p0 port=1 index=9 gid=- errno=5\n"
 #define REFUSED_MR "0 116 titanic 45 silent reg_mr device=titanic-p0 errno=12\n"
@@ -59,6 +62,16 @@ static const struct {
     {"0 1 titanic 45 silent create_qp device=titanic-p0 qp=0 type=2 errno=22\n" RTR_OF(
          "17", "3", "101"),
      WEFT_ERR_SYSTEM, ENETUNREACH, WEFT_PHASE_RTR, "titanic-p0", "192.168.101.2", 1, 1024,
+     false},
+    /* nor if a smaller one of its kind is made */
+    {QP_OF("45", "titanic-p0", "2", "22") QP_OF("45", "titanic-p0", "2", "0"), WEFT_OK, 0,
+     WEFT_PHASE_NONE, "", "", PROGRAM_NO_INDEX, 0, false},
+    {QP_OF("45", "titanic-p0", "2", "22") QP_OF("45", "titanic-p0", "4", "0")
+         QP_OF("45", "titanic-p1", "2", "0") QP_OF("46", "titanic-p0", "2", "0"),
+     WEFT_ERR_SYSTEM, EINVAL, WEFT_PHASE_CREATE, "titanic-p0", "", PROGRAM_NO_INDEX, 0,
+     false},
+    {QP_OF("45", "titanic-p0", "2", "0") QP_OF("45", "titanic-p0", "2", "12"),
+     WEFT_ERR_SYSTEM, ENOMEM, WEFT_PHASE_CREATE, "titanic-p0", "", PROGRAM_NO_INDEX, 0,
      false},
     /* nor if its process connects afterwards */
     {GID_READ UNREAD_SLOT REFUSED_MR RTR_OF("17", "3", "0"), WEFT_OK, 0, WEFT_PHASE_NONE,
