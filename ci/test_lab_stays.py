@@ -803,6 +803,32 @@ def test_why_programs_fail_wait_or_go_on(labs):
     assert labs("clear") == (0, "", "")
 
 
+def test_a_program_that_waits_has_its_queue_pairs_with_their_states_and_peers(labs):
+    """A server without a client, and a client whose server has ended."""
+    needs("ibv_rc_pingpong")
+    labs.up(PAIR)
+    pingpong = "ibv_rc_pingpong -e -g 1 -d {device} -n"
+
+    def pairs_of(host):
+        """Without numbers of queue pairs, once the program waits."""
+        while True:
+            _, _, document = diagnose(labs)
+            found = [program for program in document["programs"] if program["host"] == host]
+            if found and found[-1]["state"] == "waits":
+                return [re.sub(r"pair \d+", "pair N", line) for line in found[-1]["queue_pairs"]]
+            assert not found or found[-1]["state"] in ("starts", "runs")
+
+    with labs.start("exec", "titanic", "--", *pingpong.split(), "10"):
+        assert pairs_of("titanic") == ["  queue pair N of titanic-p0: INIT, not connected; "
+                                       "it drops what arrives until its program moves it to RTR"]
+        with labs.start("exec", "iceberg", "--", *pingpong.split(), "100", "{address}") as client:
+            assert pairs_of("iceberg") == ["  queue pair N of iceberg-p0: RTS, to queue pair N of titanic:p0; "
+                                           "its peer has no such queue pair (any more)"]
+            assert "\n  queue pair " in labs("diagnose")[1]
+            client.terminate()
+            client.communicate()
+
+
 def test_a_program_that_failed_is_explained_afterwards(labs):
     needs("ibv_rc_pingpong")
     labs.up(PAIR)

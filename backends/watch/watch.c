@@ -45,6 +45,7 @@ enum function {
     DESTROY_CQ,
     CREATE_SRQ,
     CREATE_QP,
+    DESTROY_QP,
     MODIFY_QP,
     CREATE_AH,
     GET_ASYNC_EVENT,
@@ -70,6 +71,7 @@ static const struct {
     [DESTROY_CQ] = {"ibv_destroy_cq", ibv_destroy_cq},
     [CREATE_SRQ] = {"ibv_create_srq", ibv_create_srq},
     [CREATE_QP] = {"ibv_create_qp", ibv_create_qp},
+    [DESTROY_QP] = {"ibv_destroy_qp", ibv_destroy_qp},
     [MODIFY_QP] = {"ibv_modify_qp", ibv_modify_qp},
     [CREATE_AH] = {"ibv_create_ah", ibv_create_ah},
     [GET_ASYNC_EVENT] = {"ibv_get_async_event", ibv_get_async_event},
@@ -430,6 +432,18 @@ EXPORTED struct ibv_qp *ibv_create_qp(struct ibv_pd *pd,
 
     record_qp(pd->context, qp, (int)attributes->qp_type, errno);
     return qp;
+}
+
+EXPORTED int ibv_destroy_qp(struct ibv_qp *qp)
+{
+    int (*next)(struct ibv_qp *) = real(DESTROY_QP);
+    const char *device = qp->context->device->name;
+    uint32_t number = qp->qp_num;
+    int result = next(qp);
+
+    watch_record(result != 0, "destroy_qp device=%s qp=%u errno=%d", device, number,
+                 result);
+    return result;
 }
 
 /* Appends " NAME=VALUE" if the caller sets the attribute. */

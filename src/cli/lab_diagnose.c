@@ -16,6 +16,7 @@
 #include "cli/failed.h"
 #include "cli/lab.h"
 #include "run/program_causes.h"
+#include "run/program_queues.h"
 
 #define ENDED_MAX                                                                        \
     64u /* programs that are kept after their end, because others still run */
@@ -336,6 +337,24 @@ static void weigh(struct examination *all, bool any_failed)
     diag_sort(findings);
 }
 
+/* Returns the lines about the queue pairs of a program. */
+static json_t *queue_pairs_of(const struct program_causes *causes,
+                              const struct program_facts *facts)
+{
+    struct weft_text text = {NULL, 0, 0};
+    json_t *lines = json_array();
+
+    program_queues_list(causes, facts->host, facts->id, &text);
+    for (const char *line = text.bytes; line != NULL && *line != '\0';) {
+        const char *end = strchr(line, '\n');
+
+        json_array_append_new(lines, json_stringn(line, (size_t)(end - line)));
+        line = end + 1;
+    }
+    weft_text_fini(&text);
+    return lines;
+}
+
 /* Returns what is known of one program, for the document. */
 static json_t *program_of(const struct program_facts *facts, const char *command,
                           const char *state)
@@ -364,9 +383,16 @@ struct judged {
     json_t *programs; /* Owned by the document */
 };
 
-static void judge(const struct lab_session *session, const struct looks *looks,
-                  bool is_now, const char *folder, weft_ns now, struct judged *out)
+static void judge(const struct world_spec *spec, const struct lab_session *session,
+                  const struct looks *looks, bool is_now, const char *folder, weft_ns now,
+                  struct judged *out)
 {
+    const struct program_causes all = {.spec = spec,
+                                       .device = backend_program_device,
+                                       .facts = session->facts,
+                                       .n = session->n,
+                                       .after = looks->after};
+
     *out = (struct judged){
         .facts = weft_calloc((size_t)session->n + 1, sizeof(*out->facts)),
         .commands = weft_calloc((size_t)session->n + 1, sizeof(*out->commands)),
@@ -376,11 +402,16 @@ static void judge(const struct lab_session *session, const struct looks *looks,
         struct program_facts *copy = &out->facts[out->n];
         bool is_new = starts(looks, facts, now);
         bool waits = !facts->has_ended && !is_new && !has_progress(looks, facts->host);
+        json_t *program;
 
-        json_array_append_new(out->programs, program_of(facts, session->commands[i].bytes,
-                                                        is_new  ? "starts"
-                                                        : waits ? "waits"
-                                                                : "runs"));
+        program = program_of(facts, session->commands[i].bytes,
+                             is_new  ? "starts"
+                             : waits ? "waits"
+                                     : "runs");
+        if (waits) {
+            json_object_set_new(program, "queue_pairs", queue_pairs_of(&all, facts));
+        }
+        json_array_append_new(out->programs, program);
         if (!facts->has_ended && !waits && !is_now) {
             continue;
         }
@@ -438,7 +469,7 @@ json_t *lab_diagnosis(const struct world_spec *spec, const struct lab_session *s
         struct judged judged;
         struct program_causes causes;
 
-        judge(session, &looks, false, folder, now, &judged);
+        judge(spec, session, &looks, false, folder, now, &judged);
         causes = causes_of(spec, &looks, &judged);
         program_causes_observe(&causes, &all->input);
         for (uint32_t i = 0; i < spec->n_hosts; i++) {
@@ -497,7 +528,7 @@ json_t *lab_failure(const struct world_spec *spec, const struct lab_session *ses
         struct program_causes causes;
         struct judged judged;
 
-        judge(session, &looks, n_now != 0, folder, now, &judged);
+        judge(spec, session, &looks, n_now != 0, folder, now, &judged);
         causes = causes_of(spec, &looks, &judged);
         document = n_now == 0 || any_has_failed(&judged, id, n_now)
                        ? failed_findings(&causes)
@@ -513,8 +544,8 @@ json_t *lab_failure(const struct world_spec *spec, const struct lab_session *ses
 
 static void list_programs(const json_t *document, struct weft_text *out)
 {
-    size_t i;
-    json_t *program;
+    size_t i, k;
+    json_t *program, *line;
 
     json_array_foreach(json_object_get(document, "programs"), i, program)
     {
@@ -531,6 +562,10 @@ static void list_programs(const json_t *document, struct weft_text *out)
             weft_text_add(out, ", status %lld", json_integer_value(status));
         }
         weft_text_add(out, "\n");
+        json_array_foreach(json_object_get(program, "queue_pairs"), k, line)
+        {
+            weft_text_add(out, "%s\n", json_string_value(line));
+        }
     }
 }
 

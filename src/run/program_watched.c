@@ -8,7 +8,8 @@
 #include "base/text.h"
 
 #define WC_WR_FLUSH_ERR 5 /* IBV_WC_WR_FLUSH_ERR: follows from another failure */
-#define STATE_INIT 1      /* enum ibv_qp_state */
+#define STATE_RESET 0     /* enum ibv_qp_state */
+#define STATE_INIT 1
 #define STATE_RTR 2
 #define STATE_RTS 3
 #define CALL_BYTES 24
@@ -16,11 +17,11 @@
 
 /* One record. Numbers are -1 if it has none. */
 struct record {
-    int64_t pid;
+    int64_t program, pid;
     char call[CALL_BYTES];
     char device[PROGRAM_NAME_BYTES];
     char gid[IO_IP_TEXT_BYTES]; /* "" if it has none */
-    int64_t qp, type, to, mtu, index, status, problem, fatal;
+    int64_t qp, type, to, dest_qp, mtu, index, status, problem, fatal;
 };
 
 /* ---- one line ---- */
@@ -60,6 +61,7 @@ static void read_value(struct word word, struct record *out)
         {"qp=", &out->qp, NULL, 0},
         {"type=", &out->type, NULL, 0},
         {"to=", &out->to, NULL, 0},
+        {"dest_qp=", &out->dest_qp, NULL, 0},
         {"mtu=", &out->mtu, NULL, 0},
         {"index=", &out->index, NULL, 0},
         {"sgid_index=", &out->index, NULL, 0},
@@ -83,8 +85,8 @@ static void read_value(struct word word, struct record *out)
     }
 }
 
-/* Returns false if the line is no record of the program. */
-static bool read_line(const char *line, uint32_t id, struct record *out)
+/* Returns false if the line is no record. */
+static bool read_any(const char *line, struct record *out)
 {
     struct word words[6];
     struct word word;
@@ -93,6 +95,7 @@ static bool read_line(const char *line, uint32_t id, struct record *out)
                            .qp = -1,
                            .type = -1,
                            .to = -1,
+                           .dest_qp = -1,
                            .mtu = -1,
                            .index = -1,
                            .status = -1,
@@ -101,16 +104,22 @@ static bool read_line(const char *line, uint32_t id, struct record *out)
     for (size_t i = 0; i < WEFT_LENGTH(words); i++) {
         words[i] = next_word(&line);
     }
-    if (words[5].n == 0 || words[0].at[0] < '0' || words[0].at[0] > '9' ||
-        strtoull(words[0].at, NULL, 10) != id) {
+    if (words[5].n == 0 || words[0].at[0] < '0' || words[0].at[0] > '9') {
         return false;
     }
+    out->program = strtoll(words[0].at, NULL, 10);
     out->pid = strtoll(words[3].at, NULL, 10);
     copy(words[5], out->call, sizeof(out->call));
     for (word = next_word(&line); word.n > 0; word = next_word(&line)) {
         read_value(word, out);
     }
     return true;
+}
+
+/* Returns false if the line is no record of the program. */
+static bool read_line(const char *line, uint32_t id, struct record *out)
+{
+    return read_any(line, out) && out->program == id;
 }
 
 static bool is_call(const struct record *record, const char *name)
@@ -333,4 +342,65 @@ void program_watched_read(const char *records, uint32_t id, struct program_words
     } else if (has_failure && is_call(&failure, "query_gid")) {
         add_path(&failure, words);
     }
+}
+
+/* ---- queue pairs ---- */
+
+/* Returns NULL if there is none. A new one can have the number of a destroyed one. */
+static struct program_qp *find_qp(struct program_qp *qps, uint32_t n,
+                                  const struct record *record)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (qps[i].number == record->qp && strcmp(qps[i].device, record->device) == 0) {
+            return &qps[i];
+        }
+    }
+    return NULL;
+}
+
+static void follow(const struct record *record, struct program_qp *qp)
+{
+    qp->state = record->to >= 0 ? record->to : qp->state;
+    if (record->to == STATE_RESET) {
+        qp->peer_number = -1;
+        qp->peer_gid[0] = '\0';
+    }
+    if (record->dest_qp >= 0) {
+        qp->peer_number = record->dest_qp;
+    }
+    if (record->gid[0] != '\0') {
+        weft_format(qp->peer_gid, sizeof(qp->peer_gid), "%s", record->gid);
+    }
+}
+
+struct program_qp *program_watched_qps(const char *records, uint32_t *n)
+{
+    struct program_qp *qps = NULL;
+
+    *n = 0;
+    for (const char *line = records; *line != '\0'; line = next_line(line)) {
+        struct record record;
+        struct program_qp *qp;
+
+        if (!read_any(line, &record) || record.problem != 0 || record.qp <= 0) {
+            continue;
+        }
+        qp = find_qp(qps, *n, &record);
+        if (qp != NULL &&
+            (is_call(&record, "destroy_qp") || is_call(&record, "create_qp"))) {
+            memmove(qp, qp + 1, (size_t)(qps + *n - qp - 1) * sizeof(*qp));
+            --*n;
+        }
+        if (is_call(&record, "create_qp")) {
+            qps = weft_realloc(qps, ((size_t)*n + 1) * sizeof(*qps));
+            qp = &qps[(*n)++];
+            *qp = (struct program_qp){.program = (uint32_t)record.program,
+                                      .number = record.qp,
+                                      .peer_number = -1};
+            weft_format(qp->device, sizeof(qp->device), "%s", record.device);
+        } else if (qp != NULL && is_call(&record, "modify_qp")) {
+            follow(&record, qp);
+        }
+    }
+    return qps;
 }

@@ -16,4 +16,18 @@ bool program_watched_has_failed(const char *records, uint32_t id);
  * written. Others are ignored. What `words` already contain is kept. */
 void program_watched_read(const char *records, uint32_t id, struct program_words *words);
 
+/* A queue pair of a watched process, as the last calls left it. */
+struct program_qp {
+    uint32_t program; /* its number */
+    char device[PROGRAM_NAME_BYTES];
+    int64_t number;
+    int64_t state;                   /* enum ibv_qp_state */
+    int64_t peer_number;             /* -1 if it is not connected */
+    char peer_gid[IO_IP_TEXT_BYTES]; /* "" if it is not connected, or by a LID */
+};
+
+/* Returns the queue pairs that processes of a host made and did not destroy, owned [n], in the
+ * order of their first records. Those of a process that has ended are among them. */
+struct program_qp *program_watched_qps(const char *records, uint32_t *n);
+
 #endif
