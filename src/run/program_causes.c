@@ -169,6 +169,43 @@ static const struct diag_port *port_by_name(const struct program_observing *o,
     return n == 1 ? found : NULL;
 }
 
+/* Returns the GID of the port by which the kernel reaches `ip`; NULL if the port does not. */
+static const struct diag_gid *gid_towards(const struct diag_port *port,
+                                          const struct io_ip *ip)
+{
+    for (uint32_t i = 0; i < port->n_gids; i++) {
+        const struct diag_gid *gid = &port->gids[i];
+
+        if (gid->type == 2 && gid->prefix_len > 0 &&
+            io_ip_same_subnet(&gid->ip, ip, (unsigned)gid->prefix_len)) {
+            return gid;
+        }
+    }
+    return NULL;
+}
+
+/* Returns the only port with a route to the peer's address, which librdmacm uses; NULL if the
+ * program chooses otherwise, or if there is none or several. */
+static const struct diag_port *port_by_route(const struct program_observing *o,
+                                             uint32_t program)
+{
+    const struct diag_host *seen = &o->out->hosts[o->causes->facts[program].host];
+    const struct diag_port *found = NULL;
+    struct io_ip ip;
+    uint32_t n = 0;
+
+    if (!o->words[program].is_routed || !io_ip_parse(o->words[program].remote_gid, &ip)) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < seen->n_ports; i++) {
+        if (gid_towards(&seen->ports[i], &ip) != NULL) {
+            n++;
+            found = &seen->ports[i];
+        }
+    }
+    return n == 1 ? found : NULL;
+}
+
 static const struct diag_port *port_of(const struct program_observing *o,
                                        uint32_t program)
 {
@@ -176,10 +213,12 @@ static const struct diag_port *port_of(const struct program_observing *o,
     const struct diag_port *port = port_by_gid(o, program);
 
     port = port != NULL ? port : port_by_name(o, program);
+    port = port != NULL ? port : port_by_route(o, program);
     return port == NULL && seen->n_ports == 1 ? &seen->ports[0] : port;
 }
 
-/* Returns the GID that the program printed, otherwise the one in the slot that its flags select. */
+/* Returns the GID that the program printed, otherwise the one of its route to the peer, or the one
+ * in the slot that its flags select. */
 static const struct diag_gid *gid_of(const struct program_observing *o, uint32_t program,
                                      const struct diag_port *port)
 {
@@ -187,6 +226,10 @@ static const struct diag_gid *gid_of(const struct program_observing *o, uint32_t
     struct io_ip ip;
     bool has_ip = io_ip_parse(words->local_gid, &ip);
 
+    if (!has_ip && port != NULL && words->is_routed &&
+        io_ip_parse(words->remote_gid, &ip)) {
+        return gid_towards(port, &ip);
+    }
     for (uint32_t i = 0; port != NULL && i < port->n_gids; i++) {
         const struct diag_gid *gid = &port->gids[i];
 

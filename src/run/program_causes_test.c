@@ -860,6 +860,8 @@ static void unknown_slots(struct job *job)
     }
 }
 
+#define UNRESOLVED "event: RDMA_CM_EVENT_ADDR_ERROR, error: -110\n"
+
 static const struct {
     struct seen_program seen[PROGRAMS_MAX];
     void (*arrange)(struct job *job);
@@ -877,6 +879,15 @@ static const struct {
     {{{0, HANGS, "ib_send_bw -d a-p0", ""}, {1, FAILS, "ib_send_bw -d b-p0", RETRIES}},
      unknown_slots,
      "local_port=p0 remote_port=p0"},
+    /* librdmacm takes the port that has a route to the peer. */
+    {{{0, HANGS, "rping -s -a 10.0.1.1", ""},
+      {1, FAILS, "rping -c -a 10.0.1.1", UNRESOLVED}},
+     NULL,
+     "local_port=p0 local_gid=10.0.1.2 local_gid_type=RoCE v2 remote_port=p0 "
+     "remote_gid=10.0.1.1 remote_gid_type=RoCE v2"},
+    {{{0, HANGS, "udaddy", ""}, {1, FAILS, "udaddy -s 10.0.9.1", UNRESOLVED}},
+     NULL,
+     "remote_port=p0 remote_gid=10.0.9.1"},
     {{{0, HANGS, "./x a-p0", WROTE("10.0.1.1", "")},
       {1, FAILS, "./x b-p0", WROTE("10.0.1.9", "") RETRIES}},
      unknown_slots,

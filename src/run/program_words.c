@@ -69,9 +69,9 @@ static const struct line lines[] = {
      WEFT_PHASE_RTR},
     {"^ethernet_read_keys: Couldn't read remote address", NAMED, WEFT_ERR_CLOSED, 0,
      WEFT_PHASE_BOOT},
-    /* librdmacm's programs and perftest -R print events by rdma_event_str(3). Status 8 of a
-     * rejection is IB_CM_REJ_INVALID_SERVICE_ID: no process listens. */
-    /* The kernel resolves the neighbour before it makes the address known, as RTR does. */
+    /* librdmacm's programs and perftest -R print events by rdma_event_str(3). An address is
+     * resolved as RTR does it. Status 8 of a rejection is IB_CM_REJ_INVALID_SERVICE_ID: no process
+     * listens. */
     {"RDMA_CM_EVENT_ADDR_ERROR, error:? -(" NUMBER ")$", ERRNO, WEFT_OK, 0,
      WEFT_PHASE_RTR},
     {"RDMA_CM_EVENT_(ADDR|ROUTE)_ERROR|RDMA_CM_EVENT_UNREACHABLE", NAMED,
@@ -465,6 +465,105 @@ static void read_flags(const char *command, const char *output, struct program_w
     out->path_mtu = flags.has_all || size > mtu ? mtu : size;
 }
 
+/* ---- programs of librdmacm ---- */
+
+/* A program whose connections librdmacm makes, from address to address. */
+struct routed {
+    const char *name;
+    const char *valued; /* short flags with a value */
+    char peer, own;     /* flags of the address of the peer, and of its own */
+    char is_client; /* the flag that makes `peer` that of the peer; '\0' if none does */
+};
+
+/* rdma-core, librdmacm/examples: rping(1), ucmatose(1), udaddy(1) */
+static const struct routed routed[] = {
+    {"rping", "aIpCSt", 'a', 'a', 'c'},
+    {"ucmatose", "sbfPcCStpa", 's', 'b', '\0'},
+    {"udaddy", "sbcCStpP", 's', 'b', '\0'},
+};
+
+static const struct routed *routed_of(struct word word)
+{
+    for (size_t i = 0; i < WEFT_LENGTH(routed); i++) {
+        if (word.n == strlen(routed[i].name) &&
+            strncmp(word.at, routed[i].name, word.n) == 0) {
+            return &routed[i];
+        }
+    }
+    return NULL;
+}
+
+struct addresses {
+    struct word peer, own;
+    bool is_client;
+};
+
+/* Reads the flags in one word, of which the last can have its value in `next`. */
+static void read_routed_flags(const struct routed *program, struct word word,
+                              struct word next, struct addresses *out)
+{
+    for (size_t i = 1; i < word.n && word.at[0] == '-'; i++) {
+        struct word value = {word.at + i + 1, word.n - i - 1};
+
+        out->is_client = out->is_client || word.at[i] == program->is_client;
+        if (strchr(program->valued, word.at[i]) == NULL) {
+            continue;
+        }
+        value = value.n > 0 ? value : next;
+        if (word.at[i] == program->peer) {
+            out->peer = value;
+        }
+        if (word.at[i] == program->own) {
+            out->own = value;
+        }
+        return;
+    }
+}
+
+/* Copies a word that is an address to `out`, unless that has one. */
+static void copy_address(struct word word, char *out)
+{
+    char text[IO_IP_TEXT_BYTES];
+    struct io_ip ip;
+
+    weft_format(text, sizeof(text), "%.*s", (int)word.n, word.at);
+    if (out[0] == '\0' && io_ip_parse(text, &ip)) {
+        weft_format(out, IO_IP_TEXT_BYTES, "%s", text);
+    }
+}
+
+static void read_routed(const char *command, struct program_words *out)
+{
+    const struct routed *program = NULL;
+    struct addresses addresses = {.is_client = false};
+    const char *rest = command;
+
+    while (*rest != '\0') {
+        struct word word = next_word(&rest);
+        const char *ahead = rest;
+
+        rest += word.n == 0 && *rest != '\0';
+        if (program != NULL && routed_of(without_folder(word)) != NULL) {
+            return; /* with several programs it is unknown which failed */
+        }
+        if (program == NULL) {
+            program = routed_of(without_folder(word));
+        } else {
+            read_routed_flags(program, word, next_word(&ahead), &addresses);
+        }
+    }
+    if (program == NULL) {
+        return;
+    }
+    out->is_routed = true;
+    if (program->is_client == '\0' || addresses.is_client) {
+        copy_address(addresses.peer, out->remote_gid);
+    }
+    if (program->is_client == '\0' || !addresses.is_client) {
+        copy_address(addresses.own, out->local_gid);
+    }
+}
+
 void program_words_read(const char *command, const char *output,
                         struct program_words *out)
 {
@@ -480,6 +579,7 @@ void program_words_read(const char *command, const char *output,
         out->local_gid[0] != '\0' || find(HAS_READ_GID, output, &part, &n);
     read_flags(command, output, out);
     read_process(output, out);
+    read_routed(command, out);
 }
 
 static bool is_of_name(char c)

@@ -206,6 +206,16 @@ static const struct {
     {"x", "  local address:  LID 0x0000, QPN 0x000011, PSN 0x29c282: GID \n",
      PROGRAM_NO_INDEX, 0, "", ""},
     {"x", "  local address:  GID ::::::\n", PROGRAM_NO_INDEX, 0, "", ""},
+    {"rping -s -a 10.0.1.1 -C 5", "", PROGRAM_NO_INDEX, 0, "10.0.1.1", ""},
+    {"rping -s", "", PROGRAM_NO_INDEX, 0, "", ""},
+    {"rping -cVa 10.0.1.1", "", PROGRAM_NO_INDEX, 0, "", "10.0.1.1"},
+    {"rping -c -a10.0.1.1 -p 5", "", PROGRAM_NO_INDEX, 0, "", "10.0.1.1"},
+    {"rping -c -a titanic", "", PROGRAM_NO_INDEX, 0, "", ""},
+    {"/usr/bin/ucmatose -b fd07::2 -s fd07::1", "", PROGRAM_NO_INDEX, 0, "fd07::2",
+     "fd07::1"},
+    {"udaddy -b 10.0.1.1", "", PROGRAM_NO_INDEX, 0, "10.0.1.1", ""},
+    {"rping -c -a 10.0.1.1; rping -c -a 10.0.2.1", "", PROGRAM_NO_INDEX, 0, "", ""},
+    {"rpingx -c -a 10.0.1.1", "", PROGRAM_NO_INDEX, 0, "", ""},
 };
 
 START_TEST(command_and_output_name_the_ends)
