@@ -330,7 +330,7 @@ def addressed(plant, with_moment=False):
             return None
         mesh.calls = "name"
         planted = plant(rng, mesh, at_of(setting, rng) if with_moment else None)
-        planted.also.add("gid.fixed_index")  # the slot that the command names is empty
+        planted.also |= {"gid.fixed_index", "gid.missing"}  # the slot that the command names is empty
         return planted
     return at_cable
 
