@@ -1,5 +1,5 @@
-/* Notices moments of programs: when a port's queue pairs reach RTS, and when it has sent a number of
- * packets. */
+/* Notices moments of programs: when a port's queue pairs reach RTS, and when it has sent a number
+ * of packets. */
 #ifndef WEFT_BACKENDS_LAB_MOMENTS_H
 #define WEFT_BACKENDS_LAB_MOMENTS_H
 
