@@ -27,6 +27,9 @@
 /* Shared with the file, so that it survives SIGKILL, and with children. */
 static _Atomic(struct watch_records *) records;
 static struct utsname names;
+/* Of the last record of this process, or before it forked. */
+static _Atomic(int64_t) last_ns;
+static atomic_int last_pid;
 
 /* The thread's calls between both take no virtual time. `word` must be valid until the end. */
 static void free_begin(int *word)
@@ -98,25 +101,33 @@ static void append(struct watch_records *to, const char *line, size_t n, bool is
     memcpy(to->text + at, line, n);
 }
 
-__attribute__((format(printf, 2, 0))) static void record(bool is_error,
-                                                         const char *format, va_list list)
+/* Writes a line with the time and process of the last record. Calls nothing of the kernel. */
+__attribute__((format(printf, 3, 0))) static void
+write_line(struct watch_records *to, bool is_error, const char *format, va_list list)
 {
-    struct watch_records *to = records != NULL ? records : open_records();
     char line[LINE_BYTES];
-    struct timespec now;
     int n, n_more;
 
-    if (to == NULL || clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
-        return;
-    }
-    n = snprintf(line, sizeof(line), "%lld %.64s %d %.32s ",
-                 (long long)now.tv_sec * 1000000000 + now.tv_nsec, names.nodename,
-                 getpid(), program_invocation_short_name);
+    n = snprintf(line, sizeof(line), "%lld %.64s %d %.32s ", (long long)last_ns,
+                 names.nodename, last_pid, program_invocation_short_name);
     n_more = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, list);
     if (n_more > 0 && n + n_more < (int)sizeof(line) - 1) {
         n += n_more;
         line[n++] = '\n';
         append(to, line, (size_t)n, is_error);
+    }
+}
+
+__attribute__((format(printf, 2, 0))) static void record(bool is_error,
+                                                         const char *format, va_list list)
+{
+    struct watch_records *to = records != NULL ? records : open_records();
+    struct timespec now;
+
+    if (to != NULL && clock_gettime(CLOCK_MONOTONIC, &now) == 0) {
+        last_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+        last_pid = getpid();
+        write_line(to, is_error, format, list);
     }
 }
 
@@ -131,6 +142,20 @@ void watch_record(bool is_error, const char *format, ...)
     record(is_error, format, list);
     va_end(list);
     free_end(&word);
+    errno = kept;
+}
+
+void watch_note(const char *format, ...)
+{
+    struct watch_records *to = records;
+    int kept = errno;
+    va_list list;
+
+    if (to != NULL) {
+        va_start(list, format);
+        write_line(to, false, format, list);
+        va_end(list);
+    }
     errno = kept;
 }
 

@@ -441,8 +441,7 @@ EXPORTED int ibv_destroy_qp(struct ibv_qp *qp)
     uint32_t number = qp->qp_num;
     int result = next(qp);
 
-    watch_record(result != 0, "destroy_qp device=%s qp=%u errno=%d", device, number,
-                 result);
+    watch_note("destroy_qp device=%s qp=%u errno=%d", device, number, result);
     return result;
 }
 
