@@ -192,12 +192,12 @@ def report(judged):
         failures.keep(f"findings: matrix {judged.setting.cause}", judged.explain(), judged.again())
 
 
-def judge_all(weft, seed, numbers, want, jobs):
-    """Judge settings, and print each as soon as those before it are judged."""
+def judge_all(new, numbers, print_it, jobs):
+    """Judge what `new` makes of each number, and report each as soon as those before it are judged."""
     settings = []
     with ThreadPoolExecutor(jobs) as pool:
-        for judged in pool.map(lambda index: Judged(weft, seed, index, want).judge(), numbers):
-            report(judged)
+        for judged in pool.map(lambda index: new(index).judge(), numbers):
+            print_it(judged)
             settings.append(judged)
     return settings
 
@@ -209,7 +209,8 @@ def main(options, weft, seed):
         ("two", options.two), ("unmanaged", options.unmanaged)) if value}
     if options.case:
         want = {"case": json.loads(options.case)}
-    settings = judge_all(weft, seed, range(options.first, options.first + options.count), want, options.jobs)
+    settings = judge_all(lambda index: Judged(weft, seed, index, want),
+                         range(options.first, options.first + options.count), report, options.jobs)
     print(table(settings, lambda setting: setting.kind, matrix.MESHES))
     print(table(settings, lambda setting: setting.moment, matrix.MOMENTS))
     print(table(settings, lambda setting: setting.cause, sorted(matrix.CAUSES)))

@@ -15,7 +15,6 @@ import subprocess
 import tempfile
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import failures
@@ -551,16 +550,6 @@ def report(judged):
         print(f"{judged.explain()}\n  again: {judged.again()}\n  case: {json.dumps(judged.setting.case())}", flush=True)
 
 
-def judge_all(weft, seed, numbers, want, jobs):
-    """Judge settings, and print each as soon as those before it are judged."""
-    settings = []
-    with ThreadPoolExecutor(jobs) as pool:
-        for judged in pool.map(lambda index: Judged(weft, seed, index, want).judge(), numbers):
-            report(judged)
-            settings.append(judged)
-    return settings
-
-
 def main(options, weft, seed):
     """Draw settings, judge and print them; return the exit status."""
     want = {key: value for key, value in (
@@ -569,7 +558,8 @@ def main(options, weft, seed):
         want = {"case": json.loads(options.case)}
     if "program" not in want:
         want["programs"] = here(weft)
-    settings = judge_all(weft, seed, range(options.first, options.first + options.count), want, min(options.jobs, 2))
+    settings = places.judge_all(lambda index: Judged(weft, seed, index, want),
+                                range(options.first, options.first + options.count), report, min(options.jobs, 2))
     print(places.table(settings, lambda setting: setting.kind, MESHES))
     print(places.table(settings, lambda setting: setting.program, PROGRAMS))
     print(places.table(settings, lambda setting: setting.cause, sorted(CAUSES)))
