@@ -8,7 +8,7 @@
  * quarters of the file are full. Does not change errno, and takes no virtual time in a guest. */
 __attribute__((format(printf, 2, 3))) void watch_record(bool is_error, const char *format,
                                                         ...);
-/* As watch_record(), with the time and process of the last record, and without a call of the kernel,
+/* As watch_record(), with the time and process of the last record. Calls nothing of the kernel,
  * after which another process may run. Does nothing before the first record. */
 __attribute__((format(printf, 1, 2))) void watch_note(const char *format, ...);
 /* Wakes the reader of WATCH_FAILURES, if there is one, at the first call of each process. Takes no
