@@ -27,7 +27,7 @@
 /* Shared with the file, so that it survives SIGKILL, and with children. */
 static _Atomic(struct watch_records *) records;
 static struct utsname names;
-/* Of the last record of this process, or before it forked. */
+/* Copied from the last record of this process, or of its parent before the fork. */
 static _Atomic(int64_t) last_ns;
 static atomic_int last_pid;
 
